@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * libberth: BERT in C. The only installed header.
+ *
+ * Conventions
+ * - Every fallible function returns an enum berth_status and fills an optional struct berth_error.
+ *   The library never prints and never exits.
+ * - Strings are UTF-8 and NUL-terminated. Character offsets count Unicode code points.
+ * - Handles are opaque; whoever opens one closes it with the function of the same noun. Closing
+ *   NULL does nothing.
+ * - A struct berth_model is read-only once it is open: any number of threads may share one.
+ */
+#ifndef BERTH_H
+#define BERTH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define BERTH_VERSION "0.1.0"
+
+/* The values are the exit codes of the program. */
+enum berth_status {
+    BERTH_OK = 0,
+    BERTH_FAILURE = 1,       /* the run failed (for instance: the loss is not finite) */
+    BERTH_USAGE = 2,         /* wrong arguments */
+    BERTH_BAD_DATA = 65,     /* input data is malformed */
+    BERTH_NO_INPUT = 66,     /* an input file is missing or unreadable */
+    BERTH_UNAVAILABLE = 69,  /* a device, service or peer is not there */
+    BERTH_INTERNAL = 70,     /* a bug, or a library that failed */
+    BERTH_NO_MEMORY = 71,    /* memory is out; the program exits with 70 */
+    BERTH_CANT_CREATE = 73,  /* an output cannot be created */
+    BERTH_IO = 74,           /* reading or writing failed half-way (disk full, ...) */
+    BERTH_INTERRUPTED = 75,  /* stopped on request; everything needed to resume is saved */
+    BERTH_CONFIG = 78        /* a configuration contradicts itself or the model */
+};
+
+struct berth_error {
+    enum berth_status status;
+    char message[1024];
+};
+
+/* "bad data", "I/O error", ...: a short name for a status. */
+const char *berth_status_name(enum berth_status status);
+
+/* The library's version, as BERTH_VERSION was when it was built. */
+const char *berth_version(void);
+
+/* ---------------------------------------------------------------------------------------------
+ * Settings. One struct for every job; a job reads the fields it needs. Field, command-line flag
+ * (--max_seq_length or --max-seq-length) and log key carry the same name. Strings are borrowed.
+ */
+enum berth_precision { BERTH_FP32, BERTH_BF16 };
+
+struct berth_config {
+    /* files */
+    const char *model_name_or_path; /* Hugging Face folder to start from */
+    const char *vocab_file;         /* overrides the model's vocab.txt */
+    const char *train_file;
+    const char *validation_file;
+    const char *predict_file;
+    const char *output_dir;
+    const char *deepspeed_config;
+    int overwrite_output_dir;
+
+    /* text and features */
+    int64_t max_seq_length;
+    int64_t doc_stride;
+    int64_t max_query_length;
+    int do_lower_case;          /* -1: as the model's tokenizer_config.json says, else 1 */
+    const char *tokenizer;      /* "huggingface" or "google" */
+    int version_2_with_negative;
+    int64_t max_train_samples;  /* use only the first N questions; 0: all */
+    int64_t max_eval_samples;
+
+    /* training */
+    int64_t train_batch_size;            /* sequences in one update over all processes */
+    int64_t per_device_train_batch_size; /* sequences in one micro-batch; 0: derived */
+    int64_t gradient_accumulation_steps; /* 0: derived */
+    double num_train_epochs;
+    int64_t max_steps;                   /* > 0: stop after that many updates */
+    int64_t max_steps_per_epoch;
+    double learning_rate;
+    double warmup_proportion;
+    int64_t warmup_steps;                /* > 0: overrides warmup_proportion */
+    const char *schedule;                /* see `berth finetune squad --help` */
+    double warmup_min_lr;
+    double weight_decay;
+    double adam_beta1, adam_beta2, adam_epsilon;
+    int bias_correction;
+    int adam_w_mode;
+    double max_grad_norm;                /* 0: no clipping */
+    double hidden_dropout_prob;          /* < 0: as the model's config.json says */
+    double attention_probs_dropout_prob; /* < 0: as the model's config.json says */
+    const char *loss_average;            /* "update" or "micro" */
+    int64_t seed;
+    enum berth_precision precision;
+    int evaluate_every_epoch;            /* evaluate on validation_file after each epoch */
+    int64_t eval_steps;                  /* > 0: also every that many updates */
+
+    /* checkpoints */
+    int64_t save_steps;                  /* 0: only at the end of each epoch */
+    int64_t save_total_limit;
+    const char *resume_from_checkpoint;  /* NULL: start anew; "auto": newest good; or a folder */
+    const char *on_save_error;           /* "stop" or "continue" */
+
+    /* prediction */
+    int64_t predict_batch_size;
+    int64_t n_best_size;
+    int64_t max_answer_length;
+    double null_score_diff_threshold;
+
+    /* machine */
+    const char *device;       /* "cpu", "cuda" or "auto" */
+    int64_t threads;          /* 0: all that the process may use */
+    const char *instructions; /* "auto", "generic", "avx2", "avx512", "avx512bf16" */
+
+    /* reports */
+    int64_t logging_steps;
+    const char *log_format;   /* "plain" or "deepspeed" */
+    const char *json_summary; /* file for JSON lines; NULL: none */
+    int wall_clock_breakdown;
+    int no_progress;
+    int quiet;
+    int dry_run;
+};
+
+/* Fills in the defaults. */
+void berth_config_init(struct berth_config *config);
+
+/* ---------------------------------------------------------------------------------------------
+ * Reports. A job tells what happens as records of named fields; the caller decides what to do with
+ * them. Calls come from one thread at a time.
+ */
+enum berth_record_kind {
+    BERTH_RECORD_NOTE,     /* text for people */
+    BERTH_RECORD_WARNING,  /* text for people */
+    BERTH_RECORD_PLAN,     /* one part of the plan before start: text names it */
+    BERTH_RECORD_STEP,     /* one update: step, epoch, loss, learning_rate, ... */
+    BERTH_RECORD_PROGRESS, /* done, total; text names the phase */
+    BERTH_RECORD_EVAL,     /* exact_match, f1, ... */
+    BERTH_RECORD_SUMMARY   /* the end of the run */
+};
+
+enum berth_field_type { BERTH_INTEGER, BERTH_REAL, BERTH_TEXT };
+
+struct berth_field {
+    const char *key;
+    enum berth_field_type type;
+    int64_t integer;
+    double real;
+    const char *text;
+};
+
+struct berth_record {
+    enum berth_record_kind kind;
+    const char *text; /* may be NULL */
+    const struct berth_field *fields;
+    size_t field_count;
+};
+
+struct berth_log {
+    void (*write)(void *context, const struct berth_record *record);
+    void *context;
+};
+
+/* A reporter prints records for people (progress bar on a terminal, plain or DeepSpeed-like lines
+ * otherwise) on `file_descriptor` and JSON lines into config->json_summary. */
+struct berth_reporter;
+enum berth_status berth_reporter_open(const struct berth_config *config, int file_descriptor,
+                                      struct berth_reporter **reporter, struct berth_error *error);
+struct berth_log berth_reporter_log(struct berth_reporter *reporter);
+void berth_reporter_close(struct berth_reporter *reporter);
+
+/* ---------------------------------------------------------------------------------------------
+ * Jobs. `stop` may be NULL; it is polled between updates and may be set from a signal handler:
+ * 1 asks to save and stop, 2 to stop at once.
+ */
+struct berth_run_result {
+    int64_t steps;
+    double final_loss;
+    double exact_match; /* percent; NaN when nothing was evaluated */
+    double f1;
+    double samples_per_second;
+    double tokens_per_second;
+    double mfu; /* needed FLOPs over the measured peak; NaN when the peak was not measured */
+};
+
+enum berth_status berth_finetune_squad(const struct berth_config *config, struct berth_log log,
+                                       const volatile int *stop, struct berth_run_result *result,
+                                       struct berth_error *error);
+
+/* Writes predictions.json, nbest_predictions.json and, for version 2, null_odds.json. */
+enum berth_status berth_predict_squad(const struct berth_config *config, struct berth_log log,
+                                      const volatile int *stop, struct berth_run_result *result,
+                                      struct berth_error *error);
+
+/* The official evaluation. *json is one JSON object, to be freed with berth_string_free. */
+enum berth_status berth_evaluate_squad(const char *dataset_path, const char *predictions_path,
+                                       const char *null_odds_path, double null_threshold,
+                                       struct berth_log log, char **json,
+                                       struct berth_error *error);
+
+void berth_string_free(char *text);
+
+/* ---------------------------------------------------------------------------------------------
+ * A model in memory, for questions.
+ */
+struct berth_model;
+
+/* Opens config->model_name_or_path for inference (precision, device, threads, vocab_file, ...). */
+enum berth_status berth_model_open(const struct berth_config *config, struct berth_log log,
+                                   struct berth_model **model, struct berth_error *error);
+void berth_model_close(struct berth_model *model);
+
+struct berth_answer {
+    char *text;         /* as it stands in the context; "" for "no answer" */
+    double probability; /* soft-max over the candidates */
+    double start_logit, end_logit;
+    int64_t start, end; /* characters of the context, end exclusive; -1 for "no answer" */
+};
+
+/* Answers a question from a context: up to `capacity` best answers, best first, into answers[];
+ * *count of them. Free with berth_answers_free. */
+enum berth_status berth_model_answer(const struct berth_model *model, const char *question,
+                                     const char *context, struct berth_answer *answers,
+                                     size_t capacity, size_t *count, struct berth_error *error);
+void berth_answers_free(struct berth_answer *answers, size_t count);
+
+/* One question of a data set with the model's answer, for viewers. Strings are borrowed until the
+ * callback returns. */
+struct berth_sample {
+    int64_t index;
+    const char *title, *question, *context, *reference;
+    struct berth_answer answer;
+    double exact_match, f1;
+};
+
+/* Answers `count` questions of config->predict_file from number `first` on and hands each to
+ * `visit`, which returns 0 to go on. */
+enum berth_status berth_show_squad(const struct berth_config *config, int64_t first, int64_t count,
+                                   struct berth_log log,
+                                   int (*visit)(void *context, const struct berth_sample *sample),
+                                   void *context, struct berth_error *error);
+
+/* ---------------------------------------------------------------------------------------------
+ * Tokens.
+ */
+struct berth_tokenizer;
+
+struct berth_token {
+    const char *piece; /* borrowed from the tokenizer */
+    int32_t id;
+    int64_t start, end; /* characters of the text */
+};
+
+/* From config->vocab_file or config->model_name_or_path. */
+enum berth_status berth_tokenizer_open(const struct berth_config *config,
+                                       struct berth_tokenizer **tokenizer,
+                                       struct berth_error *error);
+void berth_tokenizer_close(struct berth_tokenizer *tokenizer);
+/* *tokens has *count entries; free with berth_tokens_free. *ill_formed (may be NULL) counts
+ * ill-formed UTF-8 sequences. */
+enum berth_status berth_tokenizer_encode(const struct berth_tokenizer *tokenizer, const char *text,
+                                         size_t length, struct berth_token **tokens, size_t *count,
+                                         size_t *ill_formed, struct berth_error *error);
+void berth_tokens_free(struct berth_token *tokens);
+
+/* ---------------------------------------------------------------------------------------------
+ * Checkpoints.
+ */
+struct berth_tensor_info {
+    const char *name, *dtype;
+    int64_t shape[8];
+    int rank;
+    uint64_t bytes;
+};
+
+/* Calls `tensor` for every tensor of a model folder, checkpoint or file, then gives the folder's
+ * config.json in *config_json (NULL when there is none; berth_string_free). */
+enum berth_status berth_inspect(const char *path,
+                                void (*tensor)(void *context, const struct berth_tensor_info *info),
+                                void *context, char **config_json, struct berth_error *error);
+
+/* Checks a checkpoint's sizes and hashes; *files gets their number. A folder without a manifest is
+ * BERTH_BAD_DATA. */
+enum berth_status berth_verify(const char *path, int64_t *files, struct berth_error *error);
+
+/* Writes a randomly initialised Hugging Face folder. `name_or_file`: tiny, minilm, base, large or
+ * a config.json. */
+enum berth_status berth_init_model(const char *name_or_file, const char *output_dir, int64_t seed,
+                                   struct berth_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// An arena hands out consecutive pieces of one block. With a NULL base it only measures: the same
+// carving code runs once to learn its worst case and once to take the memory (DESIGN: measure,
+// then allocate once).
+#ifndef BERTH_CORE_ARENA_H
+#define BERTH_CORE_ARENA_H
+
+#include <stddef.h>
+
+#define ARENA_ALIGNMENT 64
+
+struct arena {
+    char *base;   // NULL: measuring only, arena_take returns NULL
+    size_t size;  // bytes behind base; ignored while measuring
+    size_t used;  // bytes handed out, a multiple of ARENA_ALIGNMENT
+    size_t peak;  // the largest `used` so far
+};
+
+// A piece of `bytes` rounded up to ARENA_ALIGNMENT. Asserts that a real arena is large enough:
+// the plan was made by the same code, so running out is a programming error.
+void *arena_take(struct arena *arena, size_t bytes);
+
+// Gives back everything taken after `mark` (a former value of `used`).
+void arena_release(struct arena *arena, size_t mark);
+
+#endif

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device contract: every operation that a model needs, with its formula and shapes. A device is
+// a small struct of functions; src/cpu/ and src/gpu/ are implementations of this one header.
+//
+// Letters: T tokens of real sequences, R rows of a batch (T rounded up, see batch.h), H hidden,
+// I intermediate, A heads, D = H / A, S sequences, V vocabulary, P positions.
+//
+// Rules that hold for every operation:
+// - Matrices live in the device's memory and are row-major with a free row stride. Shapes are right
+//   by construction; a wrong one is a programming error (assert).
+// - "compute dtype" is the dtype of the matrices that feed matrix products (f32, bf16, or f16 on
+//   devices that have it). Master weights, gradients of parameters, moments, residual streams,
+//   layer-norm statistics, log-sum-exps, losses and reductions are f32 or wider.
+// - Gradients of parameters are ADDED to what is there; gradients of activations are written.
+// - Slack rows (R - T at the end) may hold anything finite on input; operations keep them finite
+//   and let no gradient of a parameter depend on them: gradients of activations are written as
+//   zeros there by span_loss and attention_backward, and every other operation maps zero gradient
+//   rows to zero gradient rows.
+// - Results do not depend on the number of threads: reductions are cut at fixed places.
+// - An operation cannot fail in the ordinary course. A device that meets an error (a library
+//   refuses a shape, a driver call fails) keeps the first one and does nothing from then on;
+//   `status` hands it out. The caller asks once per step.
+// - Nothing here allocates after `reserve`.
+#ifndef BERTH_CORE_DEVICE_H
+#define BERTH_CORE_DEVICE_H
+
+#include "core/batch.h"
+#include "core/mat.h"
+#include "core/rng.h"
+
+#include "berth.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum activation { ACTIVATION_GELU_ERF, ACTIVATION_GELU_TANH };
+
+// Worst case of what one run will ask for; the device sizes its scratch memory from it.
+struct device_shape {
+    int64_t max_rows;      // R
+    int64_t max_sequences; // S
+    int64_t max_length;    // longest sequence
+    int64_t hidden;
+    int64_t intermediate;
+    int64_t heads;
+    int64_t vocabulary;
+    enum dtype compute;
+    int training; // 0: forward only
+};
+
+// What the optimizer and the clipping share; lives in device memory, written by grad_norm.
+struct grad_stats {
+    double sum_squares; // of the unscaled gradient; not finite when any element is not
+};
+
+struct embed_args {
+    struct mat y;         // out [R, H] f32
+    struct mat y_compute; // out [R, H] compute dtype; empty in f32, where y serves both
+    struct mat xhat;      // out [R, H] compute dtype, the normalised rows; empty: do not save
+    float *rstd;          // out [R]; NULL: do not save
+    struct mat word;      // [V, H] f32
+    struct mat position;  // [P, H] f32
+    struct mat type;      // [types, H] f32
+    const float *gamma;   // [H]
+    const float *beta;    // [H]
+    float epsilon;
+    struct dropout dropout;
+};
+
+struct embed_grad_args {
+    struct mat dy;  // [R, H] f32
+    struct mat dy2; // [R, H] f32 or compute dtype, added to dy; may be empty
+    struct mat xhat;
+    const float *rstd;
+    const float *gamma;
+    struct mat dword, dposition, dtype_table; // += f32
+    float *dgamma, *dbeta;                    // +=
+    struct dropout dropout;
+    struct mat scratch; // [R, H] f32, overwritten; may be the same memory as dy
+};
+
+struct norm_args {
+    struct mat y;         // out [R, H] f32
+    struct mat y_compute; // out [R, H] compute dtype; empty in f32
+    struct mat xhat;      // out [R, H] compute dtype; empty: do not save
+    float *rstd;          // out [R]; NULL: do not save
+    struct mat x;         // [R, H] f32 or compute dtype: the sub-layer's output, bias included
+    struct mat residual;  // [R, H] f32
+    const float *gamma;
+    const float *beta;
+    float epsilon;
+    struct dropout dropout; // acts on x
+};
+
+struct norm_grad_args {
+    struct mat dresidual; // out [R, H] f32: gradient of the residual input; may be the memory of dy
+    struct mat dx;        // out [R, H] compute dtype: gradient of x, through the dropout
+    float *dbias;         // += [H] column sums of dx in f32 (gradient of the bias inside x)
+    struct mat dy;        // [R, H] f32
+    struct mat dy2;       // [R, H] f32 or compute dtype, added to dy; may be empty
+    struct mat xhat;
+    const float *rstd;
+    const float *gamma;
+    float *dgamma, *dbeta; // +=
+    struct dropout dropout;
+};
+
+struct attention_args {
+    struct mat context; // out [R, H] compute dtype
+    float *lse;         // out [R * A]: log-sum-exp of the scaled scores, row-major [R, A]; NULL: skip
+    struct mat qkv;     // [R, 3H] compute dtype: queries, keys, values side by side
+    int64_t heads;
+    struct dropout dropout; // acts on the probabilities
+};
+
+struct attention_grad_args {
+    struct mat dqkv;     // out [R, 3H] compute dtype
+    struct mat dcontext; // [R, H] compute dtype
+    struct mat context;  // as written by the forward operation
+    const float *lse;
+    struct mat qkv;
+    int64_t heads;
+    struct dropout dropout;
+};
+
+struct adamw_args {
+    float *parameters;    // [count] f32 master weights, updated
+    float *gradients;     // [count] f32, set to zero afterwards
+    float *first_moment;  // [count] m
+    float *second_moment; // [count] v
+    struct mat compute;   // [1, count] compute copy to write; empty: none
+    int64_t count;
+    double learning_rate;
+    double beta1, beta2, epsilon, weight_decay;
+    double correction1, correction2; // 1 - beta^t, or 1 without bias correction
+    double gradient_scale;           // gradients are multiplied with it first (1 / loss scale, ...)
+    double max_grad_norm;            // <= 0: no clipping
+    int l2_mode;                     // 1: decay is added to the gradient (Adam), 0: decoupled (AdamW)
+    const struct grad_stats *stats;  // device memory; a sum that is not finite: skip the update
+};
+
+struct device {
+    const char *name; // "cpu"
+    void *state;
+
+    // Short description for people: instruction set, threads, libraries.
+    const char *(*describe)(struct device *dev);
+    void (*close)(struct device *dev);
+
+    // --- memory -------------------------------------------------------------------------------
+    void *(*memory_new)(struct device *dev, size_t bytes); // zeroed; NULL when out of memory
+    void (*memory_free)(struct device *dev, void *block, size_t bytes);
+    void (*upload)(struct device *dev, void *to, const void *from_host, size_t bytes);
+    void (*download)(struct device *dev, void *to_host, const void *from, size_t bytes);
+    void (*zero)(struct device *dev, void *block, size_t bytes);
+    // The scratch memory and library caches that `reserve` for this shape will take.
+    size_t (*workspace_bytes)(struct device *dev, const struct device_shape *shape);
+    enum berth_status (*reserve)(struct device *dev, const struct device_shape *shape,
+                                 struct berth_error *error);
+    // The first error met since the last call, or BERTH_OK.
+    enum berth_status (*status)(struct device *dev, struct berth_error *error);
+
+    // --- forward and backward -----------------------------------------------------------------
+    // y = dropout(LN(word[ids] + position[positions] + type[type_ids]))
+    void (*embed_forward)(struct device *dev, const struct embed_args *args,
+                          const struct batch *batch);
+    void (*embed_backward)(struct device *dev, const struct embed_grad_args *args,
+                           const struct batch *batch);
+
+    // s = residual + dropout(x); xhat = (s - mean(s)) * rstd; y = gamma * xhat + beta
+    // rstd = 1 / sqrt(variance + epsilon), population variance over the H columns.
+    void (*norm_forward)(struct device *dev, const struct norm_args *args,
+                         const struct batch *batch);
+    // g = (dy + dy2) * gamma; ds = rstd * (g - mean(g) - xhat * mean(g * xhat));
+    // dresidual = ds; dx = dropout'(ds)
+    void (*norm_backward)(struct device *dev, const struct norm_grad_args *args,
+                          const struct batch *batch);
+
+    // y[R, N] = x[R, K] * w[N, K]^T + bias[N]. x and w in the compute dtype, y in it or f32,
+    // bias f32 or NULL.
+    void (*linear_forward)(struct device *dev, struct mat y, struct mat x, struct mat w,
+                           const float *bias);
+    // u = x * w^T + bias; y = gelu(u). u and y in the compute dtype; u empty: not saved.
+    void (*linear_gelu_forward)(struct device *dev, struct mat y, struct mat u, struct mat x,
+                                struct mat w, const float *bias, enum activation activation);
+    // dx[R, K] = dy[R, N] * w[N, K]; dx f32 or compute dtype.
+    void (*linear_backward_input)(struct device *dev, struct mat dx, struct mat dy, struct mat w);
+    // du[R, I] = (dy[R, H] * w[H, I]) * gelu'(u); dbias[I] += column sums of du.
+    void (*linear_gelu_backward)(struct device *dev, struct mat du, float *dbias, struct mat dy,
+                                 struct mat w, struct mat u, enum activation activation);
+    // dw[N, K] += dy[R, N]^T * x[R, K]; dbias[N] += column sums of dy (NULL: not wanted).
+    void (*linear_backward_weight)(struct device *dev, struct mat dw, float *dbias, struct mat dy,
+                                   struct mat x);
+
+    // For each sequence s and head a, with q, k, v the slices of qkv:
+    // P = softmax(q k^T / sqrt(D)); context = dropout(P) v
+    void (*attention_forward)(struct device *dev, const struct attention_args *args,
+                              const struct batch *batch);
+    void (*attention_backward)(struct device *dev, const struct attention_grad_args *args,
+                               const struct batch *batch);
+
+    // For each sequence: losses[s] = (CE(logits[:, 0], start) + CE(logits[:, 1], end)) / 2, cross
+    // entropy over the rows of the sequence; dlogits = scale * d(sum of losses) / d(logits).
+    // logits and dlogits [R, 2]: logits f32, dlogits in the compute dtype. A label outside
+    // [0, length) is ignored (loss 0 for that half).
+    void (*span_loss)(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
+                      float scale, const struct batch *batch);
+
+    // --- optimizer ----------------------------------------------------------------------------
+    // stats->sum_squares = (sum of squares of gradients[count]) * gradient_scale^2
+    void (*grad_norm)(struct device *dev, struct grad_stats *stats, const float *gradients,
+                      int64_t count, double gradient_scale);
+    // g = gradient_scale * min(1, max_grad_norm / (norm + 1e-6)) * gradient;
+    // m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
+    // p -= lr * (m / correction1 / (sqrt(v / correction2) + eps) + weight_decay * p)
+    void (*adamw)(struct device *dev, const struct adamw_args *args);
+    // to[i] = from[i] in the dtype of `to`, count elements
+    void (*convert)(struct device *dev, struct mat to, const float *from);
+};
+
+struct device_options {
+    int threads;              // 0: all that the process may use
+    const char *instructions; // NULL or "auto"; "generic", "avx2", "avx512", "avx512bf16" force one
+};
+
+// Opens the device of that kind; the caller closes it with device->close.
+enum berth_status device_cpu_open(const struct device_options *options, struct device **device,
+                                  struct berth_error *error);
+enum berth_status device_cuda_open(const struct device_options *options, struct device **device,
+                                   struct berth_error *error);
+
+#endif

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Formatting of errors. Messages that are too long are cut at the end, never overflow.
+#include "core/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static void write_message(struct berth_error *error, enum berth_status status, const char *format,
+                          va_list arguments) {
+    error->status = status;
+    vsnprintf(error->message, sizeof error->message, format, arguments);
+}
+
+enum berth_status error_set(struct berth_error *error, enum berth_status status,
+                            const char *format, ...) {
+    if (error != NULL) {
+        va_list arguments;
+        va_start(arguments, format);
+        write_message(error, status, format, arguments);
+        va_end(arguments);
+    }
+    return status;
+}
+
+static void append(struct berth_error *error, const char *separator, const char *text) {
+    size_t used = strlen(error->message);
+    snprintf(error->message + used, sizeof error->message - used, "%s%s", separator, text);
+}
+
+enum berth_status error_set_errno(struct berth_error *error, enum berth_status status,
+                                  int errno_value, const char *format, ...) {
+    if (error != NULL) {
+        va_list arguments;
+        va_start(arguments, format);
+        write_message(error, status, format, arguments);
+        va_end(arguments);
+        append(error, ": ", strerror(errno_value));
+    }
+    return status;
+}
+
+enum berth_status error_prefix(struct berth_error *error, enum berth_status status,
+                               const char *format, ...) {
+    if (error != NULL) {
+        char old_message[sizeof error->message];
+        memcpy(old_message, error->message, sizeof old_message);
+        va_list arguments;
+        va_start(arguments, format);
+        write_message(error, status, format, arguments);
+        va_end(arguments);
+        append(error, ": ", old_message);
+    }
+    return status;
+}
+
+enum berth_status error_no_memory(struct berth_error *error, size_t bytes, const char *what) {
+    return error_set(error, BERTH_NO_MEMORY, "out of memory: %zu bytes for %s", bytes, what);
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Errors: filling `struct berth_error` (declared in berth.h) and passing it up.
+//
+// A fallible function returns an `enum berth_status` and takes a `struct berth_error *` that may be
+// NULL. The message names the file, the tensor or key, what was expected, what was found and the
+// remedy. Nothing here prints or exits.
+#ifndef BERTH_CORE_ERROR_H
+#define BERTH_CORE_ERROR_H
+
+#include "berth.h"
+
+// Fills `error` (if not NULL) with a formatted message and returns `status`, so that a failing
+// function can end in `return error_set(error, BERTH_BAD_DATA, "...")`.
+enum berth_status error_set(struct berth_error *error, enum berth_status status,
+                            const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+// As error_set, and appends ": " and the text of `errno_value`.
+enum berth_status error_set_errno(struct berth_error *error, enum berth_status status,
+                                  int errno_value, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+// Puts "formatted: " in front of the message that is already in `error`; returns its code.
+enum berth_status error_prefix(struct berth_error *error, enum berth_status status,
+                               const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+// The status of an allocation of `bytes` for `what` that failed.
+enum berth_status error_no_memory(struct berth_error *error, size_t bytes, const char *what);
+
+// Returns from the calling function when `call` fails; the callee has filled the error.
+#define TRY(call)                                   \
+    do {                                            \
+        enum berth_status try_status_ = (call);     \
+        if (try_status_ != BERTH_OK) {              \
+            return try_status_;                     \
+        }                                           \
+    } while (0)
+
+// As TRY, but leaves through the label `done` with `status` set, for functions that must clean up.
+#define TRY_DONE(call)              \
+    do {                            \
+        status = (call);            \
+        if (status != BERTH_OK) {   \
+            goto done;              \
+        }                           \
+    } while (0)
+
+#endif

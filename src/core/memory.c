@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// The heap door. Counting is atomic so that the failure hook works with threads.
+#include "core/memory.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static atomic_uint_fast64_t calls;
+static atomic_uint_fast64_t fail_at;
+static atomic_int fail_for_ever;
+
+static int should_fail(void) {
+    uint64_t call = atomic_fetch_add(&calls, 1) + 1;
+    uint64_t limit = atomic_load(&fail_at);
+    return limit != 0 && (call == limit || (call > limit && atomic_load(&fail_for_ever)));
+}
+
+uint64_t memory_fail_at(uint64_t countdown, int persistent) {
+    atomic_store(&fail_at, 0);
+    uint64_t seen = atomic_exchange(&calls, 0);
+    atomic_store(&fail_for_ever, persistent);
+    atomic_store(&fail_at, countdown);
+    return seen;
+}
+
+void *memory_new(size_t bytes) {
+    return should_fail() ? NULL : malloc(bytes > 0 ? bytes : 1);
+}
+
+void *memory_array(size_t count, size_t size) {
+    return memory_resize(NULL, count, size);
+}
+
+void *memory_array_zeroed(size_t count, size_t size) {
+    return should_fail() ? NULL : calloc(count > 0 ? count : 1, size > 0 ? size : 1);
+}
+
+void *memory_resize(void *block, size_t count, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes) || should_fail()) {
+        return NULL;
+    }
+    return realloc(block, bytes > 0 ? bytes : 1);
+}
+
+char *memory_string(const char *text) {
+    return memory_string_of(text, strlen(text));
+}
+
+char *memory_string_of(const char *text, size_t length) {
+    char *copy = memory_new(length + 1);
+    if (copy != NULL) {
+        memcpy(copy, text, length);
+        copy[length] = '\0';
+    }
+    return copy;
+}
+
+void memory_free(void *block) {
+    free(block);
+}
+
+void *memory_pages(size_t bytes) {
+    if (should_fail()) {
+        return NULL;
+    }
+    void *block = mmap(NULL, bytes > 0 ? bytes : 1, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (block == MAP_FAILED) {
+        return NULL;
+    }
+    madvise(block, bytes, MADV_HUGEPAGE); // advice only: a refusal costs speed, nothing else
+    return block;
+}
+
+void memory_pages_free(void *block, size_t bytes) {
+    if (block != NULL) {
+        munmap(block, bytes > 0 ? bytes : 1);
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text to WordPiece ids and back: cleaning, lower-casing, splitting and the greedy longest match,
+// with the place of every piece in the text it came from.
+//
+// Two rule sets: TOKENIZER_HUGGINGFACE equals the `tokenizers` library (BertNormalizer,
+// BertPreTokenizer, WordPiece with words of at most 100 characters); TOKENIZER_GOOGLE follows
+// Google's tokenization.py (200 characters, its Unicode ranges, final sigma; systems.md section 8).
+// Text is bytes with a length; each ill-formed UTF-8 sequence counts as U+FFFD, which is dropped.
+// A tokenizer is read-only after it was opened and may be shared by threads.
+#ifndef BERTH_TEXT_TOKENIZER_H
+#define BERTH_TEXT_TOKENIZER_H
+
+#include "core/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum tokenizer_rules { TOKENIZER_HUGGINGFACE, TOKENIZER_GOOGLE };
+
+struct tokenizer_options {
+    enum tokenizer_rules rules;
+    int lower_case;       // also strips accents
+    int max_word_length;  // characters; 0: the rule set's own (100 or 200)
+    int split_special;    // 1: [CLS] and the like in the text are ordinary characters
+};
+
+struct tokenizer; // owns the vocabulary
+
+struct tokenizer_special {
+    int32_t pad, unknown, cls, sep, mask; // -1 when the vocabulary has none
+};
+
+// One piece. Offsets are into the text as given.
+struct token {
+    int32_t id;
+    int32_t word;       // number of the basic token (whitespace/punctuation word) it belongs to
+    uint32_t begin;     // first character, in code points
+    uint32_t end;       // one past the last character, in code points
+    uint32_t byte_begin;
+    uint32_t byte_end;
+};
+
+// A growing list of tokens, reused between calls to avoid allocation. Zero-initialise.
+struct token_list {
+    struct token *items;
+    size_t count;
+    size_t capacity;
+    size_t ill_formed; // ill-formed UTF-8 sequences met since the caller last set it to 0
+};
+
+void token_list_done(struct token_list *list);
+
+// Reads a vocabulary: one token a line, line number = id. Errors: missing file (BERTH_NO_INPUT),
+// empty file, invalid UTF-8 with its offset, duplicate tokens, no [UNK] (BERTH_BAD_DATA).
+enum berth_status tokenizer_open(const char *vocab_path, const struct tokenizer_options *options,
+                                 struct tokenizer **tokenizer, struct berth_error *error);
+// As tokenizer_open for a vocabulary in memory; `name` stands for the file in messages.
+enum berth_status tokenizer_open_memory(const char *name, const char *bytes, size_t length,
+                                        const struct tokenizer_options *options,
+                                        struct tokenizer **tokenizer, struct berth_error *error);
+void tokenizer_close(struct tokenizer *tokenizer);
+
+size_t tokenizer_size(const struct tokenizer *tokenizer);
+const struct tokenizer_options *tokenizer_rules_of(const struct tokenizer *tokenizer);
+struct tokenizer_special tokenizer_special_ids(const struct tokenizer *tokenizer);
+// The piece of an id, NUL-terminated UTF-8 ("##ing"); NULL when out of range.
+const char *tokenizer_piece(const struct tokenizer *tokenizer, int32_t id);
+// The id of a piece, or -1.
+int32_t tokenizer_find(const struct tokenizer *tokenizer, const char *piece, size_t length);
+
+// Appends the pieces of text[0, length) to `list`. The only failure is BERTH_NO_MEMORY.
+enum berth_status tokenizer_encode(const struct tokenizer *tokenizer, const char *text,
+                                   size_t length, struct token_list *list,
+                                   struct berth_error *error);
+
+// The basic tokens of a text (after cleaning and, if the tokenizer does so, lower-casing) joined by
+// single blanks, as Google's BasicTokenizer gives them; newly allocated (memory_free), *length
+// bytes and a NUL. For each byte of the result, (*origin)[i] is the byte in `text` of the character
+// it came from; newly allocated, may be requested as NULL. Used to align answers to the original.
+enum berth_status tokenizer_basic(const struct tokenizer *tokenizer, const char *text,
+                                  size_t length, char **result, size_t *result_length,
+                                  uint32_t **origin, struct berth_error *error);
+
+#endif
