@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files behind one door: the one place that opens, reads, writes, syncs, renames, locks and removes.
+//
+// Nothing half-written is ever left under a final name: a file is written to a temporary name in
+// the same folder, synced, and renamed; a folder likewise (dir_publish). A test can make the n-th
+// call fail (file_fail_at), as memory.h does for memory.
+#ifndef BERTH_CORE_FILE_H
+#define BERTH_CORE_FILE_H
+
+#include "core/error.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// --- reading ------------------------------------------------------------------------------------
+
+// The whole file, newly allocated (memory_free) with a NUL after its *length bytes. A missing file
+// is BERTH_NO_INPUT, a file larger than `limit` BERTH_BAD_DATA, a read error BERTH_IO.
+enum berth_status file_read(const char *path, size_t limit, char **bytes, size_t *length,
+                            struct berth_error *error);
+
+// A file open for random reading.
+struct file_reader {
+    int descriptor;
+    uint64_t size;
+    char *path; // for messages
+};
+enum berth_status file_reader_open(struct file_reader *reader, const char *path,
+                                   struct berth_error *error);
+// Exactly `bytes` bytes from `offset`; a short file is BERTH_BAD_DATA.
+enum berth_status file_reader_at(const struct file_reader *reader, uint64_t offset, void *to,
+                                 size_t bytes, struct berth_error *error);
+void file_reader_close(struct file_reader *reader);
+
+// --- writing ------------------------------------------------------------------------------------
+
+// Writes `path` atomically: open makes a temporary file beside it, commit flushes, syncs, renames
+// and syncs the folder, abort (also right after a failure, and harmless after commit) removes it.
+struct file_writer {
+    int descriptor; // -1: not open
+    char *path;
+    char *temporary;
+    char *buffer;
+    size_t buffered;
+    enum berth_status status; // the first failure; later calls keep it
+};
+enum berth_status file_writer_open(struct file_writer *writer, const char *path,
+                                   struct berth_error *error);
+enum berth_status file_writer_put(struct file_writer *writer, const void *bytes, size_t length,
+                                  struct berth_error *error);
+enum berth_status file_writer_printf(struct file_writer *writer, struct berth_error *error,
+                                     const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+enum berth_status file_writer_commit(struct file_writer *writer, struct berth_error *error);
+void file_writer_abort(struct file_writer *writer);
+
+// file_writer_open, put and commit in one.
+enum berth_status file_write(const char *path, const void *bytes, size_t length,
+                             struct berth_error *error);
+
+// --- folders ------------------------------------------------------------------------------------
+
+int file_exists(const char *path);
+int dir_exists(const char *path);
+// Makes the folder and its missing parents; fine when it is there and writable, else
+// BERTH_CANT_CREATE.
+enum berth_status dir_make(const char *path, struct berth_error *error);
+// Whether the folder has no entries (a missing one counts as empty).
+int dir_is_empty(const char *path);
+// Removes a folder tree; no symlink is followed.
+enum berth_status dir_remove(const char *path, struct berth_error *error);
+// Syncs the folder `temporary` and everything in it, renames it to `path` (which must not exist),
+// syncs the parent.
+enum berth_status dir_publish(const char *temporary, const char *path, struct berth_error *error);
+// Names (not paths) in a folder, sorted, without . and ..; a NULL-terminated array in one block
+// (memory_free).
+enum berth_status dir_list(const char *path, char ***names, struct berth_error *error);
+// "a/b" from "a" and "b"; newly allocated, NULL when memory is out.
+char *path_join(const char *folder, const char *name);
+
+// --- locks --------------------------------------------------------------------------------------
+
+// Takes the lock file <folder>/.lock for this process. Held by another: BERTH_CANT_CREATE, naming
+// its pid and host. A lock left by a dead process is taken over (the kernel drops it).
+struct file_lock {
+    int descriptor;
+};
+enum berth_status file_lock_take(struct file_lock *lock, const char *folder,
+                                 struct berth_error *error);
+void file_lock_release(struct file_lock *lock);
+
+// --- test hook ----------------------------------------------------------------------------------
+
+// The `countdown`-th system call of this file from now fails with `errno_value` (0 switches off);
+// with errno_value < 0 the process is killed (SIGKILL) right before it. Returns the number of calls
+// seen since the last call of this function.
+uint64_t file_fail_at(uint64_t countdown, int errno_value);
+
+#endif

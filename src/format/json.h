@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// JSON: the door to jansson. Strict parsing with line and column in every error, typed getters that
+// name the file and the key, and output that does not depend on the locale.
+//
+// Values are jansson's own reference-counted values behind an opaque name; every function that
+// returns a child returns a borrowed pointer.
+#ifndef BERTH_FORMAT_JSON_H
+#define BERTH_FORMAT_JSON_H
+
+#include "core/error.h"
+#include "core/file.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct json_t;               // jansson's value
+typedef struct json_t json;  // the one typedef: jansson's own name clashes with nothing of ours
+
+// Parses a file or memory; duplicate keys, invalid UTF-8 and nesting deeper than 512 are errors.
+// Free with json_free.
+enum berth_status json_read_file(const char *path, json **value, struct berth_error *error);
+enum berth_status json_read_memory(const char *name, const char *bytes, size_t length,
+                                   json **value, struct berth_error *error);
+void json_free(json *value);
+
+// Types and children. A NULL value has no type and no children.
+int json_is_object_value(const json *value);
+int json_is_array_value(const json *value);
+int json_is_text(const json *value);
+int json_is_number_value(const json *value);
+int json_is_integer_value(const json *value);
+int json_is_null_value(const json *value);
+int json_is_boolean(const json *value);
+const json *json_member(const json *object, const char *key); // NULL: absent
+size_t json_length(const json *value); // entries of an object or array, else 0
+const json *json_at(const json *array, size_t index);
+const char *json_text(const json *value); // NULL when it is no text
+size_t json_text_length(const json *value);
+int64_t json_integer(const json *value);  // integers and integral reals; else 0
+double json_real(const json *value);
+int json_truth(const json *value);
+
+// Walks an object in file order: index from 0 while it returns 1.
+int json_entry(const json *object, size_t index, const char **key, const json **value);
+
+// Typed members: absent keeps *result as it is and returns BERTH_OK; a wrong type is BERTH_CONFIG
+// and says "<name>: key "<key>": expected an integer, found text".
+enum berth_status json_get_integer(const json *object, const char *name, const char *key,
+                                   int64_t *result, struct berth_error *error);
+enum berth_status json_get_real(const json *object, const char *name, const char *key,
+                                double *result, struct berth_error *error);
+enum berth_status json_get_boolean(const json *object, const char *name, const char *key,
+                                   int *result, struct berth_error *error);
+enum berth_status json_get_text(const json *object, const char *name, const char *key,
+                                const char **result, struct berth_error *error); // borrowed
+
+// Building. NULL arguments and results mean "out of memory" and pass through every call, so only
+// the final write needs a check. `json_set` and `json_append` take ownership of `value`.
+json *json_new_object(void);
+json *json_new_array(void);
+json *json_new_text(const char *text);
+json *json_new_integer(int64_t value);
+json *json_new_real(double value); // not finite: null
+json *json_new_boolean(int value);
+json *json_copy_deep(const json *value);
+int json_set(json *object, const char *key, json *value); // 0 on success
+int json_append(json *array, json *value);
+
+enum json_style {
+    JSON_COMPACT,         // one line
+    JSON_INDENT_2_SORTED, // Hugging Face config files
+    JSON_INDENT_4_ASCII   // predictions.json: indent 4, \uXXXX escapes, insertion order
+};
+// Newly allocated text (memory_free) without a final newline; NULL when memory is out.
+char *json_write(const json *value, enum json_style style);
+// Writes the text and a newline to a file, atomically.
+enum berth_status json_write_file(const json *value, enum json_style style, const char *path,
+                                  struct berth_error *error);
+
+#endif

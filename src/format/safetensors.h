@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The safetensors container: u64 header length, JSON header, data. Rules and error cases follow the
+// reference implementation (conventions.md A1.2), stricter on duplicate names.
+#ifndef BERTH_FORMAT_SAFETENSORS_H
+#define BERTH_FORMAT_SAFETENSORS_H
+
+#include "core/error.h"
+#include "core/file.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TENSOR_MAX_RANK 8
+
+enum tensor_dtype {
+    TENSOR_BOOL, TENSOR_U8, TENSOR_I8, TENSOR_I16, TENSOR_U16, TENSOR_F16, TENSOR_BF16,
+    TENSOR_I32, TENSOR_U32, TENSOR_F32, TENSOR_F64, TENSOR_I64, TENSOR_U64, TENSOR_OTHER
+};
+
+struct tensor_entry {
+    char *name;
+    char dtype_name[16]; // as the file spells it: "F32"
+    enum tensor_dtype dtype;
+    int rank;
+    int64_t shape[TENSOR_MAX_RANK];
+    uint64_t begin, end; // bytes within the data part
+};
+
+struct safetensors {
+    struct file_reader file;
+    uint64_t data_begin; // offset of the data part in the file
+    struct tensor_entry *entries; // in the order of their data
+    size_t count;
+    char **metadata; // key, value, key, value, ..., NULL
+};
+
+// Reads and checks the header; data stays on disk. The limit on the header is 16 MiB.
+enum berth_status safetensors_open(struct safetensors *container, const char *path,
+                                   struct berth_error *error);
+void safetensors_close(struct safetensors *container);
+// The entry of that name, or NULL.
+const struct tensor_entry *safetensors_find(const struct safetensors *container, const char *name);
+const char *safetensors_metadata(const struct safetensors *container, const char *key);
+// Reads `count` elements from element `first` on as f32, converting from F32, F16, BF16 or F64;
+// other types are BERTH_BAD_DATA naming the tensor and its type.
+enum berth_status safetensors_read_f32(const struct safetensors *container,
+                                       const struct tensor_entry *entry, int64_t first,
+                                       int64_t count, float *to, struct berth_error *error);
+// The raw bytes of a tensor, from byte `first` on.
+enum berth_status safetensors_read_raw(const struct safetensors *container,
+                                       const struct tensor_entry *entry, uint64_t first,
+                                       size_t bytes, void *to, struct berth_error *error);
+
+// A tensor to be written: `data` in the given dtype, row-major (little-endian).
+struct tensor_out {
+    const char *name;
+    enum tensor_dtype dtype;
+    int rank;
+    int64_t shape[TENSOR_MAX_RANK];
+    const void *data;
+};
+// Writes atomically. Tensors are laid out by descending alignment of their dtype, then by name; the
+// header is padded to a multiple of 8. `metadata` as in struct safetensors, may be NULL.
+enum berth_status safetensors_write(const char *path, const struct tensor_out *tensors,
+                                    size_t count, const char *const *metadata,
+                                    struct berth_error *error);
+
+const char *tensor_dtype_name(enum tensor_dtype dtype);
+size_t tensor_dtype_size(enum tensor_dtype dtype); // bytes; 0 for TENSOR_OTHER
+
+#endif

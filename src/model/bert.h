@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// BERT with a span head: forward and backward over a packed batch, written once as a plain sequence
+// of device operations (post-layer-norm encoder; formulas in doc/math.md).
+//
+// Leaves out: other heads, pre-layer-norm, gradient checkpointing.
+#ifndef BERTH_MODEL_BERT_H
+#define BERTH_MODEL_BERT_H
+
+#include "core/arena.h"
+#include "core/batch.h"
+#include "core/device.h"
+#include "core/error.h"
+#include "model/config.h"
+#include "model/params.h"
+
+// The buffers a model computes with; all in device memory, all of the table's layout.
+struct bert_weights {
+    const float *master;  // f32 [total]
+    const void *compute;  // compute dtype [matrix_count]; the same memory as master in f32
+    float *gradients;     // f32 [total]; NULL for inference
+};
+
+struct bert_dropout {
+    uint64_t seed;
+    uint32_t step;
+    double hidden_probability;    // 0: no dropout
+    double attention_probability;
+};
+
+struct bert {
+    const struct bert_config *config;
+    const struct param_table *table;
+    struct device *device;
+    enum dtype compute;
+    struct bert_weights weights;
+};
+
+// Activations of one batch, carved from an arena. Views only.
+struct bert_activations;
+
+// Takes the activations of a batch of `rows` rows and `sequences` sequences from the arena, which
+// may be measuring only. training: keep what the backward pass needs. The struct itself comes from
+// the heap (bert_activations_free). NULL: out of memory.
+struct bert_activations *bert_activations_new(const struct bert *model, int64_t max_rows,
+                                              int64_t max_sequences, int training,
+                                              struct arena *device_arena);
+void bert_activations_free(struct bert_activations *activations);
+
+// Fills logits [row_count, 2] (f32, in the activations; see bert_logits).
+void bert_forward(const struct bert *model, struct bert_activations *activations,
+                  const struct batch *batch, const struct bert_dropout *dropout);
+struct mat bert_logits(const struct bert_activations *activations, const struct batch *batch);
+
+// Losses of each sequence into losses[S] (device memory, in the activations; see bert_losses) and
+// the gradient of loss_scale * (their sum), added to weights.gradients. After bert_forward on the
+// same batch with the same dropout.
+void bert_backward(const struct bert *model, struct bert_activations *activations,
+                   const struct batch *batch, const struct bert_dropout *dropout,
+                   float loss_scale);
+const float *bert_losses(const struct bert_activations *activations);
+
+// Needed floating-point operations of the encoder for one sequence of length S, forward only:
+// L * (2 S (4 H^2 + 2 H I) + 4 S^2 H); training needs three times that.
+double bert_forward_flops(const struct bert_config *config, int64_t length);
+
+#endif

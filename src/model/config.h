@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The shape of a BERT: config.json in Hugging Face's or Google's spelling.
+#ifndef BERTH_MODEL_CONFIG_H
+#define BERTH_MODEL_CONFIG_H
+
+#include "core/device.h"
+#include "core/error.h"
+
+#include <stdint.h>
+
+struct bert_config {
+    int64_t vocab_size;              // V
+    int64_t hidden_size;             // H
+    int64_t num_hidden_layers;       // L
+    int64_t num_attention_heads;     // A
+    int64_t intermediate_size;       // I
+    int64_t max_position_embeddings; // P
+    int64_t type_vocab_size;
+    enum activation hidden_act;
+    double hidden_dropout_prob;
+    double attention_probs_dropout_prob;
+    double layer_norm_eps;
+    double initializer_range;
+    int64_t pad_token_id;
+    char *source_json; // the file's text: unknown keys are written back. NULL for a built-in shape
+};
+
+// The built-in shapes: "tiny", "minilm", "base", "large"; BERTH_USAGE for another name.
+enum berth_status bert_config_builtin(const char *name, struct bert_config *config,
+                                      struct berth_error *error);
+// Reads and checks config.json. A wrong type or sign, hidden_size % num_attention_heads != 0,
+// position_embedding_type other than "absolute", an unknown hidden_act: BERTH_CONFIG naming key
+// and file.
+enum berth_status bert_config_read(const char *path, struct bert_config *config,
+                                   struct berth_error *error);
+// Writes config.json for `architecture` ("BertForQuestionAnswering", "BertModel"): indent 2, sorted.
+enum berth_status bert_config_write(const struct bert_config *config, const char *architecture,
+                                    const char *path, struct berth_error *error);
+void bert_config_done(struct bert_config *config);
+
+#endif

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Hugging Face model folder: config.json, model.safetensors, vocab.txt and the tokenizer files.
+#ifndef BERTH_MODEL_FOLDER_H
+#define BERTH_MODEL_FOLDER_H
+
+#include "core/error.h"
+#include "model/config.h"
+#include "model/params.h"
+
+#include <stddef.h>
+
+// What reading weights met. Lists are newline-separated names, NULL when empty.
+struct folder_report {
+    char *missing;     // filled with initial values (heads only; a missing body tensor is an error)
+    char *unexpected;  // in the file, not in the model (poolers, other heads)
+    size_t loaded;     // tensors taken from the file
+};
+void folder_report_done(struct folder_report *report);
+
+// Reads the weights of `folder` into buffer[table->total]; names go through the dialect table
+// (names.h): gamma/beta, missing "bert." prefix, "module." and "model." prefixes. Missing head
+// tensors get initial values from `seed`. A shape mismatch, a missing body tensor, a folder with
+// pytorch_model.bin only: an error that says so.
+enum berth_status folder_read_weights(const char *folder, const struct bert_config *config,
+                                      const struct param_table *table, uint64_t seed,
+                                      float *buffer, struct folder_report *report,
+                                      struct berth_error *error);
+
+// Writes config.json and model.safetensors (fp32) into an existing folder, each atomically.
+enum berth_status folder_write_weights(const char *folder, const struct bert_config *config,
+                                       const struct param_table *table, const float *buffer,
+                                       struct berth_error *error);
+
+// Copies the tokenizer's files (vocab.txt, tokenizer.json, tokenizer_config.json,
+// special_tokens_map.json) from `source` where they are there, and writes the missing
+// tokenizer_config.json and special_tokens_map.json. `vocab_path` may replace source's vocab.txt.
+enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_path,
+                                        int do_lower_case, const char *target,
+                                        struct berth_error *error);
+
+// do_lower_case of the folder's tokenizer_config.json; 1 when it says nothing.
+enum berth_status folder_lower_case(const char *folder, int *lower_case,
+                                    struct berth_error *error);
+
+#endif

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parameter table: one flat buffer with named slices. Weights, gradients, both moments and the
+// compute copy are buffers of this one layout, so clipping, the optimizer and checkpoints are loops
+// over ranges of it.
+//
+// Order of the buffer: [matrices of linear layers][embedding tables][biases and layer norms].
+// - [0, matrix_count): what matrix products read; the compute copy (bf16) covers just these.
+// - [0, decay_count): what weight decay acts on; biases and layer norms come after.
+// Every slice starts at a multiple of 64 elements; the gaps are zero for ever (their gradients are).
+// Query, key and value of a layer lie side by side: three names on disk, one [3H, H] in compute.
+#ifndef BERTH_MODEL_PARAMS_H
+#define BERTH_MODEL_PARAMS_H
+
+#include "core/error.h"
+#include "model/config.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct param {
+    char name[96];  // Hugging Face's, "bert.encoder.layer.0.attention.self.query.weight"
+    int64_t offset; // elements
+    int rank;       // 1 or 2
+    int64_t rows;   // 1 for vectors
+    int64_t cols;
+};
+
+struct param_layer { // offsets in elements
+    int64_t qkv_weight;       // [3H, H]
+    int64_t attention_weight; // [H, H]
+    int64_t intermediate_weight; // [I, H]
+    int64_t output_weight;    // [H, I]
+    int64_t qkv_bias, attention_bias, intermediate_bias, output_bias;
+    int64_t attention_norm_weight, attention_norm_bias, output_norm_weight, output_norm_bias;
+};
+
+struct param_table {
+    struct param *params;
+    size_t count;
+    int64_t total;        // elements of a buffer, gaps included
+    int64_t matrix_count; // see above
+    int64_t decay_count;
+    int64_t parameter_count; // without the gaps
+    int64_t word, position, type, embedding_norm_weight, embedding_norm_bias; // offsets
+    struct param_layer *layers;
+    int64_t head_weight, head_bias; // "qa_outputs": [2, H], [2]; -1 without a head
+};
+
+enum param_head { PARAM_HEAD_NONE, PARAM_HEAD_SPAN };
+
+enum berth_status param_table_init(struct param_table *table, const struct bert_config *config,
+                                   enum param_head head, struct berth_error *error);
+void param_table_done(struct param_table *table);
+const struct param *param_table_find(const struct param_table *table, const char *name);
+
+// Hugging Face's initial values: normal(0, initializer_range) for matrices and tables, 0 for
+// biases, 1 for layer-norm weights. Each parameter draws from its own stream (its name's hash).
+void param_initialise(const struct param_table *table, const struct bert_config *config,
+                      uint64_t seed, float *buffer);
+
+#endif
