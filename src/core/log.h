@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reports from inside the library: records of named fields handed to the caller's berth_log.
+// The null object is a log whose `write` is NULL: everything below is then silent.
+#ifndef BERTH_CORE_LOG_H
+#define BERTH_CORE_LOG_H
+
+#include "berth.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Text for people.
+void log_note(const struct berth_log *log, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void log_warning(const struct berth_log *log, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+// A record with fields; `text` may be NULL.
+void log_fields(const struct berth_log *log, enum berth_record_kind kind, const char *text,
+                const struct berth_field *fields, size_t count);
+
+// Progress of a phase: `done` of `total`.
+void log_progress(const struct berth_log *log, const char *phase, int64_t done, int64_t total);
+
+static inline struct berth_field log_integer(const char *key, int64_t value) {
+    return (struct berth_field){.key = key, .type = BERTH_INTEGER, .integer = value};
+}
+
+static inline struct berth_field log_real(const char *key, double value) {
+    return (struct berth_field){.key = key, .type = BERTH_REAL, .real = value};
+}
+
+static inline struct berth_field log_text(const char *key, const char *value) {
+    return (struct berth_field){.key = key, .type = BERTH_TEXT, .text = value};
+}
+
+#endif

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batches from features: which sequences make an update, how an update is cut into micro-batches,
+// and the packing of a micro-batch into the arrays of core/batch.h.
+//
+// The order of an epoch is a seeded permutation that depends on seed and epoch only, so the place
+// of a run is (epoch, update in the epoch) and nothing else needs to be saved to resume.
+#ifndef BERTH_DATA_PACKER_H
+#define BERTH_DATA_PACKER_H
+
+#include "core/batch.h"
+#include "core/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+// A sequence as the packer sees it; arrays are borrowed.
+struct packer_sequence {
+    const int32_t *ids;
+    const int8_t *type_ids;
+    int32_t length;
+    int32_t start, end; // labels
+};
+
+// Gives sequence number `index` of the data.
+struct packer_source {
+    struct packer_sequence (*get)(const void *data, size_t index);
+    const void *data;
+    size_t count;
+};
+
+// order[count] becomes the permutation of epoch `epoch`.
+void packer_shuffle(uint64_t seed, int64_t epoch, size_t count, uint32_t *order);
+
+// Owns the arrays of one batch of at most `max_tokens` tokens and `max_sequences` sequences.
+struct packer {
+    struct batch batch; // points into the arrays below
+    int64_t max_tokens, max_sequences;
+    void *storage;
+};
+enum berth_status packer_init(struct packer *packer, int64_t max_tokens, int64_t max_sequences,
+                              struct berth_error *error);
+void packer_done(struct packer *packer);
+
+// Packs the sequences order[0 .. count) of the source; sequence i gets place `first_place` + i.
+// The caller has checked that they fit.
+void packer_fill(struct packer *packer, const struct packer_source *source, const uint32_t *order,
+                 size_t count, int64_t first_place);
+
+// How many of order[0 .. count), taken from the front, fit into max_tokens and max_sequences; at
+// least 1 when count > 0.
+size_t packer_fit(const struct packer_source *source, const uint32_t *order, size_t count,
+                  int64_t max_tokens, int64_t max_sequences);
+
+#endif

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// SQuAD data sets (v1.1 and v2.0): the nested file of the Stanford site and the flat records that
+// Hugging Face's scripts read ({id, title, context, question, answers: {text, answer_start}}, in an
+// array, under "data", or one object a line).
+#ifndef BERTH_DATA_SQUAD_H
+#define BERTH_DATA_SQUAD_H
+
+#include "core/error.h"
+#include "core/log.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct squad_answer {
+    const char *text;
+    int64_t start; // character (code point) of the context
+};
+
+struct squad_example {
+    const char *id;
+    const char *title; // "" when absent
+    const char *question;
+    const char *context; // shared between the questions of a paragraph
+    size_t context_length; // bytes
+    const struct squad_answer *answers;
+    size_t answer_count;
+    int impossible; // is_impossible of v2.0
+};
+
+struct squad_dataset {
+    struct squad_example *examples; // in file order
+    size_t count;
+    int version_2;   // the file knows is_impossible
+    void *storage;   // owns every string
+};
+
+// Reads a data set. `limit` > 0 keeps the first examples only. Errors name file, place and remedy:
+// no questions, missing keys, wrong types, an answer that does not lie in its context at
+// answer_start (the id, the text there and the remedy).
+enum berth_status squad_read(const char *path, int64_t limit, struct squad_dataset *dataset,
+                             struct berth_error *error);
+void squad_dataset_done(struct squad_dataset *dataset);
+
+#endif

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// From span logits to answers: n-best spans over all windows of a question, the answer's text cut
+// from the context (systems.md section 7, rules 9 to 11), and the files predictions.json,
+// nbest_predictions.json and null_odds.json.
+#ifndef BERTH_TASK_SQUAD_ANSWERS_H
+#define BERTH_TASK_SQUAD_ANSWERS_H
+
+#include "core/error.h"
+#include "data/squad.h"
+#include "data/squad_features.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct squad_answer_options {
+    int64_t n_best_size;
+    int64_t max_answer_length; // tokens
+    int version_2_with_negative;
+    double null_score_diff_threshold;
+};
+
+struct squad_candidate {
+    char *text; // owned
+    double probability;
+    float start_logit, end_logit;
+    int64_t begin, end; // characters of the context, end exclusive; -1 for "no answer"
+};
+
+// The answer to one question.
+struct squad_result {
+    struct squad_candidate *candidates; // n-best, best first; at least one
+    size_t count;
+    char *prediction;  // the final text ("" for no answer); owned
+    double null_odds;  // null score - best non-null score; 0 for version 1
+};
+void squad_result_done(struct squad_result *result);
+
+// logits[token_count of the set][2]: those of feature f begin at row features[f].first.
+// Features of one example are neighbours: [first, first + count).
+enum berth_status squad_answer_question(const struct squad_dataset *dataset,
+                                        const struct squad_feature_set *set,
+                                        const struct tokenizer *tokenizer, const float *logits,
+                                        size_t first, size_t count,
+                                        const struct squad_answer_options *options,
+                                        struct squad_result *result, struct berth_error *error);
+
+// Answers for a whole data set, results[dataset->count], on `threads` threads.
+enum berth_status squad_answer_all(const struct squad_dataset *dataset,
+                                   const struct squad_feature_set *set,
+                                   const struct tokenizer *tokenizer, const float *logits,
+                                   const struct squad_answer_options *options, int threads,
+                                   struct squad_result **results, struct berth_error *error);
+void squad_results_free(struct squad_result *results, size_t count);
+
+// Writes predictions.json, nbest_predictions.json and (version 2) null_odds.json into `folder`.
+enum berth_status squad_answers_write(const char *folder, const struct squad_dataset *dataset,
+                                      const struct squad_result *results,
+                                      const struct squad_answer_options *options,
+                                      struct berth_error *error);
+
+#endif

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The official SQuAD metrics, v1.1 and v2.0, equal to the published scripts to the last digit.
+#ifndef BERTH_TASK_SQUAD_METRICS_H
+#define BERTH_TASK_SQUAD_METRICS_H
+
+#include "core/error.h"
+#include "data/squad.h"
+
+#include <stddef.h>
+
+// Exact match (0 or 1) and F1 of one prediction against one reference, by v1.1's rules.
+int squad_exact_match(const char *prediction, const char *reference);
+double squad_f1(const char *prediction, const char *reference);
+// The larger over all references of an example (v1.1).
+void squad_best_match(const struct squad_example *example, const char *prediction, double *exact,
+                      double *f1);
+
+struct squad_score {
+    double exact_match, f1; // percent
+    size_t total, missing;  // questions; questions without a prediction (count 0)
+};
+// v1.1's score of predictions[i] for examples[i]; NULL: missing.
+struct squad_score squad_score_v1(const struct squad_dataset *dataset,
+                                  const char *const *predictions);
+
+// The whole official evaluation of a predictions file, as the JSON object that the scripts print:
+// v1.1: exact_match, f1. v2.0: exact, f1, total, HasAns_*, NoAns_* and, with null odds,
+// best_exact, best_exact_thresh, best_f1, best_f1_thresh. Free with memory_free.
+enum berth_status squad_evaluate_files(const char *dataset_path, const char *predictions_path,
+                                       const char *null_odds_path, double null_threshold,
+                                       const struct berth_log *log, char **json_text,
+                                       struct berth_error *error);
+
+#endif
