@@ -126,10 +126,18 @@ struct berth_config {
     int no_progress;
     int quiet;
     int dry_run;
+
+    uint64_t given[4]; /* settings that were set by name (berth_config_set): these win over a
+                          DeepSpeed file's */
 };
 
 /* Fills in the defaults. */
 void berth_config_init(struct berth_config *config);
+
+/* Sets a field by its name or one of its aliases ("learning_rate", "3e-5"); `value` must outlive the
+ * config. Unknown names are BERTH_USAGE and name the nearest known one. */
+enum berth_status berth_config_set(struct berth_config *config, const char *name,
+                                   const char *value, struct berth_error *error);
 
 /* ---------------------------------------------------------------------------------------------
  * Reports. A job tells what happens as records of named fields; the caller decides what to do with

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The option table: one row per setting drives the command line, the DeepSpeed JSON, --help and the
+// settings saved beside a checkpoint. A new option is one row here and one field of berth_config.
+#ifndef BERTH_CORE_OPTIONS_H
+#define BERTH_CORE_OPTIONS_H
+
+#include "core/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum option_type { OPTION_INTEGER, OPTION_REAL, OPTION_FLAG, OPTION_TEXT, OPTION_CHOICE };
+
+// The jobs a row applies to; a verb's --help shows the rows of its job.
+enum option_job {
+    JOB_FINETUNE = 1 << 0,
+    JOB_PREDICT = 1 << 1,
+    JOB_ANSWER = 1 << 2,
+    JOB_SHOW = 1 << 3,
+    JOB_TOKENIZE = 1 << 4,
+    JOB_FEATURES = 1 << 5,
+    JOB_BENCH = 1 << 6
+};
+
+struct option_row {
+    const char *name;      // the field of berth_config and the flag, with underscores
+    const char *aliases;   // other names, separated by blanks; NULL: none
+    const char *deepspeed; // path in a DeepSpeed JSON, "optimizer.params.lr"; NULL: none
+    enum option_type type;
+    size_t offset;         // of the field in struct berth_config
+    const char *choices;   // OPTION_CHOICE: "a|b|c"; for text fields that take just these, or for
+                           // enum fields, the names of 0, 1, ...
+    double minimum, maximum;
+    unsigned jobs;
+    const char *unit;      // what --help shows as the value: "N", "FILE", "RATE"
+    const char *help;
+};
+
+extern const struct option_row option_rows[];
+extern const size_t option_row_count;
+
+// The row of a name or alias; `-` and `_` are the same. NULL: unknown.
+const struct option_row *option_find(const char *name);
+// The known name nearest to an unknown one among the rows of `jobs`; NULL when nothing is near.
+const char *option_nearest(const char *name, unsigned jobs);
+
+// Sets the field of `row` from text and marks the row as given. Text and choice values must outlive
+// the config. A malformed or out-of-range value: BERTH_USAGE naming option, value and range.
+enum berth_status option_set(struct berth_config *config, const struct option_row *row,
+                             const char *value, struct berth_error *error);
+int option_is_given(const struct berth_config *config, const struct option_row *row);
+// The field's value as text, independent of the locale.
+void option_print(const struct berth_config *config, const struct option_row *row, char *text,
+                  size_t size);
+
+#endif
