@@ -34,15 +34,25 @@ struct option_row {
     unsigned jobs;
     const char *unit;      // what --help shows as the value: "N", "FILE", "RATE"
     const char *help;
+    const char *fallback;  // what --help says in place of a default that stands for a rule; or NULL
 };
 
 extern const struct option_row option_rows[];
 extern const size_t option_row_count;
 
+// The default of every setting that does not depend on the machine (berth_config_init adds those).
+void option_defaults(struct berth_config *config);
+
 // The row of a name or alias; `-` and `_` are the same. NULL: unknown.
 const struct option_row *option_find(const char *name);
 // The known name nearest to an unknown one among the rows of `jobs`; NULL when nothing is near.
 const char *option_nearest(const char *name, unsigned jobs);
+// 1 when both names are the same option name (`-` equals `_`).
+int option_same_name(const char *a, const char *b);
+// How far two names are apart: insertions, deletions, changes and swaps of neighbours; names longer
+// than 63 characters are compared by their first 63. `option_is_near`: near enough to be a typo.
+unsigned option_distance(const char *a, const char *b);
+int option_is_near(const char *typed, unsigned distance);
 
 // Sets the field of `row` from text and marks the row as given. Text and choice values must outlive
 // the config. A malformed or out-of-range value: BERTH_USAGE naming option, value and range.

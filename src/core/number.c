@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers in the "C" locale by way of POSIX's per-thread locales. glibc and musl hand out one
+// shared object for newlocale("C"), so making it per call costs no allocation and leaves no global
+// state.
+#include "core/number.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static int is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+static const char *skip_sign(const char *text) {
+    return *text == '-' || *text == '+' ? text + 1 : text;
+}
+
+int number_parse_integer(const char *text, int64_t *value) {
+    if (!is_digit(*skip_sign(text))) {
+        return 0;
+    }
+    char *end;
+    errno = 0;
+    long long parsed = strtoll(text, &end, 10);
+    if (errno != 0 || *end != '\0') {
+        return 0;
+    }
+    *value = parsed;
+    return 1;
+}
+
+// strtod would take blanks, hexadecimal, infinities and NaN too.
+static int is_plain_real(const char *text) {
+    const char *first = skip_sign(text);
+    if (!is_digit(*first) && !(*first == '.' && is_digit(first[1]))) {
+        return 0;
+    }
+    return strspn(first, "0123456789.eE+-") == strlen(first);
+}
+
+int number_parse_real(const char *text, double *value) {
+    if (!is_plain_real(text)) {
+        return 0;
+    }
+    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    locale_t old = uselocale(plain);
+    char *end;
+    double parsed = strtod(text, &end);
+    uselocale(old);
+    freelocale(plain);
+    if (*end != '\0' || !isfinite(parsed)) {
+        return 0;
+    }
+    *value = parsed;
+    return 1;
+}
+
+int number_parse_truth(const char *text, int *value) {
+    static const char *const words[] = {"false", "true", "no", "yes", "off", "on", "0", "1"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcasecmp(text, words[i]) == 0) {
+            *value = (int)(i % 2);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+int number_format_list(char *text, size_t size, const char *format, va_list arguments) {
+    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    locale_t old = uselocale(plain);
+    int length = vsnprintf(text, size, format, arguments);
+    uselocale(old);
+    freelocale(plain);
+    return length;
+}
+
+int number_format(char *text, size_t size, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int length = number_format_list(text, size, format, arguments);
+    va_end(arguments);
+    return length;
+}
+
+void number_print_real(char *text, size_t size, double value) {
+    for (int digits = 1; digits <= 17; digits++) {
+        double back;
+        char trial[NUMBER_TEXT_SIZE];
+        number_format(trial, sizeof trial, "%.*g", digits, value);
+        if (!isfinite(value) || (number_parse_real(trial, &back) && back == value)) {
+            snprintf(text, size, "%s", trial);
+            return;
+        }
+    }
+}
