@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// A growing text and the escapes of RFC 8259.
+#include "core/json_line.h"
+
+#include "core/memory.h"
+#include "core/number.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static void put(struct json_line *line, const char *bytes, size_t length) {
+    if (line->failed) {
+        return;
+    }
+    if (line->length + length + 1 > line->capacity) {
+        size_t capacity = 2 * (line->length + length) + 256;
+        char *text = memory_resize(line->text, capacity, 1);
+        if (text == NULL) {
+            line->failed = 1;
+            return;
+        }
+        line->text = text;
+        line->capacity = capacity;
+    }
+    memcpy(line->text + line->length, bytes, length);
+    line->length += length;
+    line->text[line->length] = '\0';
+}
+
+static void put_text(struct json_line *line, const char *text) {
+    put(line, text, strlen(text));
+}
+
+// The bytes of the well-formed UTF-8 character at text (NUL-terminated), 0 when it is ill-formed.
+static size_t well_formed(const unsigned char *text) {
+    unsigned char lead = text[0];
+    size_t bytes = lead < 0x80 ? 1 : lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+    if (lead > 0xF4) {
+        return 0;
+    }
+    for (size_t i = 1; i < bytes; i++) {
+        if ((text[i] & 0xC0) != 0x80) {
+            return 0;
+        }
+    }
+    int bad_second = (lead == 0xE0 && text[1] < 0xA0) || (lead == 0xED && text[1] > 0x9F) ||
+                     (lead == 0xF0 && text[1] < 0x90) || (lead == 0xF4 && text[1] > 0x8F);
+    return bad_second ? 0 : bytes;
+}
+
+static void put_escape(struct json_line *line, unsigned char c) {
+    static const char *const short_escapes[] = {
+        ['\b'] = "\\b", ['\t'] = "\\t", ['\n'] = "\\n", ['\f'] = "\\f",
+        ['\r'] = "\\r", ['"'] = "\\\"", ['\\'] = "\\\\"};
+    if (c < sizeof short_escapes / sizeof *short_escapes && short_escapes[c] != NULL) {
+        put_text(line, short_escapes[c]);
+    } else {
+        char escape[8];
+        snprintf(escape, sizeof escape, "\\u%04x", c);
+        put_text(line, escape);
+    }
+}
+
+static void put_string(struct json_line *line, const char *value) {
+    const unsigned char *at = (const unsigned char *)value;
+    put(line, "\"", 1);
+    while (*at != '\0') {
+        const unsigned char *run = at;
+        size_t bytes = 1;
+        while (*at >= 0x20 && *at != '"' && *at != '\\' && (bytes = well_formed(at)) > 0) {
+            at += bytes;
+        }
+        put(line, (const char *)run, (size_t)(at - run));
+        if (*at == '\0') {
+            break;
+        }
+        if (bytes == 0) {
+            put_text(line, "\xEF\xBF\xBD");
+        } else {
+            put_escape(line, *at);
+        }
+        at++;
+    }
+    put(line, "\"", 1);
+}
+
+// The comma before the next value, and its key.
+static void put_key(struct json_line *line, const char *key) {
+    char last = line->length > 0 ? line->text[line->length - 1] : '\n';
+    if (last != '{' && last != '[' && last != '\n') {
+        put(line, ",", 1);
+    }
+    if (key != NULL) {
+        put_string(line, key);
+        put(line, ":", 1);
+    }
+}
+
+void json_line_open(struct json_line *line, const char *key, char bracket) {
+    put_key(line, key);
+    put(line, &bracket, 1);
+}
+
+void json_line_close(struct json_line *line, char bracket) {
+    put(line, &bracket, 1);
+}
+
+void json_line_text(struct json_line *line, const char *key, const char *value) {
+    put_key(line, key);
+    if (value != NULL) {
+        put_string(line, value);
+    } else {
+        put_text(line, "null");
+    }
+}
+
+void json_line_integer(struct json_line *line, const char *key, int64_t value) {
+    char text[NUMBER_TEXT_SIZE];
+    snprintf(text, sizeof text, "%" PRId64, value);
+    json_line_raw(line, key, text);
+}
+
+void json_line_real(struct json_line *line, const char *key, double value) {
+    char text[NUMBER_TEXT_SIZE] = "null";
+    if (isfinite(value)) {
+        number_print_real(text, sizeof text, value);
+    }
+    json_line_raw(line, key, text);
+}
+
+void json_line_truth(struct json_line *line, const char *key, int value) {
+    json_line_raw(line, key, value ? "true" : "false");
+}
+
+void json_line_raw(struct json_line *line, const char *key, const char *json) {
+    put_key(line, key);
+    put_text(line, json);
+}
+
+void json_line_end(struct json_line *line) {
+    put(line, "\n", 1);
+}
+
+void json_line_clear(struct json_line *line) {
+    line->length = 0;
+    line->failed = 0;
+}
+
+void json_line_done(struct json_line *line) {
+    memory_free(line->text);
+    *line = (struct json_line){0};
+}
