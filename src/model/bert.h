@@ -15,15 +15,15 @@
 
 // The buffers a model computes with; all in device memory, all of the table's layout.
 struct bert_weights {
-    const float *master;  // f32 [total]
-    const void *compute;  // compute dtype [matrix_count]; the same memory as master in f32
-    float *gradients;     // f32 [total]; NULL for inference
+    const float *master; // f32 [total]
+    const void *compute; // compute dtype [matrix_count]; the same memory as master in f32
+    float *gradients;    // f32 [total]; NULL for inference
 };
 
 struct bert_dropout {
     uint64_t seed;
     uint32_t step;
-    double hidden_probability;    // 0: no dropout
+    double hidden_probability; // 0: no dropout
     double attention_probability;
 };
 
@@ -38,26 +38,32 @@ struct bert {
 // Activations of one batch, carved from an arena. Views only.
 struct bert_activations;
 
-// Takes the activations of a batch of `rows` rows and `sequences` sequences from the arena, which
-// may be measuring only. training: keep what the backward pass needs. The struct itself comes from
-// the heap (bert_activations_free). NULL: out of memory.
+// Takes the activations of batches of up to `max_rows` rows and `max_sequences` sequences from the
+// arena, which may be measuring only (such activations are good for nothing but freeing). training:
+// keep what the backward pass needs. The struct itself comes from the heap
+// (bert_activations_free). NULL: out of memory.
 struct bert_activations *bert_activations_new(const struct bert *model, int64_t max_rows,
                                               int64_t max_sequences, int training,
                                               struct arena *device_arena);
 void bert_activations_free(struct bert_activations *activations);
 
-// Fills logits [row_count, 2] (f32, in the activations; see bert_logits).
+// Fills logits [row_count, 2] (f32, in the activations; see bert_logits). dropout NULL: none.
 void bert_forward(const struct bert *model, struct bert_activations *activations,
                   const struct batch *batch, const struct bert_dropout *dropout);
 struct mat bert_logits(const struct bert_activations *activations, const struct batch *batch);
 
 // Losses of each sequence into losses[S] (device memory, in the activations; see bert_losses) and
 // the gradient of loss_scale * (their sum), added to weights.gradients. After bert_forward on the
-// same batch with the same dropout.
+// same batch with the same dropout; the activations are used up by it.
 void bert_backward(const struct bert *model, struct bert_activations *activations,
-                   const struct batch *batch, const struct bert_dropout *dropout,
-                   float loss_scale);
+                   const struct batch *batch, const struct bert_dropout *dropout, float loss_scale);
 const float *bert_losses(const struct bert_activations *activations);
+
+// Where a number that is not finite first appears in the forward pass on `batch`: 0 the embeddings,
+// 1 to L the layers, L + 1 the logits; -1 nowhere. For training activations, after bert_forward and
+// also after bert_backward. Slow: for a message about a run that has failed.
+int64_t bert_first_nonfinite(const struct bert *model, const struct bert_activations *activations,
+                             const struct batch *batch);
 
 // Needed floating-point operations of the encoder for one sequence of length S, forward only:
 // L * (2 S (4 H^2 + 2 H I) + 4 S^2 H); training needs three times that.

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Carves the activations of a batch from an arena.
+//
+// Memory that is shared always holds one dtype, so that what is stale in the slack rows of a buffer
+// is a finite number in its next use; the one exception is `sublayer` / `dsublayer`, both of which
+// are written whole.
+#include "model/activations.h"
+
+#include "core/memory.h"
+
+#include <assert.h>
+
+// What carving needs to know, and the temporaries that layers share.
+struct carving {
+    struct arena *arena;
+    const struct bert_config *config;
+    enum dtype compute;
+    int64_t rows;
+    int training;
+    struct mat streams[2]; // f32 residual streams that take turns; not in f32 training
+    struct mat operand;    // the norms' outputs in the compute dtype; inference in bf16 only
+    void *workspace;       // qkv and context, then gelu; inference only
+};
+
+static struct mat take(const struct carving *carving, int64_t cols, enum dtype dtype) {
+    size_t bytes = (size_t)(carving->rows * cols) * dtype_size(dtype);
+    return mat_of(arena_take(carving->arena, bytes), carving->rows, cols, dtype);
+}
+
+// A matrix that begins `first` columns' worth of rows into `base` (NULL while measuring).
+static struct mat overlay(const struct carving *carving, void *base, int64_t first, int64_t cols) {
+    size_t offset = (size_t)(carving->rows * first) * dtype_size(carving->compute);
+    void *data = base ? (char *)base + offset : NULL;
+    return mat_of(data, carving->rows, cols, carving->compute);
+}
+
+static int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+static void take_temporaries(struct carving *carving, struct bert_activations *activations) {
+    const int64_t hidden = carving->config->hidden_size;
+    const int64_t inner = carving->config->intermediate_size;
+    activations->sublayer = take(carving, hidden, DTYPE_F32);
+    for (int i = 0; i < 2; i++) {
+        carving->streams[i] = take(carving, hidden, DTYPE_F32);
+    }
+    if (carving->training) {
+        activations->dresidual = carving->streams[0];
+        activations->dbranch = carving->streams[1];
+        activations->dsublayer = overlay(carving, activations->sublayer.data, 0, hidden);
+        return;
+    }
+    if (carving->compute != DTYPE_F32) {
+        carving->operand = take(carving, hidden, carving->compute);
+    }
+    carving->workspace = take(carving, larger(4 * hidden, inner), carving->compute).data;
+}
+
+static struct norm_buffers take_norm(const struct carving *carving, int stream) {
+    const int64_t hidden = carving->config->hidden_size;
+    struct norm_buffers norm = {.y = carving->streams[stream], .y_compute = carving->operand};
+    if (carving->training) {
+        if (carving->compute == DTYPE_F32) {
+            norm.y = take(carving, hidden, DTYPE_F32);
+        } else {
+            norm.y_compute = take(carving, hidden, carving->compute);
+        }
+        norm.xhat = take(carving, hidden, carving->compute);
+        norm.rstd = take(carving, 1, DTYPE_F32).data;
+    }
+    return norm;
+}
+
+static struct layer_buffers share_layer(const struct carving *carving) {
+    const int64_t hidden = carving->config->hidden_size;
+    struct layer_buffers layer = {
+        .qkv = overlay(carving, carving->workspace, 0, 3 * hidden),
+        .context = overlay(carving, carving->workspace, 3 * hidden, hidden),
+        .gelu = overlay(carving, carving->workspace, 0, carving->config->intermediate_size),
+        .attention_norm = take_norm(carving, 1),
+        .output_norm = take_norm(carving, 0),
+    };
+    return layer;
+}
+
+static struct layer_buffers keep_layer(const struct carving *carving) {
+    const int64_t hidden = carving->config->hidden_size;
+    const int64_t inner = carving->config->intermediate_size;
+    struct layer_buffers layer = {
+        .qkv = take(carving, 3 * hidden, carving->compute),
+        .context = take(carving, hidden, carving->compute),
+        .lse = take(carving, carving->config->num_attention_heads, DTYPE_F32).data,
+        .attention_norm = take_norm(carving, 1),
+    };
+    void *both = take(carving, larger(2 * inner, 3 * hidden), carving->compute).data;
+    layer.u = overlay(carving, both, 0, inner);
+    layer.gelu = overlay(carving, both, inner, inner);
+    layer.du = layer.gelu;
+    layer.dqkv = overlay(carving, both, 0, 3 * hidden);
+    layer.dcontext = norm_operand(&layer.attention_norm);
+    layer.output_norm = take_norm(carving, 0);
+    return layer;
+}
+
+static void take_all(struct carving *carving, struct bert_activations *activations) {
+    take_temporaries(carving, activations);
+    activations->embedding = take_norm(carving, 0);
+    for (int64_t i = 0; i < carving->config->num_hidden_layers; i++) {
+        activations->layers[i] = carving->training ? keep_layer(carving) : share_layer(carving);
+    }
+    activations->logits = take(carving, 2, DTYPE_F32);
+    if (carving->training) {
+        activations->dlogits = take(carving, 2, carving->compute);
+        activations->losses =
+            arena_take(carving->arena, (size_t)activations->max_sequences * sizeof(float));
+    }
+}
+
+struct bert_activations *bert_activations_new(const struct bert *model, int64_t max_rows,
+                                              int64_t max_sequences, int training,
+                                              struct arena *device_arena) {
+    struct bert_activations *activations = memory_array_zeroed(1, sizeof *activations);
+    if (!activations) {
+        return NULL;
+    }
+    size_t layer_count = (size_t)model->config->num_hidden_layers;
+    activations->layers = memory_array_zeroed(layer_count, sizeof *activations->layers);
+    if (!activations->layers) {
+        memory_free(activations);
+        return NULL;
+    }
+    activations->training = training;
+    activations->max_rows = batch_round(max_rows);
+    activations->max_sequences = max_sequences;
+    struct carving carving = {
+        .arena = device_arena,
+        .config = model->config,
+        .compute = model->compute,
+        .rows = activations->max_rows,
+        .training = training,
+    };
+    take_all(&carving, activations);
+    return activations;
+}
+
+void bert_activations_free(struct bert_activations *activations) {
+    if (activations) {
+        memory_free(activations->layers);
+        memory_free(activations);
+    }
+}

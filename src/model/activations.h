@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The buffers of one batch: what forward fills, what backward reads, and which memory they share.
+// Known to bert.c and activations.c only; the formulas and the list of what is kept: doc/math.md.
+#ifndef BERTH_MODEL_ACTIVATIONS_H
+#define BERTH_MODEL_ACTIVATIONS_H
+
+#include "model/bert.h"
+
+// What a layer norm (or the embedding) writes. In f32 `y_compute` is empty: y serves both.
+struct norm_buffers {
+    struct mat y;         // [R, H] f32, the residual stream
+    struct mat y_compute; // [R, H]
+    struct mat xhat;      // [R, H]; empty in inference
+    float *rstd;          // [R]; NULL in inference
+};
+
+struct layer_buffers {
+    struct mat qkv;     // [R, 3H]
+    struct mat context; // [R, H]
+    float *lse;         // [R * A]; NULL in inference
+    struct norm_buffers attention_norm;
+    struct mat u;    // [R, I] input of the GELU; empty in inference
+    struct mat gelu; // [R, I] its output
+    struct norm_buffers output_norm;
+    // Gradients, in the memory of activations that are no longer needed by then.
+    struct mat du;       // [R, I] over gelu
+    struct mat dcontext; // [R, H] over the attention norm's output
+    struct mat dqkv;     // [R, 3H] over u (and gelu)
+};
+
+struct bert_activations {
+    int training;
+    int64_t max_rows, max_sequences;
+    struct norm_buffers embedding;
+    struct layer_buffers *layers; // [L]
+    struct mat sublayer;          // [R, H] f32: input of the layer norms
+    struct mat logits;            // [R, 2] f32
+    struct mat dlogits;           // [R, 2]
+    float *losses;                // [S]
+    // Gradients in flight; they lie in the memory of the forward pass's temporaries.
+    struct mat dresidual; // [R, H] f32: of the residual stream
+    struct mat dbranch;   // [R, H] f32: what the branch beside it adds
+    struct mat dsublayer; // [R, H]: of `sublayer`
+};
+
+// What the matrix products read of a norm's output.
+static inline struct mat norm_operand(const struct norm_buffers *norm) {
+    return mat_is_empty(norm->y_compute) ? norm->y : norm->y_compute;
+}
+
+#endif

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+// BERT with a span head as a sequence of device operations: the post-layer-norm encoder of Devlin
+// et al., "BERT: Pre-training of Deep Bidirectional Transformers" (2019). For each layer, x its
+// input,
+//
+//   context = attention(x Wqkv^T + bqkv)
+//   m = LN(x + dropout(context Wa^T + ba))
+//   g = gelu(m Wi^T + bi)
+//   y = LN(m + dropout(g Wo^T + bo))
+//
+// and logits = y Wh^T + bh after the last. Backward is the same list from below, doc/math.md.
+// Sub-layer outputs and the gradients that are added to the residual stream's stay f32: they are
+// rounded nowhere but on their way into a matrix product.
+//
+// Leaves out: the pooler, which the span head does not use.
+#include "model/bert.h"
+
+#include "core/memory.h"
+#include "model/activations.h"
+
+#include <assert.h>
+#include <math.h>
+
+// One forward or backward pass: what every step of it needs.
+struct pass {
+    const struct bert *model;
+    struct bert_activations *activations;
+    const struct batch *batch;
+    const struct bert_dropout *dropout;
+};
+
+// The rows of this batch of a buffer that has room for more.
+static struct mat used(const struct pass *pass, struct mat buffer) {
+    return mat_is_empty(buffer) ? buffer : mat_rows(buffer, 0, pass->batch->row_count);
+}
+
+static struct mat used_operand(const struct pass *pass, const struct norm_buffers *norm) {
+    return used(pass, norm_operand(norm));
+}
+
+static struct mat weight(const struct bert *model, int64_t offset, int64_t rows, int64_t cols) {
+    assert(offset + rows * cols <= model->table->matrix_count);
+    char *data = (char *)model->weights.compute + (size_t)offset * dtype_size(model->compute);
+    return mat_of(data, rows, cols, model->compute);
+}
+
+static const float *vector(const struct bert *model, int64_t offset) {
+    return model->weights.master + offset;
+}
+
+static struct mat table(const struct bert *model, int64_t offset, int64_t rows) {
+    return mat_of((void *)vector(model, offset), rows, model->config->hidden_size, DTYPE_F32);
+}
+
+static float *gradient(const struct bert *model, int64_t offset) {
+    return model->weights.gradients + offset;
+}
+
+static struct mat gradient_mat(const struct bert *model, int64_t offset, int64_t rows,
+                               int64_t cols) {
+    return mat_of(gradient(model, offset), rows, cols, DTYPE_F32);
+}
+
+static struct dropout dropout_at(const struct pass *pass, enum rng_site site, int64_t layer) {
+    const struct bert_dropout *dropout = pass->dropout;
+    if (!dropout) {
+        return (struct dropout){.site = site};
+    }
+    double probability =
+        site == RNG_SITE_ATTENTION ? dropout->attention_probability : dropout->hidden_probability;
+    return (struct dropout){
+        .seed = dropout->seed,
+        .step = dropout->step,
+        .layer = (uint32_t)layer,
+        .site = site,
+        .threshold = rng_dropout_threshold(probability),
+    };
+}
+
+// --- forward ----------------------------------------------------------------------------------
+
+static void embed(const struct pass *pass) {
+    const struct bert *model = pass->model;
+    const struct norm_buffers *out = &pass->activations->embedding;
+    struct embed_args args = {
+        .y = used(pass, out->y),
+        .y_compute = used(pass, out->y_compute),
+        .xhat = used(pass, out->xhat),
+        .rstd = out->rstd,
+        .word = table(model, model->table->word, model->config->vocab_size),
+        .position = table(model, model->table->position, model->config->max_position_embeddings),
+        .type = table(model, model->table->type, model->config->type_vocab_size),
+        .gamma = vector(model, model->table->embedding_norm_weight),
+        .beta = vector(model, model->table->embedding_norm_bias),
+        .epsilon = (float)model->config->layer_norm_eps,
+        .dropout = dropout_at(pass, RNG_SITE_EMBEDDING, 0),
+    };
+    model->device->embed_forward(model->device, &args, pass->batch);
+}
+
+// out = LN(residual + dropout(sublayer)); gamma and beta are offsets into the table.
+static void add_and_norm(const struct pass *pass, const struct norm_buffers *out,
+                         const struct norm_buffers *residual, int64_t gamma, int64_t beta,
+                         struct dropout dropout) {
+    const struct bert *model = pass->model;
+    struct norm_args args = {
+        .y = used(pass, out->y),
+        .y_compute = used(pass, out->y_compute),
+        .xhat = used(pass, out->xhat),
+        .rstd = out->rstd,
+        .x = used(pass, pass->activations->sublayer),
+        .residual = used(pass, residual->y),
+        .gamma = vector(model, gamma),
+        .beta = vector(model, beta),
+        .epsilon = (float)model->config->layer_norm_eps,
+        .dropout = dropout,
+    };
+    model->device->norm_forward(model->device, &args, pass->batch);
+}
+
+static void self_attention(const struct pass *pass, int64_t index, const struct norm_buffers *in) {
+    const struct bert *model = pass->model;
+    struct device *dev = model->device;
+    const int64_t hidden = model->config->hidden_size;
+    const struct param_layer *at = &model->table->layers[index];
+    const struct layer_buffers *layer = &pass->activations->layers[index];
+
+    dev->linear_forward(dev, used(pass, layer->qkv), used_operand(pass, in),
+                        weight(model, at->qkv_weight, 3 * hidden, hidden),
+                        vector(model, at->qkv_bias));
+    struct attention_args args = {
+        .context = used(pass, layer->context),
+        .lse = layer->lse,
+        .qkv = used(pass, layer->qkv),
+        .heads = model->config->num_attention_heads,
+        .dropout = dropout_at(pass, RNG_SITE_ATTENTION, index),
+    };
+    dev->attention_forward(dev, &args, pass->batch);
+    dev->linear_forward(dev, used(pass, pass->activations->sublayer), used(pass, layer->context),
+                        weight(model, at->attention_weight, hidden, hidden),
+                        vector(model, at->attention_bias));
+    add_and_norm(pass, &layer->attention_norm, in, at->attention_norm_weight,
+                 at->attention_norm_bias, dropout_at(pass, RNG_SITE_ATTENTION_OUTPUT, index));
+}
+
+static void feed_forward(const struct pass *pass, int64_t index) {
+    const struct bert *model = pass->model;
+    struct device *dev = model->device;
+    const int64_t hidden = model->config->hidden_size;
+    const int64_t inner = model->config->intermediate_size;
+    const struct param_layer *at = &model->table->layers[index];
+    const struct layer_buffers *layer = &pass->activations->layers[index];
+
+    dev->linear_gelu_forward(dev, used(pass, layer->gelu), used(pass, layer->u),
+                             used_operand(pass, &layer->attention_norm),
+                             weight(model, at->intermediate_weight, inner, hidden),
+                             vector(model, at->intermediate_bias), model->config->hidden_act);
+    dev->linear_forward(dev, used(pass, pass->activations->sublayer), used(pass, layer->gelu),
+                        weight(model, at->output_weight, hidden, inner),
+                        vector(model, at->output_bias));
+    add_and_norm(pass, &layer->output_norm, &layer->attention_norm, at->output_norm_weight,
+                 at->output_norm_bias, dropout_at(pass, RNG_SITE_OUTPUT, index));
+}
+
+// What layer `index` reads: the output of the one below. index = L: what the head reads.
+static const struct norm_buffers *layer_input(const struct bert_activations *activations,
+                                              int64_t index) {
+    return index > 0 ? &activations->layers[index - 1].output_norm : &activations->embedding;
+}
+
+void bert_forward(const struct bert *model, struct bert_activations *activations,
+                  const struct batch *batch, const struct bert_dropout *dropout) {
+    assert(batch->row_count <= activations->max_rows);
+    const int64_t layer_count = model->config->num_hidden_layers;
+    struct pass pass = {model, activations, batch, dropout};
+    embed(&pass);
+    for (int64_t i = 0; i < layer_count; i++) {
+        self_attention(&pass, i, layer_input(activations, i));
+        feed_forward(&pass, i);
+    }
+    model->device->linear_forward(
+        model->device, used(&pass, activations->logits),
+        used_operand(&pass, layer_input(activations, layer_count)),
+        weight(model, model->table->head_weight, 2, model->config->hidden_size),
+        vector(model, model->table->head_bias));
+}
+
+struct mat bert_logits(const struct bert_activations *activations, const struct batch *batch) {
+    return mat_rows(activations->logits, 0, batch->row_count);
+}
+
+// --- backward ---------------------------------------------------------------------------------
+
+// From dresidual + dbranch, the gradient of a norm's output, to dresidual, that of its residual
+// input, and dsublayer, that of the sub-layer whose bias stands at `bias`. dbranch may be empty.
+static void add_and_norm_backward(const struct pass *pass, const struct norm_buffers *norm,
+                                  struct mat dbranch, int64_t gamma, int64_t beta, int64_t bias,
+                                  struct dropout dropout) {
+    const struct bert *model = pass->model;
+    struct bert_activations *activations = pass->activations;
+    struct norm_grad_args args = {
+        .dresidual = used(pass, activations->dresidual),
+        .dx = used(pass, activations->dsublayer),
+        .dbias = gradient(model, bias),
+        .dy = used(pass, activations->dresidual),
+        .dy2 = dbranch,
+        .xhat = used(pass, norm->xhat),
+        .rstd = norm->rstd,
+        .gamma = vector(model, gamma),
+        .dgamma = gradient(model, gamma),
+        .dbeta = gradient(model, beta),
+        .dropout = dropout,
+    };
+    model->device->norm_backward(model->device, &args, pass->batch);
+}
+
+static void feed_forward_backward(const struct pass *pass, int64_t index) {
+    const struct bert *model = pass->model;
+    struct device *dev = model->device;
+    const int64_t hidden = model->config->hidden_size;
+    const int64_t inner = model->config->intermediate_size;
+    const struct param_layer *at = &model->table->layers[index];
+    const struct layer_buffers *layer = &pass->activations->layers[index];
+    const struct mat dsublayer = used(pass, pass->activations->dsublayer);
+    const struct mat du = used(pass, layer->du);
+    const struct mat dbranch = used(pass, pass->activations->dbranch);
+    // Nothing but the head reads the last layer's output.
+    const int last = index == model->config->num_hidden_layers - 1;
+
+    add_and_norm_backward(pass, &layer->output_norm, last ? (struct mat){0} : dbranch,
+                          at->output_norm_weight, at->output_norm_bias, at->output_bias,
+                          dropout_at(pass, RNG_SITE_OUTPUT, index));
+    // The weight's gradient comes first: it is the last to read gelu, whose memory du takes.
+    dev->linear_backward_weight(dev, gradient_mat(model, at->output_weight, hidden, inner), NULL,
+                                dsublayer, used(pass, layer->gelu));
+    dev->linear_gelu_backward(dev, du, gradient(model, at->intermediate_bias), dsublayer,
+                              weight(model, at->output_weight, hidden, inner), used(pass, layer->u),
+                              model->config->hidden_act);
+    dev->linear_backward_weight(dev, gradient_mat(model, at->intermediate_weight, inner, hidden),
+                                NULL, du, used_operand(pass, &layer->attention_norm));
+    dev->linear_backward_input(dev, dbranch, du,
+                               weight(model, at->intermediate_weight, inner, hidden));
+}
+
+static void self_attention_backward(const struct pass *pass, int64_t index,
+                                    const struct norm_buffers *in) {
+    const struct bert *model = pass->model;
+    struct device *dev = model->device;
+    const int64_t hidden = model->config->hidden_size;
+    const struct param_layer *at = &model->table->layers[index];
+    const struct layer_buffers *layer = &pass->activations->layers[index];
+    const struct mat dsublayer = used(pass, pass->activations->dsublayer);
+    const struct mat dbranch = used(pass, pass->activations->dbranch);
+
+    add_and_norm_backward(pass, &layer->attention_norm, dbranch, at->attention_norm_weight,
+                          at->attention_norm_bias, at->attention_bias,
+                          dropout_at(pass, RNG_SITE_ATTENTION_OUTPUT, index));
+    dev->linear_backward_weight(dev, gradient_mat(model, at->attention_weight, hidden, hidden),
+                                NULL, dsublayer, used(pass, layer->context));
+    dev->linear_backward_input(dev, used(pass, layer->dcontext), dsublayer,
+                               weight(model, at->attention_weight, hidden, hidden));
+    struct attention_grad_args args = {
+        .dqkv = used(pass, layer->dqkv),
+        .dcontext = used(pass, layer->dcontext),
+        .context = used(pass, layer->context),
+        .lse = layer->lse,
+        .qkv = used(pass, layer->qkv),
+        .heads = model->config->num_attention_heads,
+        .dropout = dropout_at(pass, RNG_SITE_ATTENTION, index),
+    };
+    dev->attention_backward(dev, &args, pass->batch);
+    dev->linear_backward_weight(dev, gradient_mat(model, at->qkv_weight, 3 * hidden, hidden),
+                                gradient(model, at->qkv_bias), args.dqkv, used_operand(pass, in));
+    dev->linear_backward_input(dev, dbranch, args.dqkv,
+                               weight(model, at->qkv_weight, 3 * hidden, hidden));
+}
+
+static void embed_backward(const struct pass *pass) {
+    const struct bert *model = pass->model;
+    const struct bert_config *config = model->config;
+    const struct param_table *at = model->table;
+    const struct mat dresidual = used(pass, pass->activations->dresidual);
+    struct embed_grad_args args = {
+        .dy = dresidual,
+        .dy2 = used(pass, pass->activations->dbranch),
+        .xhat = used(pass, pass->activations->embedding.xhat),
+        .rstd = pass->activations->embedding.rstd,
+        .gamma = vector(model, at->embedding_norm_weight),
+        .dword = gradient_mat(model, at->word, config->vocab_size, config->hidden_size),
+        .dposition =
+            gradient_mat(model, at->position, config->max_position_embeddings, config->hidden_size),
+        .dtype_table = gradient_mat(model, at->type, config->type_vocab_size, config->hidden_size),
+        .dgamma = gradient(model, at->embedding_norm_weight),
+        .dbeta = gradient(model, at->embedding_norm_bias),
+        .dropout = dropout_at(pass, RNG_SITE_EMBEDDING, 0),
+        .scratch = dresidual,
+    };
+    model->device->embed_backward(model->device, &args, pass->batch);
+}
+
+// The loss, and the gradient of the last layer's output in dresidual alone.
+static void head_backward(const struct pass *pass, float loss_scale) {
+    const struct bert *model = pass->model;
+    struct device *dev = model->device;
+    struct bert_activations *activations = pass->activations;
+    const int64_t hidden = model->config->hidden_size;
+    const struct norm_buffers *in = layer_input(activations, model->config->num_hidden_layers);
+    const struct mat dlogits = used(pass, activations->dlogits);
+
+    dev->span_loss(dev, dlogits, activations->losses, used(pass, activations->logits), loss_scale,
+                   pass->batch);
+    dev->linear_backward_weight(dev, gradient_mat(model, model->table->head_weight, 2, hidden),
+                                gradient(model, model->table->head_bias), dlogits,
+                                used_operand(pass, in));
+    dev->linear_backward_input(dev, used(pass, activations->dresidual), dlogits,
+                               weight(model, model->table->head_weight, 2, hidden));
+}
+
+void bert_backward(const struct bert *model, struct bert_activations *activations,
+                   const struct batch *batch, const struct bert_dropout *dropout,
+                   float loss_scale) {
+    assert(activations->training && model->weights.gradients);
+    assert(batch->sequence_count <= activations->max_sequences);
+    struct pass pass = {model, activations, batch, dropout};
+    head_backward(&pass, loss_scale);
+    for (int64_t i = model->config->num_hidden_layers - 1; i >= 0; i--) {
+        feed_forward_backward(&pass, i);
+        self_attention_backward(&pass, i, layer_input(activations, i));
+    }
+    embed_backward(&pass);
+}
+
+const float *bert_losses(const struct bert_activations *activations) {
+    return activations->losses;
+}
+
+// --- what callers ask about -------------------------------------------------------------------
+
+static int row_is_finite(struct device *dev, struct mat m, int64_t row, float *values) {
+    size_t bytes = (size_t)m.cols * dtype_size(m.dtype);
+    dev->download(dev, values, mat_rows(m, row, 1).data, bytes);
+    if (m.dtype == DTYPE_F32) {
+        for (int64_t i = 0; i < m.cols; i++) {
+            if (!isfinite(values[i])) {
+                return 0;
+            }
+        }
+        return 1;
+    }
+    const uint16_t exponent = m.dtype == DTYPE_BF16 ? 0x7F80 : 0x7C00;
+    const uint16_t *bits = (const uint16_t *)(const void *)values;
+    for (int64_t i = 0; i < m.cols; i++) {
+        if ((bits[i] & exponent) == exponent) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static int is_finite(struct device *dev, struct mat m, int64_t row_count, float *values) {
+    for (int64_t row = 0; row < row_count; row++) {
+        if (!row_is_finite(dev, m, row, values)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+int64_t bert_first_nonfinite(const struct bert *model, const struct bert_activations *activations,
+                             const struct batch *batch) {
+    assert(activations->training);
+    const int64_t layer_count = model->config->num_hidden_layers;
+    float *values = memory_array((size_t)model->config->hidden_size + 2, sizeof *values);
+    if (!values) {
+        return -1;
+    }
+    int64_t found = -1;
+    for (int64_t i = 0; i <= layer_count && found < 0; i++) {
+        struct mat output = norm_operand(layer_input(activations, i));
+        if (!is_finite(model->device, output, batch->token_count, values)) {
+            found = i;
+        }
+    }
+    if (found < 0 && !is_finite(model->device, activations->logits, batch->token_count, values)) {
+        found = layer_count + 1;
+    }
+    memory_free(values);
+    return found;
+}
+
+double bert_forward_flops(const struct bert_config *config, int64_t length) {
+    const double hidden = (double)config->hidden_size;
+    const double inner = (double)config->intermediate_size;
+    const double tokens = (double)length;
+    const double products = 2 * tokens * (4 * hidden * hidden + 2 * hidden * inner);
+    const double attention = 4 * tokens * tokens * hidden;
+    return (double)config->num_hidden_layers * (products + attention);
+}
