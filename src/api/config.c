@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Settings by name: the public door to the option table, and the defaults that depend on the
+// machine.
+#include "core/options.h"
+
+// Whether bf16 products run in hardware; elsewhere fp32 is the faster choice.
+static enum berth_precision native_precision(void) {
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx512bf16") ? BERTH_BF16 : BERTH_FP32;
+#else
+    return BERTH_FP32;
+#endif
+}
+
+void berth_config_init(struct berth_config *config) {
+    option_defaults(config);
+    config->precision = native_precision();
+}
+
+enum berth_status berth_config_set(struct berth_config *config, const char *name, const char *value,
+                                   struct berth_error *error) {
+    const struct option_row *row = option_find(name);
+    if (row == NULL) {
+        const char *near = option_nearest(name, ~0u);
+        return error_set(error, BERTH_USAGE, "unknown setting \"%s\"%s%s%s", name,
+                         near != NULL ? "; did you mean \"" : "", near != NULL ? near : "",
+                         near != NULL ? "\"?" : "");
+    }
+    return option_set(config, row, value, error);
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening what a berth_config names, in the one way that every job shares.
+#ifndef BERTH_API_SETTINGS_H
+#define BERTH_API_SETTINGS_H
+
+#include "core/error.h"
+#include "text/tokenizer.h"
+
+// The tokenizer of config->vocab_file, else of the vocab.txt in config->model_name_or_path (a
+// folder), by the rules of config->tokenizer and do_lower_case (-1: as the folder's
+// tokenizer_config.json says). Neither given: BERTH_USAGE. Free with tokenizer_close.
+enum berth_status settings_tokenizer(const struct berth_config *config,
+                                     struct tokenizer **tokenizer, struct berth_error *error);
+
+#endif

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// The console: every line goes out in one write, so lines of several processes do not mix.
+#include "report/console.h"
+
+#include "core/number.h"
+#include "core/terminal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define REDRAW_SECONDS 0.1
+#define LINE_SECONDS 10.0
+#define BAR_WIDTH 30
+
+double console_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+void console_duration(double seconds, char *text, size_t size) {
+    // Not below zero, and not beyond what is worth printing (also when it is not a number).
+    int64_t whole = seconds > 0 ? (int64_t)(seconds < 3.6e9 ? seconds + 0.5 : 3.6e9) : 0;
+    long long hours = whole / 3600;
+    int minutes = (int)(whole / 60 % 60), rest = (int)(whole % 60);
+    if (hours > 0) {
+        snprintf(text, size, "%lld:%02d:%02d", hours, minutes, rest);
+    } else {
+        snprintf(text, size, "%d:%02d", minutes, rest);
+    }
+}
+
+void console_init(struct console *console, int descriptor, int progress) {
+    *console = (struct console){.descriptor = descriptor,
+                                .terminal = terminal_is(descriptor),
+                                .colour = terminal_colour(descriptor),
+                                .progress = progress};
+}
+
+// A reader that went away or a full disk must not stop a training run: failures are dropped.
+static void write_all(int descriptor, const char *bytes, size_t length) {
+    while (length > 0) {
+        ssize_t written = write(descriptor, bytes, length);
+        if (written < 0 && errno == EINTR) {
+            continue;
+        }
+        if (written <= 0) {
+            return;
+        }
+        bytes += written;
+        length -= (size_t)written;
+    }
+}
+
+void console_clear(struct console *console) {
+    if (console->bar_shown) {
+        write_all(console->descriptor, "\r\033[K", 4);
+        console->bar_shown = 0;
+    }
+}
+
+void console_line(struct console *console, const char *text) {
+    char line[4096];
+    size_t limit = sizeof line - 8;
+    int length = snprintf(line, limit, "%s%s", console->bar_shown ? "\r\033[K" : "", text);
+    size_t used = (size_t)length < limit ? (size_t)length : limit - 1;
+    line[used++] = '\n';
+    write_all(console->descriptor, line, used);
+    console->bar_shown = 0;
+    console->line_time = console_now();
+}
+
+void console_warning(struct console *console, const char *text) {
+    char line[2048];
+    snprintf(line, sizeof line, "berth: %swarning:%s %s", console->colour ? "\033[1;33m" : "",
+             console->colour ? "\033[0m" : "", text);
+    console_line(console, line);
+}
+
+// --- progress
+// ---------------------------------------------------------------------------------------
+
+static void begin_phase(struct console *console, const char *phase, int64_t done) {
+    snprintf(console->phase, sizeof console->phase, "%s", phase);
+    console->phase_start = console_now();
+    console->phase_first = done;
+    console->bar_drawn = 0.0;
+    console->line_time = console->phase_start;
+    console->detail[0] = '\0';
+}
+
+// "120/487  2.5/s  ETA 2:27", the rate and the rest once they can be known.
+static void describe(const struct console *console, int64_t done, int64_t total, char *text,
+                     size_t size) {
+    double seconds = console_now() - console->phase_start;
+    int64_t counted = done - console->phase_first;
+    int used = snprintf(text, size, "%lld/%lld", (long long)done, (long long)total);
+    if (counted > 0 && seconds > 0.2 && done < total) {
+        double rate = (double)counted / seconds;
+        char eta[32];
+        console_duration((double)(total - done) / rate, eta, sizeof eta);
+        used += number_format(text + used, size - (size_t)used, "  %.*f/s  ETA %s",
+                              rate < 10 ? 2 : 0, rate, eta);
+    }
+    if (console->detail[0] != '\0' && (size_t)used < size) {
+        snprintf(text + used, size - (size_t)used, "  %s", console->detail);
+    }
+}
+
+static void draw_bar(struct console *console, int64_t done, int64_t total) {
+    char facts[192], bar[BAR_WIDTH + 1], line[512];
+    describe(console, done, total, facts, sizeof facts);
+    int width = terminal_width(console->descriptor) - 1;
+    int room = width - (int)(strlen(console->phase) + strlen(facts)) - 10;
+    int cells = room > BAR_WIDTH ? BAR_WIDTH : room > 0 ? room : 0;
+    double part = total > 0 ? (double)done / (double)total : 0.0;
+    int full = (int)(part * cells);
+    for (int i = 0; i < cells; i++) {
+        bar[i] = i < full ? '#' : '.';
+    }
+    bar[cells] = '\0';
+    int length = snprintf(line, sizeof line, "%s %3d%% [%s] %s", console->phase, (int)(part * 100),
+                          bar, facts);
+    int shown = length < width ? length : width;
+    shown = shown < (int)sizeof line - 1 ? shown : (int)sizeof line - 1;
+    char out[sizeof line + 8];
+    snprintf(out, sizeof out, "\r%.*s\033[K", shown, line);
+    write_all(console->descriptor, out, strlen(out));
+    console->bar_shown = 1;
+    console->bar_drawn = console_now();
+}
+
+static void end_phase(struct console *console, int64_t total) {
+    char duration[32], line[160];
+    console_duration(console_now() - console->phase_start, duration, sizeof duration);
+    snprintf(line, sizeof line, "%s: %lld done in %s", console->phase, (long long)total, duration);
+    console_line(console, line);
+    console->phase[0] = '\0';
+}
+
+void console_progress(struct console *console, const char *phase, int64_t done, int64_t total) {
+    if (!console->progress) {
+        return;
+    }
+    if (strncmp(phase, console->phase, sizeof console->phase - 1) != 0) {
+        if (done >= total && total > 0) {
+            return; // a phase that ended before it was announced, or was announced twice
+        }
+        console_clear(console);
+        begin_phase(console, phase, done);
+    }
+    if (done >= total && total > 0) {
+        end_phase(console, total);
+    } else if (console->terminal && console_now() - console->bar_drawn >= REDRAW_SECONDS) {
+        draw_bar(console, done, total);
+    } else if (!console->terminal && console_now() - console->line_time >= LINE_SECONDS) {
+        char facts[192], line[288];
+        describe(console, done, total, facts, sizeof facts);
+        snprintf(line, sizeof line, "%s: %s", console->phase, facts);
+        console_line(console, line);
+    }
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lines and a progress bar on one file descriptor. The bar is the last line of a terminal: it is
+// wiped before a line is printed and drawn again after it, at most ten times a second.
+#ifndef BERTH_REPORT_CONSOLE_H
+#define BERTH_REPORT_CONSOLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct console {
+    int descriptor;
+    int terminal;
+    int colour;
+    int progress;     // bars and progress lines wanted
+    int bar_shown;    // the bar stands on the last line
+    double bar_drawn; // when, monotonic seconds
+    double line_time; // when the last plain progress line or step line was printed
+    char phase[64];   // of the bar
+    double phase_start;
+    int64_t phase_first; // `done` when the phase began, for the rate
+    char detail[64];     // right of the bar: "loss 1.234"
+};
+
+void console_init(struct console *console, int descriptor, int progress);
+// A line of text; a newline is added.
+void console_line(struct console *console, const char *text);
+// "warning: text", yellow where colours are on.
+void console_warning(struct console *console, const char *text);
+// Progress of a phase. Ends with a line when done == total.
+void console_progress(struct console *console, const char *phase, int64_t done, int64_t total);
+// Wipes a bar that is there.
+void console_clear(struct console *console);
+
+double console_now(void); // monotonic seconds
+// "1:02:03", "4:05"; at least "0:00".
+void console_duration(double seconds, char *text, size_t size);
+
+#endif

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// A log file is open for the whole run and grows line by line, which core/file.h's writers (a
+// temporary file, renamed when complete) are not made for: it is opened here.
+#include "report/json_file.h"
+
+#include "report/console.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum berth_status json_file_open(struct json_file *file, const char *path, int append,
+                                 struct berth_error *error) {
+    *file = (struct json_file){.descriptor = -1, .start = console_now()};
+    if (path == NULL) {
+        return BERTH_OK;
+    }
+    if (strcmp(path, "-") == 0) {
+        file->descriptor = STDOUT_FILENO;
+        return BERTH_OK;
+    }
+    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (append ? 0 : O_TRUNC);
+    file->descriptor = open(path, flags, 0666);
+    if (file->descriptor < 0) {
+        return error_set_errno(error, BERTH_CANT_CREATE, errno,
+                               "%s: cannot be opened for the JSON lines of json_summary", path);
+    }
+    file->owned = 1;
+    return BERTH_OK;
+}
+
+static const char *kind_name(enum berth_record_kind kind) {
+    static const char *const names[] = {
+        [BERTH_RECORD_NOTE] = "note",         [BERTH_RECORD_WARNING] = "warning",
+        [BERTH_RECORD_PLAN] = "plan",         [BERTH_RECORD_STEP] = "step",
+        [BERTH_RECORD_PROGRESS] = "progress", [BERTH_RECORD_EVAL] = "eval",
+        [BERTH_RECORD_SUMMARY] = "summary"};
+    return names[kind];
+}
+
+static void add_field(struct json_line *line, const struct berth_field *field) {
+    switch (field->type) {
+    case BERTH_INTEGER:
+        json_line_integer(line, field->key, field->integer);
+        break;
+    case BERTH_REAL:
+        json_line_real(line, field->key, field->real);
+        break;
+    case BERTH_TEXT:
+        json_line_text(line, field->key, field->text);
+        break;
+    }
+}
+
+static double milliseconds(double seconds) {
+    return (double)(int64_t)(seconds * 1000.0 + 0.5) / 1000.0;
+}
+
+static void build(struct json_file *file, const struct berth_record *record) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    struct json_line *line = &file->line;
+    json_line_clear(line);
+    json_line_open(line, NULL, '{');
+    json_line_real(line, "time", milliseconds((double)now.tv_sec + (double)now.tv_nsec * 1e-9));
+    json_line_real(line, "elapsed", milliseconds(console_now() - file->start));
+    json_line_text(line, "kind", kind_name(record->kind));
+    if (record->text != NULL) {
+        json_line_text(line, "text", record->text);
+    }
+    for (size_t i = 0; i < record->field_count; i++) {
+        add_field(line, &record->fields[i]);
+    }
+    json_line_close(line, '}');
+    json_line_end(line);
+}
+
+// Writes the line; the errno of a failure, else 0.
+static int write_line(const struct json_file *file) {
+    const char *at = file->line.text;
+    size_t left = file->line.length;
+    while (left > 0) {
+        ssize_t written = write(file->descriptor, at, left);
+        if (written < 0 && errno != EINTR) {
+            return errno;
+        }
+        if (written > 0) {
+            at += written;
+            left -= (size_t)written;
+        }
+    }
+    return 0;
+}
+
+int json_file_record(struct json_file *file, const struct berth_record *record) {
+    if (file->descriptor < 0 || file->failed != 0) {
+        return 1;
+    }
+    build(file, record);
+    file->failed = file->line.failed ? ENOMEM : write_line(file);
+    return file->failed == 0;
+}
+
+void json_file_close(struct json_file *file) {
+    if (file->owned) {
+        close(file->descriptor);
+    }
+    json_line_done(&file->line);
+    file->descriptor = -1;
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records as text: the plain lines and tables, and the lines that DeepSpeed prints.
+#ifndef BERTH_REPORT_LINES_H
+#define BERTH_REPORT_LINES_H
+
+#include "berth.h"
+
+#include <stddef.h>
+
+#define LINES_SIZE 1024
+
+// The field of that key, or NULL; its value as a real, or `otherwise`.
+const struct berth_field *lines_field(const struct berth_record *record, const char *key);
+double lines_real(const struct berth_record *record, const char *key, double otherwise);
+
+// A field's value for people: "1,234,567", "1.21 GiB", "3e-05", "87.35".
+void lines_value(const struct berth_field *field, char *text, size_t size);
+// "step 120/487  loss 1.2345  lr 2.8e-05  42.3 samples/s": all fields of the record on one line.
+void lines_plain(const struct berth_record *record, char *text, size_t size);
+// One row of an aligned table: "  parameters            22,713,986".
+void lines_row(const struct berth_field *field, char *text, size_t size);
+
+// "[2026-01-31 12:00:00,123] [INFO] [berth:0:NAME] "
+void lines_deepspeed_frame(const char *name, char *text, size_t size);
+
+struct lines_deepspeed {
+    double beta1, beta2;
+    double average_rate, current_rate; // samples per second
+};
+// "[...] [Rank 0] step=20, skipped=0, lr=[5e-05], mom=[(0.9, 0.999)]"
+void lines_deepspeed_step(const struct berth_record *record, const struct lines_deepspeed *facts,
+                          char *text, size_t size);
+// "[...] 0/20, RunningAvgSamplesPerSec=..., CurrSamplesPerSec=..., MemAllocated=0.36GB, ..."
+void lines_deepspeed_rate(const struct berth_record *record, const struct lines_deepspeed *facts,
+                          char *text, size_t size);
+// "rank=0 time (ms) | forward_microstep: 1.00 | backward_microstep: ..."; 0: no times in the
+// record.
+int lines_deepspeed_times(const struct berth_record *record, char *text, size_t size);
+
+#endif

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lines of DeepSpeed's engine and timer that people grep for (conventions.md A2.2, the older
+// `epoch/step` form of the throughput line). Python's number formats are kept: 5e-05, 0.0.
+#include "core/number.h"
+#include "report/lines.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+void lines_deepspeed_frame(const char *name, char *text, size_t size) {
+    struct timespec now;
+    struct tm local;
+    char stamp[32];
+    clock_gettime(CLOCK_REALTIME, &now);
+    localtime_r(&now.tv_sec, &local);
+    strftime(stamp, sizeof stamp, "%Y-%m-%d %H:%M:%S", &local);
+    snprintf(text, size, "[%s,%03ld] [INFO] [berth:0:%s] ", stamp, now.tv_nsec / 1000000, name);
+}
+
+// As Python's repr: a whole number keeps ".0".
+static void print_python(double value, char *text, size_t size) {
+    number_print_real(text, size, value);
+    size_t length = strlen(text);
+    if (strspn(text, "-0123456789") == length && length + 3 <= size) {
+        memcpy(text + length, ".0", 3);
+    }
+}
+
+void lines_deepspeed_step(const struct berth_record *record, const struct lines_deepspeed *facts,
+                          char *text, size_t size) {
+    char rate[NUMBER_TEXT_SIZE + 2], beta1[NUMBER_TEXT_SIZE + 2], beta2[NUMBER_TEXT_SIZE + 2];
+    print_python(lines_real(record, "learning_rate", 0.0), rate, sizeof rate);
+    print_python(lines_real(record, "adam_beta1", facts->beta1), beta1, sizeof beta1);
+    print_python(lines_real(record, "adam_beta2", facts->beta2), beta2, sizeof beta2);
+    lines_deepspeed_frame("log_dist", text, size);
+    size_t used = strlen(text);
+    snprintf(text + used, size - used,
+             "[Rank 0] step=%" PRId64 ", skipped=%" PRId64 ", lr=[%s], mom=[(%s, %s)]",
+             (int64_t)lines_real(record, "step", 0.0), (int64_t)lines_real(record, "skipped", 0.0),
+             rate, beta1, beta2);
+}
+
+#define GIBIBYTE (1024.0 * 1024.0 * 1024.0)
+
+static double resident_gibibytes(void) {
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (file != NULL) {
+        if (fscanf(file, "%*s %ld", &pages) != 1) {
+            pages = 0;
+        }
+        fclose(file);
+    }
+    return (double)pages * (double)sysconf(_SC_PAGESIZE) / GIBIBYTE;
+}
+
+static double peak_gibibytes(void) {
+    struct rusage usage = {0};
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)usage.ru_maxrss * 1024.0 / GIBIBYTE;
+}
+
+void lines_deepspeed_rate(const struct berth_record *record, const struct lines_deepspeed *facts,
+                          char *text, size_t size) {
+    lines_deepspeed_frame("stop", text, size);
+    size_t used = strlen(text);
+    number_format(text + used, size - used,
+                  "%" PRId64 "/%" PRId64 ", RunningAvgSamplesPerSec=%.2f, CurrSamplesPerSec=%.2f, "
+                  "MemAllocated=%.2fGB, MaxMemAllocated=%.2fGB",
+                  (int64_t)lines_real(record, "epoch", 0.0),
+                  (int64_t)lines_real(record, "step", 0.0), facts->average_rate,
+                  facts->current_rate, resident_gibibytes(), peak_gibibytes());
+}
+
+int lines_deepspeed_times(const struct berth_record *record, char *text, size_t size) {
+    static const char *const keys[][2] = {{"forward_ms", "forward_microstep"},
+                                          {"backward_ms", "backward_microstep"},
+                                          {"allreduce_ms", "backward_allreduce_microstep"},
+                                          {"step_ms", "step_microstep"}};
+    int found = 0;
+    int used = snprintf(text, size, "rank=0 time (ms)");
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (lines_field(record, keys[i][0]) != NULL && (size_t)used < size) {
+            used += number_format(text + used, size - (size_t)used, " | %s: %.2f", keys[i][1],
+                                  lines_real(record, keys[i][0], 0.0));
+            found = 1;
+        }
+    }
+    return found;
+}

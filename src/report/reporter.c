@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which record becomes which lines.
+#include "report/reporter.h"
+
+#include "core/memory.h"
+#include "core/number.h"
+#include "report/lines.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// The average leaves out the first records, which pay for warming up, as DeepSpeed's does.
+#define RATES_SKIPPED 2
+
+enum berth_status reporter_open(const struct berth_config *config, int descriptor,
+                                struct berth_reporter **reporter, struct berth_error *error) {
+    *reporter = NULL;
+    struct berth_reporter *made = memory_array_zeroed(1, sizeof *made);
+    if (made == NULL) {
+        return error_no_memory(error, sizeof *made, "a reporter");
+    }
+    enum berth_status status = json_file_open(&made->json, config->json_summary,
+                                              config->resume_from_checkpoint != NULL, error);
+    if (status != BERTH_OK) {
+        memory_free(made);
+        return status;
+    }
+    console_init(&made->console, descriptor, !config->no_progress && !config->quiet);
+    made->quiet = config->quiet;
+    made->deepspeed = config->log_format != NULL && strcmp(config->log_format, "deepspeed") == 0;
+    made->adam_beta1 = config->adam_beta1;
+    made->adam_beta2 = config->adam_beta2;
+    *reporter = made;
+    return BERTH_OK;
+}
+
+static void print_framed(struct berth_reporter *reporter, const char *text) {
+    char line[2 * LINES_SIZE];
+    lines_deepspeed_frame("log_dist", line, sizeof line);
+    size_t used = strlen(line);
+    snprintf(line + used, sizeof line - used, "[Rank 0] %s", text);
+    console_line(&reporter->console, line);
+}
+
+static void print_note(struct berth_reporter *reporter, const char *text) {
+    if (reporter->deepspeed) {
+        print_framed(reporter, text);
+    } else {
+        console_line(&reporter->console, text);
+    }
+}
+
+// A heading and one aligned row a field; without fields the text alone.
+static void print_table(struct berth_reporter *reporter, const struct berth_record *record,
+                        const char *heading) {
+    char line[LINES_SIZE];
+    console_line(&reporter->console, record->text != NULL ? record->text : heading);
+    for (size_t i = 0; i < record->field_count; i++) {
+        const struct berth_field *field = &record->fields[i];
+        if (field->type != BERTH_REAL || field->real == field->real) { // not those that are unknown
+            lines_row(field, line, sizeof line);
+            console_line(&reporter->console, line);
+        }
+    }
+}
+
+static struct lines_deepspeed count_rates(struct berth_reporter *reporter,
+                                          const struct berth_record *record) {
+    struct lines_deepspeed facts = {.beta1 = reporter->adam_beta1, .beta2 = reporter->adam_beta2};
+    facts.current_rate = lines_real(record, "samples_per_second", 0.0);
+    reporter->rates++;
+    int64_t counted = reporter->rates - RATES_SKIPPED;
+    if (counted > 0) {
+        reporter->rate_sum += facts.current_rate;
+    }
+    double mean = counted > 0 ? reporter->rate_sum / (double)counted : facts.current_rate;
+    facts.average_rate = lines_real(record, "average_samples_per_second", mean);
+    return facts;
+}
+
+static void print_step_deepspeed(struct berth_reporter *reporter,
+                                 const struct berth_record *record) {
+    char line[LINES_SIZE];
+    struct lines_deepspeed facts = count_rates(reporter, record);
+    lines_deepspeed_step(record, &facts, line, sizeof line);
+    console_line(&reporter->console, line);
+    lines_deepspeed_rate(record, &facts, line, sizeof line);
+    console_line(&reporter->console, line);
+    if (lines_deepspeed_times(record, line, sizeof line)) {
+        console_line(&reporter->console, line);
+    }
+}
+
+static void print_step(struct berth_reporter *reporter, const struct berth_record *record) {
+    struct console *console = &reporter->console;
+    number_format(console->detail, sizeof console->detail, "loss %.4f",
+                  lines_real(record, "loss", 0.0));
+    if (reporter->deepspeed) {
+        print_step_deepspeed(reporter, record);
+    } else {
+        char line[LINES_SIZE];
+        lines_plain(record, line, sizeof line);
+        console_line(console, line);
+    }
+}
+
+static void print_eval(struct berth_reporter *reporter, const struct berth_record *record) {
+    char line[LINES_SIZE];
+    struct berth_record named = *record;
+    named.text = record->text != NULL ? record->text : "evaluation";
+    lines_plain(&named, line, sizeof line);
+    print_note(reporter, line);
+}
+
+static void print_summary(struct berth_reporter *reporter, const struct berth_record *record) {
+    if (reporter->deepspeed) {
+        print_framed(reporter, "Finished Training");
+    }
+    print_table(reporter, record, "summary");
+}
+
+static void print_record(struct berth_reporter *reporter, const struct berth_record *record) {
+    const char *text = record->text != NULL ? record->text : "";
+    switch (record->kind) {
+    case BERTH_RECORD_NOTE:
+        print_note(reporter, text);
+        break;
+    case BERTH_RECORD_WARNING:
+        console_warning(&reporter->console, text);
+        break;
+    case BERTH_RECORD_PLAN:
+        print_table(reporter, record, "plan");
+        break;
+    case BERTH_RECORD_STEP:
+        print_step(reporter, record);
+        break;
+    case BERTH_RECORD_PROGRESS:
+        console_progress(&reporter->console, text, (int64_t)lines_real(record, "done", 0.0),
+                         (int64_t)lines_real(record, "total", 0.0));
+        break;
+    case BERTH_RECORD_EVAL:
+        print_eval(reporter, record);
+        break;
+    case BERTH_RECORD_SUMMARY:
+        print_summary(reporter, record);
+        break;
+    }
+}
+
+static void write_record(void *context, const struct berth_record *record) {
+    struct berth_reporter *reporter = context;
+    if (!reporter->quiet || record->kind == BERTH_RECORD_WARNING) {
+        print_record(reporter, record);
+    }
+    if (record->kind != BERTH_RECORD_PROGRESS && !json_file_record(&reporter->json, record)) {
+        char text[256];
+        snprintf(text, sizeof text, "json_summary: writing failed (%s); no more lines are written",
+                 strerror(reporter->json.failed));
+        console_warning(&reporter->console, text);
+    }
+}
+
+struct berth_log reporter_log(struct berth_reporter *reporter) {
+    return (struct berth_log){.write = write_record, .context = reporter};
+}
+
+void reporter_close(struct berth_reporter *reporter) {
+    if (reporter != NULL) {
+        console_clear(&reporter->console);
+        json_file_close(&reporter->json);
+        memory_free(reporter);
+    }
+}
