@@ -36,12 +36,26 @@ size_t json_length(const json *value); // entries of an object or array, else 0
 const json *json_at(const json *array, size_t index);
 const char *json_text(const json *value); // NULL when it is no text
 size_t json_text_length(const json *value);
-int64_t json_integer(const json *value);  // integers and integral reals; else 0
-double json_real(const json *value);
+int64_t json_as_integer(const json *value); // integers and integral reals; else 0
+double json_as_real(const json *value);
 int json_truth(const json *value);
 
-// Walks an object in file order: index from 0 while it returns 1.
+// Walks an object in file order: index from 0 while it returns 1. Each call costs a step per index,
+// so for large objects use json_walk.
 int json_entry(const json *object, size_t index, const char **key, const json **value);
+
+// The same in constant time per entry: struct json_walk walk = {.object = ...};
+// while (json_walk_next(&walk)) { walk.key, walk.value }
+struct json_walk {
+    const json *object;
+    void *iterator; // jansson's
+    const char *key;
+    const json *value;
+};
+int json_walk_next(struct json_walk *walk);
+
+// Removes a member; fine when it is absent.
+void json_remove(json *object, const char *key);
 
 // Typed members: absent keeps *result as it is and returns BERTH_OK; a wrong type is BERTH_CONFIG
 // and says "<name>: key "<key>": expected an integer, found text".

@@ -6,8 +6,9 @@
 // Order of the buffer: [matrices of linear layers][embedding tables][biases and layer norms].
 // - [0, matrix_count): what matrix products read; the compute copy (bf16) covers just these.
 // - [0, decay_count): what weight decay acts on; biases and layer norms come after.
-// Every slice starts at a multiple of 64 elements; the gaps are zero for ever (their gradients are).
-// Query, key and value of a layer lie side by side: three names on disk, one [3H, H] in compute.
+// The head's weight is a linear layer's matrix and lies with them. Every slice starts at a multiple
+// of 64 elements; the gaps are zero for ever (their gradients are). Query, key and value of a layer
+// lie side by side without a gap: three names on disk, one [3H, H] slice in compute.
 #ifndef BERTH_MODEL_PARAMS_H
 #define BERTH_MODEL_PARAMS_H
 
@@ -54,7 +55,11 @@ void param_table_done(struct param_table *table);
 const struct param *param_table_find(const struct param_table *table, const char *name);
 
 // Hugging Face's initial values: normal(0, initializer_range) for matrices and tables, 0 for
-// biases, 1 for layer-norm weights. Each parameter draws from its own stream (its name's hash).
+// biases, 1 for layer-norm weights; the word table's row of pad_token_id is 0. Each parameter draws
+// from its own stream (its name's hash).
+void param_initialise_one(const struct param *param, const struct bert_config *config,
+                          uint64_t seed, float *buffer);
+// All of them; the gaps become 0.
 void param_initialise(const struct param_table *table, const struct bert_config *config,
                       uint64_t seed, float *buffer);
 

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// The layout of the parameter buffer, from two tables of rows: one for a layer, one for the rest.
+//
+// Initial values: normal(0, initializer_range) by the Box-Muller formula in double,
+//   z0 = sqrt(-2 ln u0) cos(2 pi u1), z1 = sqrt(-2 ln u0) sin(2 pi u1), u = (word + 1/2) / 2^32,
+// element i from draw i of the parameter's stream (two draws make the two values of a pair), so that
+// neither threads nor the other parameters change a value.
+#include "model/params.h"
+
+#include "core/memory.h"
+#include "core/rng.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SLICE_ALIGNMENT 64
+#define NO_FIELD SIZE_MAX
+
+enum size_letter { ONE, TWO, H, I, V, P, TYPES };
+
+struct layout_row {
+    const char *name; // for a layer: what follows "bert.encoder.layer.N."
+    enum size_letter rows, cols;
+    size_t field; // of struct param_layer or struct param_table, the int64_t that gets the offset;
+                  // NO_FIELD: lies right behind the row before it, without a gap
+};
+
+#define LAYER(field) offsetof(struct param_layer, field)
+#define TABLE(field) offsetof(struct param_table, field)
+
+static const struct layout_row layer_matrices[] = {
+    {"attention.self.query.weight", H, H, LAYER(qkv_weight)},
+    {"attention.self.key.weight", H, H, NO_FIELD},
+    {"attention.self.value.weight", H, H, NO_FIELD},
+    {"attention.output.dense.weight", H, H, LAYER(attention_weight)},
+    {"intermediate.dense.weight", I, H, LAYER(intermediate_weight)},
+    {"output.dense.weight", H, I, LAYER(output_weight)},
+};
+static const struct layout_row head_matrices[] = {
+    {"qa_outputs.weight", TWO, H, TABLE(head_weight)},
+};
+static const struct layout_row embedding_tables[] = {
+    {"bert.embeddings.word_embeddings.weight", V, H, TABLE(word)},
+    {"bert.embeddings.position_embeddings.weight", P, H, TABLE(position)},
+    {"bert.embeddings.token_type_embeddings.weight", TYPES, H, TABLE(type)},
+};
+static const struct layout_row embedding_vectors[] = {
+    {"bert.embeddings.LayerNorm.weight", ONE, H, TABLE(embedding_norm_weight)},
+    {"bert.embeddings.LayerNorm.bias", ONE, H, TABLE(embedding_norm_bias)},
+};
+static const struct layout_row layer_vectors[] = {
+    {"attention.self.query.bias", ONE, H, LAYER(qkv_bias)},
+    {"attention.self.key.bias", ONE, H, NO_FIELD},
+    {"attention.self.value.bias", ONE, H, NO_FIELD},
+    {"attention.output.dense.bias", ONE, H, LAYER(attention_bias)},
+    {"attention.output.LayerNorm.weight", ONE, H, LAYER(attention_norm_weight)},
+    {"attention.output.LayerNorm.bias", ONE, H, LAYER(attention_norm_bias)},
+    {"intermediate.dense.bias", ONE, I, LAYER(intermediate_bias)},
+    {"output.dense.bias", ONE, H, LAYER(output_bias)},
+    {"output.LayerNorm.weight", ONE, H, LAYER(output_norm_weight)},
+    {"output.LayerNorm.bias", ONE, H, LAYER(output_norm_bias)},
+};
+static const struct layout_row head_vectors[] = {
+    {"qa_outputs.bias", ONE, TWO, TABLE(head_bias)},
+};
+
+#define LENGTH(array) (sizeof(array) / sizeof *(array))
+
+static int64_t size_of(const struct bert_config *config, enum size_letter letter) {
+    switch (letter) {
+    case ONE: return 1;
+    case TWO: return 2;
+    case H: return config->hidden_size;
+    case I: return config->intermediate_size;
+    case V: return config->vocab_size;
+    case P: return config->max_position_embeddings;
+    case TYPES: return config->type_vocab_size;
+    }
+    return 0;
+}
+
+static int64_t align(int64_t offset) {
+    return (offset + SLICE_ALIGNMENT - 1) / SLICE_ALIGNMENT * SLICE_ALIGNMENT;
+}
+
+// Appends the rows; `fields` is the struct that their field offsets count in. bert_config's limits
+// keep every product and sum within int64_t.
+static void add_rows(struct param_table *table, const struct bert_config *config,
+                     const struct layout_row *rows, size_t count, const char *prefix,
+                     void *fields) {
+    for (size_t i = 0; i < count; i++) {
+        struct param *param = &table->params[table->count++];
+        snprintf(param->name, sizeof param->name, "%s%s", prefix, rows[i].name);
+        param->rows = size_of(config, rows[i].rows);
+        param->cols = size_of(config, rows[i].cols);
+        param->rank = rows[i].rows == ONE ? 1 : 2;
+        if (rows[i].field != NO_FIELD) {
+            table->total = align(table->total);
+            memcpy((char *)fields + rows[i].field, &table->total, sizeof table->total);
+        }
+        param->offset = table->total;
+        table->total += param->rows * param->cols;
+        table->parameter_count += param->rows * param->cols;
+    }
+}
+
+static void add_layers(struct param_table *table, const struct bert_config *config,
+                       const struct layout_row *rows, size_t count) {
+    for (int64_t layer = 0; layer < config->num_hidden_layers; layer++) {
+        char prefix[48];
+        snprintf(prefix, sizeof prefix, "bert.encoder.layer.%lld.", (long long)layer);
+        add_rows(table, config, rows, count, prefix, &table->layers[layer]);
+    }
+}
+
+enum berth_status param_table_init(struct param_table *table, const struct bert_config *config,
+                                   enum param_head head, struct berth_error *error) {
+    size_t layers = (size_t)config->num_hidden_layers;
+    size_t capacity = layers * (LENGTH(layer_matrices) + LENGTH(layer_vectors)) +
+                      LENGTH(embedding_tables) + LENGTH(embedding_vectors) +
+                      LENGTH(head_matrices) + LENGTH(head_vectors);
+    *table = (struct param_table){.head_weight = -1, .head_bias = -1};
+    table->params = memory_array_zeroed(capacity, sizeof *table->params);
+    table->layers = memory_array_zeroed(layers, sizeof *table->layers);
+    if (table->params == NULL || table->layers == NULL) {
+        param_table_done(table);
+        return error_no_memory(error, capacity * sizeof *table->params, "the parameter table");
+    }
+    add_layers(table, config, layer_matrices, LENGTH(layer_matrices));
+    if (head == PARAM_HEAD_SPAN) {
+        add_rows(table, config, head_matrices, LENGTH(head_matrices), "", table);
+    }
+    table->matrix_count = table->total = align(table->total);
+    add_rows(table, config, embedding_tables, LENGTH(embedding_tables), "", table);
+    table->decay_count = table->total = align(table->total);
+    add_rows(table, config, embedding_vectors, LENGTH(embedding_vectors), "", table);
+    add_layers(table, config, layer_vectors, LENGTH(layer_vectors));
+    if (head == PARAM_HEAD_SPAN) {
+        add_rows(table, config, head_vectors, LENGTH(head_vectors), "", table);
+    }
+    table->total = align(table->total);
+    assert(table->count <= capacity);
+    return BERTH_OK;
+}
+
+void param_table_done(struct param_table *table) {
+    memory_free(table->params);
+    memory_free(table->layers);
+    *table = (struct param_table){.head_weight = -1, .head_bias = -1};
+}
+
+const struct param *param_table_find(const struct param_table *table, const char *name) {
+    for (size_t i = 0; i < table->count; i++) {
+        if (strcmp(table->params[i].name, name) == 0) {
+            return &table->params[i];
+        }
+    }
+    return NULL;
+}
+
+// FNV-1a, 32 bits: the stream of a parameter's initial values.
+static uint32_t name_stream(const char *name) {
+    uint32_t hash = 2166136261u;
+    for (; *name != '\0'; name++) {
+        hash = (hash ^ (unsigned char)*name) * 16777619u;
+    }
+    return hash;
+}
+
+// Elements [first, first + 2) of a stream of standard normal values.
+static void normal_pair(uint64_t seed, uint32_t stream, uint64_t first, double pair[2]) {
+    uint64_t index = first;
+    double u0 = (rng_draw(seed, stream, &index) + 0.5) * 0x1p-32;
+    double u1 = (rng_draw(seed, stream, &index) + 0.5) * 0x1p-32;
+    double radius = sqrt(-2.0 * log(u0));
+    pair[0] = radius * cos(2.0 * M_PI * u1);
+    pair[1] = radius * sin(2.0 * M_PI * u1);
+}
+
+static void fill_normal(float *to, int64_t count, double deviation, uint64_t seed,
+                        uint32_t stream) {
+#pragma omp parallel for
+    for (int64_t i = 0; i < count; i += 2) {
+        double pair[2];
+        normal_pair(seed, stream, (uint64_t)i, pair);
+        to[i] = (float)(deviation * pair[0]);
+        if (i + 1 < count) {
+            to[i + 1] = (float)(deviation * pair[1]);
+        }
+    }
+}
+
+static int ends_with(const char *text, const char *end) {
+    size_t length = strlen(text), end_length = strlen(end);
+    return length >= end_length && strcmp(text + length - end_length, end) == 0;
+}
+
+void param_initialise_one(const struct param *param, const struct bert_config *config,
+                          uint64_t seed, float *buffer) {
+    float *to = buffer + param->offset;
+    int64_t count = param->rows * param->cols;
+    if (param->rank == 2) {
+        fill_normal(to, count, config->initializer_range, seed, name_stream(param->name));
+    } else {
+        float value = ends_with(param->name, "LayerNorm.weight") ? 1.0f : 0.0f;
+        for (int64_t i = 0; i < count; i++) {
+            to[i] = value;
+        }
+    }
+    if (ends_with(param->name, "word_embeddings.weight")) {
+        memset(to + config->pad_token_id * param->cols, 0, (size_t)param->cols * sizeof *to);
+    }
+}
+
+void param_initialise(const struct param_table *table, const struct bert_config *config,
+                      uint64_t seed, float *buffer) {
+    memset(buffer, 0, (size_t)table->total * sizeof *buffer);
+    for (size_t i = 0; i < table->count; i++) {
+        param_initialise_one(&table->params[i], config, seed, buffer);
+    }
+}
