@@ -6,6 +6,7 @@
 #include "core/device.h"
 #include "core/error.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct bert_config {
@@ -33,6 +34,9 @@ enum berth_status bert_config_builtin(const char *name, struct bert_config *conf
 // and file.
 enum berth_status bert_config_read(const char *path, struct bert_config *config,
                                    struct berth_error *error);
+// The same from memory; `name` stands for the file in messages.
+enum berth_status bert_config_read_memory(const char *name, const char *bytes, size_t length,
+                                          struct bert_config *config, struct berth_error *error);
 // Writes config.json for `architecture` ("BertForQuestionAnswering", "BertModel"): indent 2, sorted.
 enum berth_status bert_config_write(const struct bert_config *config, const char *architecture,
                                     const char *path, struct berth_error *error);

@@ -3,8 +3,8 @@
 //
 // Initial values: normal(0, initializer_range) by the Box-Muller formula in double,
 //   z0 = sqrt(-2 ln u0) cos(2 pi u1), z1 = sqrt(-2 ln u0) sin(2 pi u1), u = (word + 1/2) / 2^32,
-// element i from draw i of the parameter's stream (two draws make the two values of a pair), so that
-// neither threads nor the other parameters change a value.
+// element i from draw i of the parameter's stream (two draws make the two values of a pair), so
+// that neither threads nor the other parameters change a value.
 #include "model/params.h"
 
 #include "core/memory.h"
@@ -70,13 +70,20 @@ static const struct layout_row head_vectors[] = {
 
 static int64_t size_of(const struct bert_config *config, enum size_letter letter) {
     switch (letter) {
-    case ONE: return 1;
-    case TWO: return 2;
-    case H: return config->hidden_size;
-    case I: return config->intermediate_size;
-    case V: return config->vocab_size;
-    case P: return config->max_position_embeddings;
-    case TYPES: return config->type_vocab_size;
+    case ONE:
+        return 1;
+    case TWO:
+        return 2;
+    case H:
+        return config->hidden_size;
+    case I:
+        return config->intermediate_size;
+    case V:
+        return config->vocab_size;
+    case P:
+        return config->max_position_embeddings;
+    case TYPES:
+        return config->type_vocab_size;
     }
     return 0;
 }
@@ -119,8 +126,8 @@ enum berth_status param_table_init(struct param_table *table, const struct bert_
                                    enum param_head head, struct berth_error *error) {
     size_t layers = (size_t)config->num_hidden_layers;
     size_t capacity = layers * (LENGTH(layer_matrices) + LENGTH(layer_vectors)) +
-                      LENGTH(embedding_tables) + LENGTH(embedding_vectors) +
-                      LENGTH(head_matrices) + LENGTH(head_vectors);
+                      LENGTH(embedding_tables) + LENGTH(embedding_vectors) + LENGTH(head_matrices) +
+                      LENGTH(head_vectors);
     *table = (struct param_table){.head_weight = -1, .head_bias = -1};
     table->params = memory_array_zeroed(capacity, sizeof *table->params);
     table->layers = memory_array_zeroed(layers, sizeof *table->layers);

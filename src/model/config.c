@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// config.json: one table of keys says name, field, limits and default. Defaults are those of
+// Hugging Face's BertConfig. A Google bert_config.json has the same keys without model_type and
+// layer_norm_eps, so it needs no reader of its own; its "gelu" is read as the erf form, as
+// Hugging Face reads it.
+//
+// Leaves out: relative positions, decoders and cross attention, activations other than GELU.
+#include "model/config.h"
+
+#include "core/memory.h"
+#include "format/json.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#define CONFIG_FILE_LIMIT ((size_t)16 << 20)
+
+struct integer_row {
+    const char *key;
+    size_t field;
+    int64_t fallback, minimum, maximum;
+};
+
+// The limits keep every offset of a parameter buffer (params.c), in bytes, below 2^63.
+static const struct integer_row integer_rows[] = {
+    {"vocab_size", offsetof(struct bert_config, vocab_size), 30522, 1, 1 << 28},
+    {"hidden_size", offsetof(struct bert_config, hidden_size), 768, 1, 1 << 20},
+    {"num_hidden_layers", offsetof(struct bert_config, num_hidden_layers), 12, 1, 1 << 12},
+    {"num_attention_heads", offsetof(struct bert_config, num_attention_heads), 12, 1, 1 << 20},
+    {"intermediate_size", offsetof(struct bert_config, intermediate_size), 3072, 1, 1 << 22},
+    {"max_position_embeddings", offsetof(struct bert_config, max_position_embeddings), 512, 1,
+     1 << 24},
+    {"type_vocab_size", offsetof(struct bert_config, type_vocab_size), 2, 1, 1 << 20},
+    {"pad_token_id", offsetof(struct bert_config, pad_token_id), 0, 0, (1 << 28) - 1},
+};
+
+struct real_row {
+    const char *key;
+    size_t field;
+    double fallback, minimum, maximum; // minimum <= value < maximum
+};
+
+static const struct real_row real_rows[] = {
+    {"hidden_dropout_prob", offsetof(struct bert_config, hidden_dropout_prob), 0.1, 0, 1},
+    {"attention_probs_dropout_prob", offsetof(struct bert_config, attention_probs_dropout_prob),
+     0.1, 0, 1},
+    {"layer_norm_eps", offsetof(struct bert_config, layer_norm_eps), 1e-12, 1e-30, 1},
+    {"initializer_range", offsetof(struct bert_config, initializer_range), 0.02, 0, 1000},
+};
+
+// The first name of a function is the one written for a built-in shape.
+static const struct activation_row {
+    const char *name;
+    enum activation activation;
+} activation_rows[] = {
+    {"gelu", ACTIVATION_GELU_ERF},
+    {"gelu_python", ACTIVATION_GELU_ERF},
+    {"gelu_new", ACTIVATION_GELU_TANH},
+    {"gelu_pytorch_tanh", ACTIVATION_GELU_TANH},
+};
+
+#define LENGTH(array) (sizeof(array) / sizeof *(array))
+
+static int64_t *integer_field(const struct bert_config *config, size_t field) {
+    return (int64_t *)((char *)config + field);
+}
+
+static double *real_field(const struct bert_config *config, size_t field) {
+    return (double *)((char *)config + field);
+}
+
+static void set_defaults(struct bert_config *config) {
+    *config = (struct bert_config){.hidden_act = ACTIVATION_GELU_ERF};
+    for (size_t i = 0; i < LENGTH(integer_rows); i++) {
+        *integer_field(config, integer_rows[i].field) = integer_rows[i].fallback;
+    }
+    for (size_t i = 0; i < LENGTH(real_rows); i++) {
+        *real_field(config, real_rows[i].field) = real_rows[i].fallback;
+    }
+}
+
+// --- built-in shapes ----------------------------------------------------------------------------
+
+static const struct shape_row {
+    const char *name;
+    int64_t hidden_size, num_hidden_layers, num_attention_heads, intermediate_size;
+} shape_rows[] = {
+    {"tiny", 128, 2, 2, 512},
+    {"minilm", 384, 6, 12, 1536},
+    {"base", 768, 12, 12, 3072},
+    {"large", 1024, 24, 16, 4096},
+};
+
+enum berth_status bert_config_builtin(const char *name, struct bert_config *config,
+                                      struct berth_error *error) {
+    set_defaults(config);
+    for (size_t i = 0; i < LENGTH(shape_rows); i++) {
+        if (strcmp(shape_rows[i].name, name) == 0) {
+            config->hidden_size = shape_rows[i].hidden_size;
+            config->num_hidden_layers = shape_rows[i].num_hidden_layers;
+            config->num_attention_heads = shape_rows[i].num_attention_heads;
+            config->intermediate_size = shape_rows[i].intermediate_size;
+            return BERTH_OK;
+        }
+    }
+    return error_set(error, BERTH_USAGE,
+                     "no built-in model shape \"%s\": use tiny, minilm, base, large or a "
+                     "config.json",
+                     name);
+}
+
+// --- reading ------------------------------------------------------------------------------------
+
+static enum berth_status read_integers(const json *object, const char *path,
+                                       struct bert_config *config, struct berth_error *error) {
+    for (size_t i = 0; i < LENGTH(integer_rows); i++) {
+        const struct integer_row *row = &integer_rows[i];
+        int64_t *field = integer_field(config, row->field);
+        TRY(json_get_integer(object, path, row->key, field, error));
+        if (*field < row->minimum || *field > row->maximum) {
+            return error_set(error, BERTH_CONFIG,
+                             "%s: key \"%s\": expected %lld to %lld, found %lld", path, row->key,
+                             (long long)row->minimum, (long long)row->maximum, (long long)*field);
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status read_reals(const json *object, const char *path,
+                                    struct bert_config *config, struct berth_error *error) {
+    for (size_t i = 0; i < LENGTH(real_rows); i++) {
+        const struct real_row *row = &real_rows[i];
+        double *field = real_field(config, row->field);
+        TRY(json_get_real(object, path, row->key, field, error));
+        if (!(*field >= row->minimum && *field < row->maximum)) {
+            return error_set(error, BERTH_CONFIG,
+                             "%s: key \"%s\": expected at least %g and less than %g, found %g",
+                             path, row->key, row->minimum, row->maximum, *field);
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status read_activation(const json *object, const char *path,
+                                         struct bert_config *config, struct berth_error *error) {
+    const char *name = activation_rows[0].name;
+    TRY(json_get_text(object, path, "hidden_act", &name, error));
+    for (size_t i = 0; i < LENGTH(activation_rows); i++) {
+        if (strcmp(activation_rows[i].name, name) == 0) {
+            config->hidden_act = activation_rows[i].activation;
+            return BERTH_OK;
+        }
+    }
+    return error_set(error, BERTH_CONFIG,
+                     "%s: key \"hidden_act\": expected gelu, gelu_python, gelu_new or "
+                     "gelu_pytorch_tanh, found \"%s\"",
+                     path, name);
+}
+
+// Keys that make another model of the same numbers.
+static enum berth_status check_kind(const json *object, const char *path,
+                                    struct berth_error *error) {
+    const char *model_type = NULL, *positions = "absolute";
+    int decoder = 0;
+    TRY(json_get_text(object, path, "model_type", &model_type, error));
+    TRY(json_get_text(object, path, "position_embedding_type", &positions, error));
+    TRY(json_get_boolean(object, path, "is_decoder", &decoder, error));
+    if (model_type != NULL && strcmp(model_type, "bert") != 0) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s: key \"model_type\": expected \"bert\", found \"%s\"", path,
+                         model_type);
+    }
+    if (model_type == NULL && json_member(object, "hidden_size") == NULL) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s: neither \"model_type\" nor \"hidden_size\" is there: this is not "
+                         "the config.json of a BERT model",
+                         path);
+    }
+    if (strcmp(positions, "absolute") != 0) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s: key \"position_embedding_type\": expected \"absolute\", found "
+                         "\"%s\"; relative positions are not supported",
+                         path, positions);
+    }
+    if (decoder) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s: key \"is_decoder\": expected false, found true; only encoders are "
+                         "supported",
+                         path);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status check_relations(const struct bert_config *config, const char *path,
+                                         struct berth_error *error) {
+    if (config->hidden_size % config->num_attention_heads != 0) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s: \"hidden_size\" (%lld) must be a multiple of "
+                         "\"num_attention_heads\" (%lld)",
+                         path, (long long)config->hidden_size,
+                         (long long)config->num_attention_heads);
+    }
+    if (config->pad_token_id >= config->vocab_size) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s: \"pad_token_id\" (%lld) must be less than \"vocab_size\" (%lld)",
+                         path, (long long)config->pad_token_id, (long long)config->vocab_size);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status read_object(json *object, const char *path, struct bert_config *config,
+                                     struct berth_error *error) {
+    if (!json_is_object_value(object)) {
+        return error_set(error, BERTH_CONFIG, "%s: expected a JSON object of model settings", path);
+    }
+    if (json_is_null_value(json_member(object, "pad_token_id"))) {
+        json_remove(object, "pad_token_id"); // Hugging Face's "none"
+    }
+    TRY(check_kind(object, path, error));
+    TRY(read_integers(object, path, config, error));
+    TRY(read_reals(object, path, config, error));
+    TRY(read_activation(object, path, config, error));
+    return check_relations(config, path, error);
+}
+
+enum berth_status bert_config_read_memory(const char *name, const char *bytes, size_t length,
+                                          struct bert_config *config, struct berth_error *error) {
+    json *object;
+    set_defaults(config);
+    TRY(json_read_memory(name, bytes, length, &object, error));
+    enum berth_status status = read_object(object, name, config, error);
+    json_free(object);
+    TRY(status);
+    config->source_json = memory_string_of(bytes, length);
+    return config->source_json != NULL ? BERTH_OK : error_no_memory(error, length, name);
+}
+
+enum berth_status bert_config_read(const char *path, struct bert_config *config,
+                                   struct berth_error *error) {
+    char *bytes;
+    size_t length;
+    set_defaults(config);
+    TRY(file_read(path, CONFIG_FILE_LIMIT, &bytes, &length, error));
+    enum berth_status status = bert_config_read_memory(path, bytes, length, config, error);
+    memory_free(bytes);
+    return status;
+}
+
+// --- writing ------------------------------------------------------------------------------------
+
+// The source file's own spelling where it still fits, else the first of the table.
+static const char *activation_name(const json *object, enum activation activation) {
+    const char *first = NULL, *written = json_text(json_member(object, "hidden_act"));
+    for (size_t i = 0; i < LENGTH(activation_rows); i++) {
+        if (activation_rows[i].activation == activation) {
+            first = first == NULL ? activation_rows[i].name : first;
+            if (written != NULL && strcmp(written, activation_rows[i].name) == 0) {
+                return activation_rows[i].name;
+            }
+        }
+    }
+    return first;
+}
+
+static int set_numbers(const struct bert_config *config, json *object) {
+    int failed = 0;
+    for (size_t i = 0; i < LENGTH(integer_rows); i++) {
+        failed |= json_set(object, integer_rows[i].key,
+                           json_new_integer(*integer_field(config, integer_rows[i].field)));
+    }
+    for (size_t i = 0; i < LENGTH(real_rows); i++) {
+        failed |= json_set(object, real_rows[i].key,
+                           json_new_real(*real_field(config, real_rows[i].field)));
+    }
+    return failed;
+}
+
+static int set_texts(const struct bert_config *config, const char *architecture, json *object) {
+    json *architectures = json_new_array();
+    int failed = json_append(architectures, json_new_text(architecture));
+    failed |= json_set(object, "architectures", architectures);
+    failed |= json_set(object, "model_type", json_new_text("bert"));
+    failed |= json_set(object, "position_embedding_type", json_new_text("absolute"));
+    failed |=
+        json_set(object, "hidden_act", json_new_text(activation_name(object, config->hidden_act)));
+    // Tensors are always written in f32; transformers 5 calls the key "dtype" and reads both.
+    json_remove(object, "dtype");
+    failed |= json_set(object, "torch_dtype", json_new_text("float32"));
+    return failed;
+}
+
+enum berth_status bert_config_write(const struct bert_config *config, const char *architecture,
+                                    const char *path, struct berth_error *error) {
+    json *object = NULL;
+    if (config->source_json == NULL) {
+        object = json_new_object();
+    } else {
+        TRY(json_read_memory(path, config->source_json, strlen(config->source_json), &object,
+                             error));
+    }
+    enum berth_status status;
+    if (set_numbers(config, object) != 0 || set_texts(config, architecture, object) != 0) {
+        status = error_set(error, BERTH_NO_MEMORY, "out of memory for the text of %s", path);
+    } else {
+        status = json_write_file(object, JSON_INDENT_2_SORTED, path, error);
+    }
+    json_free(object);
+    return status;
+}
+
+void bert_config_done(struct bert_config *config) {
+    memory_free(config->source_json);
+    config->source_json = NULL;
+}
