@@ -20,7 +20,7 @@ struct squad_example {
     const char *id;
     const char *title; // "" when absent
     const char *question;
-    const char *context; // shared between the questions of a paragraph
+    const char *context;   // shared between the questions of a paragraph
     size_t context_length; // bytes
     const struct squad_answer *answers;
     size_t answer_count;
@@ -30,8 +30,9 @@ struct squad_example {
 struct squad_dataset {
     struct squad_example *examples; // in file order
     size_t count;
-    int version_2;   // the file knows is_impossible
-    void *storage;   // owns every string
+    int version_2;    // the file knows is_impossible
+    const char *name; // the file, for messages; NULL in a data set made by hand
+    void *storage;    // owns every string; NULL in a data set made by hand
 };
 
 // Reads a data set. `limit` > 0 keeps the first examples only. Errors name file, place and remedy:
@@ -40,5 +41,18 @@ struct squad_dataset {
 enum berth_status squad_read(const char *path, int64_t limit, struct squad_dataset *dataset,
                              struct berth_error *error);
 void squad_dataset_done(struct squad_dataset *dataset);
+
+// Reads a data set for scoring only, as the official scripts do: answer_start is neither needed nor
+// checked.
+enum berth_status squad_read_references(const char *path, struct squad_dataset *dataset,
+                                        struct berth_error *error);
+// As squad_read for a data set in memory; `name` stands for the file in messages.
+enum berth_status squad_read_memory(const char *name, const char *bytes, size_t length,
+                                    int64_t limit, struct squad_dataset *dataset,
+                                    struct berth_error *error);
+
+// Predictions are kept by id: two questions with one id are BERTH_BAD_DATA, naming both places.
+enum berth_status squad_check_ids(const struct squad_dataset *dataset, const char *name,
+                                  struct berth_error *error);
 
 #endif

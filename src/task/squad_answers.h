@@ -30,8 +30,8 @@ struct squad_candidate {
 struct squad_result {
     struct squad_candidate *candidates; // n-best, best first; at least one
     size_t count;
-    char *prediction;  // the final text ("" for no answer); owned
-    double null_odds;  // null score - best non-null score; 0 for version 1
+    char *prediction; // the final text ("" for no answer); owned
+    double null_odds; // null score - best non-null score; 0 for version 1
 };
 void squad_result_done(struct squad_result *result);
 

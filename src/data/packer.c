@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Order of an epoch and packing of micro-batches: see packer.h.
+//
+// The permutation is Fisher and Yates' with draws keyed by (seed, epoch). Sorting by length and
+// filling to a budget across updates are left out: an update holds the sequences that its place in
+// the permutation says, whatever their lengths.
+#include "data/packer.h"
+
+#include "core/memory.h"
+#include "core/rng.h"
+
+#include <string.h>
+
+#define PACKER_STREAM 0x53480000u // of the shuffles; apart from the streams of initial weights
+
+void packer_shuffle(uint64_t seed, int64_t epoch, size_t count, uint32_t *order) {
+    uint64_t index = 0;
+    // The high half of the epoch goes into the key: 2^32 epochs pass before an order comes back.
+    uint64_t key = seed ^ (uint64_t)epoch >> 16 << 48;
+    uint32_t stream = PACKER_STREAM ^ (uint32_t)(epoch & 0xFFFF);
+    for (size_t i = 0; i < count; i++) {
+        order[i] = (uint32_t)i;
+    }
+    for (size_t i = count; i > 1; i--) {
+        uint32_t other = rng_below(key, stream, &index, (uint32_t)i);
+        uint32_t kept = order[i - 1];
+        order[i - 1] = order[other];
+        order[other] = kept;
+    }
+}
+
+// Hands out consecutive pieces of one block; with a NULL base it only measures.
+static void *take(char *base, size_t *used, int64_t count, size_t size) {
+    void *piece = base == NULL ? NULL : base + *used;
+    *used += ((size_t)count * size + 63) / 64 * 64;
+    return piece;
+}
+
+static size_t carve(struct packer *packer, char *base) {
+    size_t used = 0;
+    int64_t rows = batch_round(packer->max_tokens), sequences = packer->max_sequences;
+    struct batch *batch = &packer->batch;
+    batch->ids = take(base, &used, rows, sizeof(int32_t));
+    batch->type_ids = take(base, &used, rows, sizeof(int32_t));
+    batch->positions = take(base, &used, rows, sizeof(int32_t));
+    batch->sequences = take(base, &used, rows, sizeof(int32_t));
+    batch->cu_seqlens = take(base, &used, sequences + 1, sizeof(int32_t));
+    batch->places = take(base, &used, sequences, sizeof(int64_t));
+    batch->start_positions = take(base, &used, sequences, sizeof(int32_t));
+    batch->end_positions = take(base, &used, sequences, sizeof(int32_t));
+    return used;
+}
+
+enum berth_status packer_init(struct packer *packer, int64_t max_tokens, int64_t max_sequences,
+                              struct berth_error *error) {
+    *packer = (struct packer){.max_tokens = max_tokens, .max_sequences = max_sequences};
+    if (max_tokens < 1 || max_sequences < 1 || max_tokens > INT32_MAX - BATCH_ROUNDING ||
+        max_sequences > INT32_MAX) {
+        return error_set(error, BERTH_USAGE,
+                         "a batch of %lld tokens in %lld sequences: both must be from 1 to %d",
+                         (long long)max_tokens, (long long)max_sequences,
+                         INT32_MAX - BATCH_ROUNDING);
+    }
+    size_t bytes = carve(packer, NULL);
+    packer->storage = memory_array_zeroed(bytes, 1);
+    if (packer->storage == NULL) {
+        return error_no_memory(error, bytes, "the arrays of a batch");
+    }
+    carve(packer, packer->storage);
+    return BERTH_OK;
+}
+
+void packer_done(struct packer *packer) {
+    memory_free(packer->storage);
+    *packer = (struct packer){0};
+}
+
+// The slack: rows that belong to no sequence.
+static void clear_rows(const struct batch *batch) {
+    for (int64_t row = batch->token_count; row < batch->row_count; row++) {
+        ((int32_t *)batch->ids)[row] = 0;
+        ((int32_t *)batch->type_ids)[row] = 0;
+        ((int32_t *)batch->positions)[row] = 0;
+        ((int32_t *)batch->sequences)[row] = -1;
+    }
+}
+
+static void put_sequence(const struct batch *batch, int32_t number, int64_t row,
+                         const struct packer_sequence *sequence) {
+    int32_t *types = (int32_t *)batch->type_ids + row;
+    int32_t *positions = (int32_t *)batch->positions + row;
+    int32_t *sequences = (int32_t *)batch->sequences + row;
+    memcpy((int32_t *)batch->ids + row, sequence->ids, (size_t)sequence->length * sizeof(int32_t));
+    for (int32_t i = 0; i < sequence->length; i++) {
+        types[i] = sequence->type_ids[i];
+        positions[i] = i;
+        sequences[i] = number;
+    }
+    ((int32_t *)batch->start_positions)[number] = sequence->start;
+    ((int32_t *)batch->end_positions)[number] = sequence->end;
+}
+
+void packer_fill(struct packer *packer, const struct packer_source *source, const uint32_t *order,
+                 size_t count, int64_t first_place) {
+    struct batch *batch = &packer->batch;
+    int64_t row = 0;
+    batch->sequence_count = (int64_t)count;
+    batch->max_length = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct packer_sequence sequence = source->get(source->data, order[i]);
+        put_sequence(batch, (int32_t)i, row, &sequence);
+        ((int32_t *)batch->cu_seqlens)[i] = (int32_t)row;
+        ((int64_t *)batch->places)[i] = first_place + (int64_t)i;
+        if (sequence.length > batch->max_length) {
+            batch->max_length = sequence.length;
+        }
+        row += sequence.length;
+    }
+    ((int32_t *)batch->cu_seqlens)[count] = (int32_t)row;
+    batch->token_count = row;
+    batch->row_count = batch_round(row);
+    clear_rows(batch);
+}
+
+size_t packer_fit(const struct packer_source *source, const uint32_t *order, size_t count,
+                  int64_t max_tokens, int64_t max_sequences) {
+    size_t fitting = 0;
+    int64_t tokens = 0;
+    while (fitting < count && (int64_t)fitting < max_sequences) {
+        tokens += source->get(source->data, order[fitting]).length;
+        if (tokens > max_tokens && fitting > 0) {
+            break;
+        }
+        fitting++;
+    }
+    return fitting;
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// Exact match and F1 of single answers, by the rules of the official scripts (systems.md section 7,
+// rule 12).
+//
+//   normal form: lower case, without ASCII punctuation, the words a, an, the made blanks, split at
+//                white space into tokens
+//   exact match: the same tokens in the same order
+//   F1:          2 p r / (p + r) of the tokens as bags; v2.0: if either has none, 1 when both have
+//                none, else 0
+// Python's text rules apply throughout. Whole files are scored in squad_evaluate.c.
+#include "task/squad_metrics.h"
+
+#include "core/memory.h"
+#include "data/characters.h"
+#include "task/squad_match.h"
+#include "text/python.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct word {
+    const uint32_t *characters;
+    size_t length;
+};
+
+// The normal form of a text.
+struct normal {
+    uint32_t *characters;
+    struct word *words;
+    size_t count;
+};
+
+static int is_punctuation(uint32_t c) {
+    return (c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) ||
+           (c >= 123 && c <= 126);
+}
+
+static size_t decode(const char *text, size_t length, uint32_t *characters) {
+    size_t count = 0, size;
+    for (size_t i = 0; i < length; i += size) {
+        characters[count++] = characters_decode(text + i, length - i, &size);
+    }
+    return count;
+}
+
+static size_t remove_punctuation(uint32_t *text, size_t count) {
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!is_punctuation(text[i])) {
+            text[kept++] = text[i];
+        }
+    }
+    return kept;
+}
+
+static int is_article(const uint32_t *word, size_t length) {
+    return (length == 1 && word[0] == 'a') || (length == 2 && word[0] == 'a' && word[1] == 'n') ||
+           (length == 3 && word[0] == 't' && word[1] == 'h' && word[2] == 'e');
+}
+
+// \b(a|an|the)\b matches where a whole run of word characters is an article.
+static void blank_articles(uint32_t *text, size_t count) {
+    size_t i = 0;
+    while (i < count) {
+        size_t begin = i;
+        while (i < count && python_is_word(text[i])) {
+            i++;
+        }
+        if (is_article(text + begin, i - begin)) {
+            for (size_t k = begin; k < i; k++) {
+                text[k] = ' ';
+            }
+        }
+        i += i == begin;
+    }
+}
+
+static size_t split(const uint32_t *text, size_t count, struct word *words) {
+    size_t word_count = 0, i = 0;
+    while (i < count) {
+        if (characters_is_python_white(text[i])) {
+            i++;
+            continue;
+        }
+        size_t begin = i;
+        while (i < count && !characters_is_python_white(text[i])) {
+            i++;
+        }
+        words[word_count++] = (struct word){text + begin, i - begin};
+    }
+    return word_count;
+}
+
+static void normal_done(struct normal *normal) {
+    memory_free(normal->characters);
+    memory_free(normal->words);
+    *normal = (struct normal){0};
+}
+
+static enum berth_status normal_init(struct normal *normal, const char *text,
+                                     struct berth_error *error) {
+    size_t length = strlen(text);
+    uint32_t *raw = memory_array(length + 1, sizeof *raw);
+    normal->characters = memory_array(length + 1, 2 * sizeof *normal->characters);
+    normal->words = memory_array(length + 1, sizeof *normal->words);
+    if (raw == NULL || normal->characters == NULL || normal->words == NULL) {
+        memory_free(raw);
+        normal_done(normal);
+        return error_no_memory(error, length * sizeof *normal->words, "an answer");
+    }
+    size_t count = python_lower(raw, decode(text, length, raw), normal->characters);
+    memory_free(raw);
+    count = remove_punctuation(normal->characters, count);
+    blank_articles(normal->characters, count);
+    normal->count = split(normal->characters, count, normal->words);
+    return BERTH_OK;
+}
+
+static int compare_words(const void *a, const void *b) {
+    const struct word *x = a, *y = b;
+    size_t shorter = x->length < y->length ? x->length : y->length;
+    for (size_t i = 0; i < shorter; i++) {
+        if (x->characters[i] != y->characters[i]) {
+            return x->characters[i] < y->characters[i] ? -1 : 1;
+        }
+    }
+    return (x->length > y->length) - (x->length < y->length);
+}
+
+static int is_equal(const struct normal *a, const struct normal *b) {
+    if (a->count != b->count) {
+        return 0;
+    }
+    for (size_t i = 0; i < a->count; i++) {
+        if (compare_words(&a->words[i], &b->words[i]) != 0) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static void sort_words(struct normal *normal) {
+    if (normal->count > 1) {
+        qsort(normal->words, normal->count, sizeof *normal->words, compare_words);
+    }
+}
+
+// Tokens that two sorted bags share.
+static size_t count_common(const struct normal *a, const struct normal *b) {
+    size_t i = 0, k = 0, same = 0;
+    while (i < a->count && k < b->count) {
+        int order = compare_words(&a->words[i], &b->words[k]);
+        same += order == 0;
+        i += order <= 0;
+        k += order >= 0;
+    }
+    return same;
+}
+
+static double f1_of(size_t same, size_t predicted, size_t wanted, int version_2) {
+    if (version_2 && (predicted == 0 || wanted == 0)) {
+        return predicted == wanted ? 1.0 : 0.0;
+    }
+    if (same == 0) {
+        return 0.0;
+    }
+    double precision = (double)same / (double)predicted;
+    double recall = (double)same / (double)wanted;
+    return 2 * precision * recall / (precision + recall);
+}
+
+enum berth_status squad_match(const char *prediction, const char *reference, int version_2,
+                              struct squad_match *match, struct berth_error *error) {
+    struct normal predicted = {0}, wanted = {0};
+    enum berth_status status;
+    *match = (struct squad_match){0};
+    TRY_DONE(normal_init(&predicted, prediction, error));
+    TRY_DONE(normal_init(&wanted, reference, error));
+    match->reference_words = wanted.count;
+    match->exact = is_equal(&predicted, &wanted);
+    sort_words(&predicted);
+    sort_words(&wanted);
+    match->f1 = f1_of(count_common(&predicted, &wanted), predicted.count, wanted.count, version_2);
+done:
+    normal_done(&predicted);
+    normal_done(&wanted);
+    return status;
+}
+
+enum berth_status squad_match_example(const struct squad_example *example, const char *prediction,
+                                      int version_2, struct squad_match *best,
+                                      struct berth_error *error) {
+    struct squad_match match;
+    size_t used = 0;
+    *best = (struct squad_match){0};
+    for (size_t i = 0; i < example->answer_count; i++) {
+        TRY(squad_match(prediction, example->answers[i].text, version_2, &match, error));
+        if (version_2 && match.reference_words == 0) {
+            continue;
+        }
+        used++;
+        best->exact = match.exact > best->exact ? match.exact : best->exact;
+        best->f1 = match.f1 > best->f1 ? match.f1 : best->f1;
+    }
+    return version_2 && used == 0 ? squad_match(prediction, "", 1, best, error) : BERTH_OK;
+}
+
+int squad_exact_match(const char *prediction, const char *reference) {
+    struct squad_match match;
+    squad_match(prediction, reference, 0, &match, NULL);
+    return match.exact;
+}
+
+double squad_f1(const char *prediction, const char *reference) {
+    struct squad_match match;
+    squad_match(prediction, reference, 0, &match, NULL);
+    return match.f1;
+}
+
+void squad_best_match(const struct squad_example *example, const char *prediction, double *exact,
+                      double *f1) {
+    struct squad_match best;
+    squad_match_example(example, prediction, 0, &best, NULL);
+    *exact = best.exact;
+    *f1 = best.f1;
+}
+
+struct squad_score squad_score_v1(const struct squad_dataset *dataset,
+                                  const char *const *predictions) {
+    struct squad_score score = {.total = dataset->count};
+    for (size_t i = 0; i < dataset->count; i++) {
+        double exact, f1;
+        if (predictions[i] == NULL) {
+            score.missing++;
+            continue;
+        }
+        squad_best_match(&dataset->examples[i], predictions[i], &exact, &f1);
+        score.exact_match += exact;
+        score.f1 += f1;
+    }
+    score.exact_match = score.total > 0 ? 100.0 * score.exact_match / (double)score.total : 0.0;
+    score.f1 = score.total > 0 ? 100.0 * score.f1 / (double)score.total : 0.0;
+    return score;
+}
