@@ -142,6 +142,7 @@ struct adamw_args {
 struct device {
     const char *name; // "cpu"
     void *state;
+    int is_host; // 1: blocks of memory_new are ordinary memory that the host may read and write
 
     // Short description for people: instruction set, threads, libraries.
     const char *(*describe)(struct device *dev);
