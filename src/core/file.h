@@ -35,15 +35,19 @@ void file_reader_close(struct file_reader *reader);
 
 // --- writing ------------------------------------------------------------------------------------
 
-// Writes `path` atomically: open makes a temporary file beside it, commit flushes, syncs, renames
-// and syncs the folder, abort (also right after a failure, and harmless after commit) removes it.
+// Writes `path` atomically: open makes a temporary file beside it (PATH.PID.N.tmp), commit flushes,
+// syncs, renames and syncs the folder, abort (also right after a failure, and harmless after commit)
+// removes it. A commit that fails has aborted; PATH is then what it was before, or the whole new
+// file when only the folder's sync failed. PATH must be a regular file or not be there.
+// Every failure is reported by all later calls too, so a series of puts may be checked at its end.
 struct file_writer {
     int descriptor; // -1: not open
     char *path;
     char *temporary;
     char *buffer;
     size_t buffered;
-    enum berth_status status; // the first failure; later calls keep it
+    enum berth_status status; // the first failure
+    int errno_value;          // its cause
 };
 enum berth_status file_writer_open(struct file_writer *writer, const char *path,
                                    struct berth_error *error);
@@ -68,7 +72,8 @@ int dir_exists(const char *path);
 enum berth_status dir_make(const char *path, struct berth_error *error);
 // Whether the folder has no entries (a missing one counts as empty).
 int dir_is_empty(const char *path);
-// Removes a folder tree; no symlink is followed.
+// Removes a folder tree; fine when it is not there. No symlink is followed (links themselves are
+// removed), no other file system entered; "", "/", "." and ".." are refused.
 enum berth_status dir_remove(const char *path, struct berth_error *error);
 // Syncs the folder `temporary` and everything in it, renames it to `path` (which must not exist),
 // syncs the parent.
@@ -84,7 +89,8 @@ char *path_join(const char *folder, const char *name);
 // Takes the lock file <folder>/.lock for this process. Held by another: BERTH_CANT_CREATE, naming
 // its pid and host. A lock left by a dead process is taken over (the kernel drops it).
 struct file_lock {
-    int descriptor;
+    int descriptor; // -1: not held
+    char *path;
 };
 enum berth_status file_lock_take(struct file_lock *lock, const char *folder,
                                  struct berth_error *error);
@@ -92,9 +98,9 @@ void file_lock_release(struct file_lock *lock);
 
 // --- test hook ----------------------------------------------------------------------------------
 
-// The `countdown`-th system call of this file from now fails with `errno_value` (0 switches off);
-// with errno_value < 0 the process is killed (SIGKILL) right before it. Returns the number of calls
-// seen since the last call of this function.
+// The `countdown`-th system call (close aside) of file.c from now fails with `errno_value` (0
+// switches off); with errno_value < 0 the process is killed (SIGKILL) right before it. Returns the
+// number of calls seen since the last call of this function.
 uint64_t file_fail_at(uint64_t countdown, int errno_value);
 
 #endif

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+// Folders: made, listed, removed and published. Trees are walked by folder descriptors with
+// O_NOFOLLOW, so that nobody can lead the walk elsewhere by swapping a folder for a link.
+#include "core/file.h"
+#include "core/file_call.h"
+#include "core/memory.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DEPTH_LIMIT 32 // of trees that are removed or synced
+
+int file_exists(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && !S_ISDIR(info.st_mode);
+}
+
+int dir_exists(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+static enum berth_status sync_folder(const char *path, struct berth_error *error) {
+    int descriptor = file_call_open(path, O_RDONLY | O_DIRECTORY);
+    int result = descriptor < 0 ? -1 : file_call_sync_folder(descriptor);
+    int errno_value = errno;
+    if (descriptor >= 0) {
+        file_call_close(descriptor);
+    }
+    return result == 0 ? BERTH_OK
+                       : error_set_errno(error, BERTH_IO, errno_value, "cannot sync %s", path);
+}
+
+static enum berth_status sync_parent(const char *path, struct berth_error *error) {
+    char *parent = file_parent(path);
+    if (parent == NULL) {
+        return file_no_path(error);
+    }
+    enum berth_status status = sync_folder(parent, error);
+    memory_free(parent);
+    return status;
+}
+
+// One folder whose parent is there.
+static enum berth_status make_one(const char *path, struct berth_error *error) {
+    if (dir_exists(path)) {
+        return BERTH_OK;
+    }
+    if (CALL(mkdir(path, 0777)) < 0) {
+        int errno_value = errno;
+        // Another process may have been faster.
+        return dir_exists(path) ? BERTH_OK : file_cannot_create(path, errno_value, error);
+    }
+    return sync_parent(path, error);
+}
+
+enum berth_status dir_make(const char *path, struct berth_error *error) {
+    char *prefix = memory_string(path);
+    if (prefix == NULL) {
+        return file_no_path(error);
+    }
+    enum berth_status status = BERTH_OK;
+    for (char *at = prefix + 1; prefix[0] != '\0' && *at != '\0' && status == BERTH_OK; at++) {
+        if (*at == '/' && at[-1] != '/') {
+            *at = '\0';
+            status = make_one(prefix, error);
+            *at = '/';
+        }
+    }
+    memory_free(prefix);
+    TRY(status);
+    TRY(make_one(path, error));
+    if (access(path, W_OK | X_OK) < 0) {
+        return error_set_errno(error, BERTH_CANT_CREATE, errno, "cannot write into the folder %s",
+                               path);
+    }
+    return BERTH_OK;
+}
+
+// --- listing ------------------------------------------------------------------------------------
+
+struct names {
+    char *text; // "first\0second\0"
+    size_t length, capacity, count;
+};
+
+static int add_name(struct names *names, const char *name) {
+    size_t bytes = strlen(name) + 1;
+    if (names->length + bytes > names->capacity) {
+        size_t capacity = 2 * (names->length + bytes) + 256;
+        char *text = memory_resize(names->text, capacity, 1);
+        if (text == NULL) {
+            return 0;
+        }
+        names->text = text;
+        names->capacity = capacity;
+    }
+    memcpy(names->text + names->length, name, bytes);
+    names->length += bytes;
+    names->count++;
+    return 1;
+}
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+// The pointers and the text in one block.
+static char **sorted_block(const struct names *names) {
+    size_t pointers = (names->count + 1) * sizeof(char *);
+    char **block = memory_new(pointers + names->length);
+    if (block == NULL) {
+        return NULL;
+    }
+    char *at = (char *)block + pointers;
+    if (names->length > 0) {
+        memcpy(at, names->text, names->length);
+    }
+    for (size_t i = 0; i < names->count; i++) {
+        block[i] = at;
+        at += strlen(at) + 1;
+    }
+    block[names->count] = NULL;
+    qsort(block, names->count, sizeof *block, compare_names);
+    return block;
+}
+
+static enum berth_status collect_names(DIR *stream, const char *path, struct names *names,
+                                       struct berth_error *error) {
+    for (;;) {
+        errno = 0;
+        struct dirent *entry = file_call_fails() ? NULL : readdir(stream);
+        if (entry == NULL) {
+            return errno == 0 ? BERTH_OK
+                              : error_set_errno(error, BERTH_IO, errno, "cannot list %s", path);
+        }
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) {
+            continue;
+        }
+        if (!add_name(names, entry->d_name)) {
+            return file_no_path(error);
+        }
+    }
+}
+
+// The names in an open folder; the descriptor stays the caller's.
+static enum berth_status list_descriptor(int descriptor, const char *path, char ***names,
+                                         struct berth_error *error) {
+    *names = NULL;
+    int own = CALL(openat(descriptor, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    DIR *stream = own < 0 ? NULL : fdopendir(own);
+    if (stream == NULL) {
+        enum berth_status status = error_set_errno(error, BERTH_IO, errno, "cannot list %s", path);
+        if (own >= 0) {
+            file_call_close(own);
+        }
+        return status;
+    }
+    struct names found = {0};
+    enum berth_status status = collect_names(stream, path, &found, error);
+    closedir(stream);
+    if (status == BERTH_OK) {
+        *names = sorted_block(&found);
+        status = *names != NULL ? BERTH_OK : file_no_path(error);
+    }
+    memory_free(found.text);
+    return status;
+}
+
+enum berth_status dir_list(const char *path, char ***names, struct berth_error *error) {
+    *names = NULL;
+    int descriptor = file_call_open(path, O_RDONLY | O_DIRECTORY);
+    if (descriptor < 0) {
+        return error_set_errno(error, BERTH_NO_INPUT, errno, "cannot list the folder %s", path);
+    }
+    enum berth_status status = list_descriptor(descriptor, path, names, error);
+    file_call_close(descriptor);
+    return status;
+}
+
+int dir_is_empty(const char *path) {
+    char **names;
+    if (!dir_exists(path)) {
+        return !file_exists(path);
+    }
+    if (dir_list(path, &names, NULL) != BERTH_OK) {
+        return 0;
+    }
+    int empty = names[0] == NULL;
+    memory_free(names);
+    return empty;
+}
+
+// --- walking a tree -----------------------------------------------------------------------------
+
+// One level of a walk. The walk is a loop over a stack of these: depth comes from the disk.
+struct level {
+    int descriptor;
+    char **names;
+    size_t next;
+};
+
+struct walk {
+    const char *root; // for messages
+    dev_t device;     // the walk stays on this file system
+    int depth;
+    struct level levels[DEPTH_LIMIT];
+};
+
+static enum berth_status walk_error(const struct walk *walk, const char *what, const char *name,
+                                    struct berth_error *error) {
+    return error_set_errno(error, BERTH_IO, errno, "cannot %s %s in the folder %s", what, name,
+                           walk->root);
+}
+
+// Goes down into the folder `name` of `parent`.
+static enum berth_status walk_enter(struct walk *walk, int parent, const char *name,
+                                    struct berth_error *error) {
+    struct stat info;
+    if (walk->depth == DEPTH_LIMIT) {
+        return error_set(error, BERTH_IO, "%s: folders nested deeper than %d", walk->root,
+                         DEPTH_LIMIT);
+    }
+    int descriptor = CALL(openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (descriptor < 0) {
+        return walk_error(walk, "open", name, error);
+    }
+    enum berth_status status = BERTH_OK;
+    if (CALL(fstat(descriptor, &info)) < 0) {
+        status = walk_error(walk, "examine", name, error);
+    } else if (walk->depth > 0 && info.st_dev != walk->device) {
+        status = error_set(error, BERTH_IO, "%s: %s is another file system", walk->root, name);
+    }
+    struct level *level = &walk->levels[walk->depth];
+    *level = (struct level){.descriptor = descriptor};
+    if (status == BERTH_OK) {
+        walk->device = info.st_dev;
+        status = list_descriptor(descriptor, name, &level->names, error);
+    }
+    if (status != BERTH_OK) {
+        file_call_close(descriptor);
+        return status;
+    }
+    walk->depth++;
+    return BERTH_OK;
+}
+
+static void walk_leave(struct walk *walk) {
+    struct level *level = &walk->levels[--walk->depth];
+    file_call_close(level->descriptor);
+    memory_free(level->names);
+}
+
+// What is done with a file, and with a folder once everything in it is done. `folder` is the open
+// folder itself; parent is -1 for the root.
+struct visitor {
+    enum berth_status (*file)(struct walk *walk, int parent, const char *name,
+                              struct berth_error *error);
+    enum berth_status (*folder)(struct walk *walk, int folder, int parent, const char *name,
+                                struct berth_error *error);
+};
+
+static enum berth_status walk_entry(struct walk *walk, const struct visitor *visitor,
+                                    const char *name, struct berth_error *error) {
+    struct stat info;
+    int parent = walk->levels[walk->depth - 1].descriptor;
+    if (CALL(fstatat(parent, name, &info, AT_SYMLINK_NOFOLLOW)) < 0) {
+        return walk_error(walk, "examine", name, error);
+    }
+    return S_ISDIR(info.st_mode) ? walk_enter(walk, parent, name, error)
+                                 : visitor->file(walk, parent, name, error);
+}
+
+// The deepest level is done: visits its folder and goes up.
+static enum berth_status walk_close(struct walk *walk, const struct visitor *visitor,
+                                    struct berth_error *error) {
+    int folder = walk->levels[walk->depth - 1].descriptor, parent = -1;
+    const char *name = walk->root;
+    if (walk->depth > 1) {
+        struct level *above = &walk->levels[walk->depth - 2];
+        parent = above->descriptor;
+        name = above->names[above->next - 1];
+    }
+    enum berth_status status = visitor->folder(walk, folder, parent, name, error);
+    walk_leave(walk);
+    return status;
+}
+
+static enum berth_status walk_tree(const char *path, const struct visitor *visitor,
+                                   struct berth_error *error) {
+    struct walk walk = {.root = path};
+    enum berth_status status = walk_enter(&walk, AT_FDCWD, path, error);
+    while (status == BERTH_OK && walk.depth > 0) {
+        struct level *level = &walk.levels[walk.depth - 1];
+        const char *name = level->names[level->next];
+        if (name != NULL) {
+            level->next++;
+            status = walk_entry(&walk, visitor, name, error);
+        } else {
+            status = walk_close(&walk, visitor, error);
+        }
+    }
+    while (walk.depth > 0) {
+        walk_leave(&walk);
+    }
+    return status;
+}
+
+// --- removing -----------------------------------------------------------------------------------
+
+static enum berth_status remove_file(struct walk *walk, int parent, const char *name,
+                                     struct berth_error *error) {
+    return CALL(unlinkat(parent, name, 0)) == 0 ? BERTH_OK
+                                                : walk_error(walk, "remove", name, error);
+}
+
+static enum berth_status remove_folder(struct walk *walk, int folder, int parent, const char *name,
+                                       struct berth_error *error) {
+    int result = parent < 0 ? CALL(rmdir(name)) : CALL(unlinkat(parent, name, AT_REMOVEDIR));
+    return result == 0 ? BERTH_OK : walk_error(walk, "remove", name, error);
+}
+
+// The last part of a path without slashes at its end names a folder of its own, not a way to
+// another one.
+static int is_removable(const char *path) {
+    const char *slash = strrchr(path, '/');
+    const char *name = slash != NULL ? slash + 1 : path;
+    return strcmp(name, "") != 0 && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+}
+
+enum berth_status dir_remove(const char *path, struct berth_error *error) {
+    static const struct visitor visitor = {remove_file, remove_folder};
+    struct stat info;
+    size_t length = strlen(path);
+    while (length > 0 && path[length - 1] == '/') {
+        length--; // "link/" would be followed
+    }
+    char *trimmed = memory_string_of(path, length);
+    if (trimmed == NULL) {
+        return file_no_path(error);
+    }
+    enum berth_status status;
+    if (!is_removable(trimmed)) {
+        status = error_set(error, BERTH_USAGE, "\"%s\" is no folder that may be removed", path);
+    } else if (lstat(trimmed, &info) < 0 && errno == ENOENT) {
+        status = BERTH_OK;
+    } else {
+        status = walk_tree(trimmed, &visitor, error);
+    }
+    memory_free(trimmed);
+    return status;
+}
+
+// --- publishing ---------------------------------------------------------------------------------
+
+static enum berth_status sync_file(struct walk *walk, int parent, const char *name,
+                                   struct berth_error *error) {
+    int descriptor = CALL(openat(parent, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (descriptor < 0) {
+        return walk_error(walk, "open", name, error);
+    }
+    enum berth_status status =
+        file_call_sync(descriptor) == 0 ? BERTH_OK : walk_error(walk, "sync", name, error);
+    file_call_close(descriptor);
+    return status;
+}
+
+static enum berth_status sync_open_folder(struct walk *walk, int folder, int parent,
+                                          const char *name, struct berth_error *error) {
+    return file_call_sync_folder(folder) == 0 ? BERTH_OK : walk_error(walk, "sync", name, error);
+}
+
+// renameat2 refuses an existing target in the same breath; file systems without it get a check.
+static int rename_to_new(const char *from, const char *to) {
+    int result = CALL(renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE));
+    if (result < 0 && (errno == EINVAL || errno == ENOSYS)) {
+        struct stat info;
+        if (lstat(to, &info) == 0) {
+            errno = EEXIST;
+            return -1;
+        }
+        result = CALL(rename(from, to));
+    }
+    return result;
+}
+
+enum berth_status dir_publish(const char *temporary, const char *path, struct berth_error *error) {
+    static const struct visitor visitor = {sync_file, sync_open_folder};
+    TRY(walk_tree(temporary, &visitor, error));
+    if (rename_to_new(temporary, path) < 0) {
+        return file_cannot_create(path, errno, error);
+    }
+    return sync_parent(path, error);
+}

@@ -1,0 +1,529 @@
+// SPDX-License-Identifier: Apache-2.0
+// The file door: reading, atomic writing, locks; folders are in dir.c. Interrupted calls are
+// repeated and short reads and writes completed.
+//
+// Leaves out: memory mapping (a file that shrinks would kill the process), asynchronous I/O.
+#include "core/file.h"
+
+#include "core/file_call.h"
+#include "core/memory.h"
+#include "core/number.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BUFFER_SIZE ((size_t)256 << 10)
+#define CHUNK_SIZE ((size_t)64 << 20) // of one read or write: a signal is served between two
+
+// --- the hook and the calls ---------------------------------------------------------------------
+
+static atomic_uint_fast64_t calls;
+static atomic_uint_fast64_t fail_at;
+static atomic_int fail_errno;
+
+uint64_t file_fail_at(uint64_t countdown, int errno_value) {
+    atomic_store(&fail_at, 0);
+    uint64_t seen = atomic_exchange(&calls, 0);
+    atomic_store(&fail_errno, errno_value);
+    atomic_store(&fail_at, countdown);
+    return seen;
+}
+
+int file_call_fails(void) {
+    if (atomic_fetch_add(&calls, 1) + 1 != atomic_load(&fail_at)) {
+        return 0;
+    }
+    if (atomic_load(&fail_errno) < 0) {
+        raise(SIGKILL);
+    }
+    errno = atomic_load(&fail_errno);
+    return 1;
+}
+
+int file_call_open(const char *path, int flags) {
+    int descriptor;
+    CALL_AGAIN(descriptor, open(path, flags | O_CLOEXEC, 0666));
+    return descriptor;
+}
+
+int file_call_sync(int descriptor) {
+    int result;
+    CALL_AGAIN(result, fsync(descriptor));
+    return result;
+}
+
+int file_call_sync_folder(int descriptor) {
+    int result = file_call_sync(descriptor);
+    return result < 0 && (errno == EINVAL || errno == ENOTSUP) ? 0 : result;
+}
+
+void file_call_close(int descriptor) {
+    int kept = errno;
+    close(descriptor); // after a sync or a read there is nothing left that could fail
+    errno = kept;
+}
+
+// --- names --------------------------------------------------------------------------------------
+
+char *path_join(const char *folder, const char *name) {
+    size_t folder_length = strlen(folder), name_length = strlen(name);
+    int slash = folder_length > 0 && folder[folder_length - 1] != '/';
+    char *path = memory_new(folder_length + name_length + 2);
+    if (path != NULL) {
+        memcpy(path, folder, folder_length);
+        memcpy(path + folder_length, "/", 1);
+        memcpy(path + folder_length + (size_t)slash, name, name_length + 1);
+    }
+    return path;
+}
+
+char *file_parent(const char *path) {
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') {
+        length--;
+    }
+    while (length > 0 && path[length - 1] != '/') {
+        length--;
+    }
+    while (length > 1 && path[length - 1] == '/') {
+        length--;
+    }
+    return length == 0 ? memory_string(".") : memory_string_of(path, length);
+}
+
+enum berth_status file_no_path(struct berth_error *error) {
+    return error_set(error, BERTH_NO_MEMORY, "out of memory for a file name");
+}
+
+// --- reading ------------------------------------------------------------------------------------
+
+static enum berth_status cannot_read(const char *path, int errno_value, struct berth_error *error) {
+    static const int absent[] = {ENOENT, EACCES, EPERM, ENOTDIR, ELOOP, ENAMETOOLONG, EISDIR};
+    enum berth_status status = BERTH_IO;
+    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) {
+        status = errno_value == absent[i] ? BERTH_NO_INPUT : status;
+    }
+    return error_set_errno(error, status, errno_value, "cannot read %s", path);
+}
+
+// read() of up to `bytes` bytes; -1 with errno.
+static ssize_t read_some(int descriptor, void *to, size_t bytes) {
+    ssize_t count;
+    CALL_AGAIN(count, read(descriptor, to, bytes < CHUNK_SIZE ? bytes : CHUNK_SIZE));
+    return count;
+}
+
+// Reads to the end of the file, whatever fstat said (pipes and growing files), into *bytes.
+static enum berth_status read_all(int descriptor, const char *path, size_t expected, size_t limit,
+                                  char **bytes, size_t *length, struct berth_error *error) {
+    size_t capacity = expected + 1;
+    *bytes = memory_new(capacity);
+    *length = 0;
+    while (*bytes != NULL) {
+        ssize_t count = read_some(descriptor, *bytes + *length, capacity - *length);
+        if (count < 0) {
+            return cannot_read(path, errno, error);
+        }
+        *length += (size_t)count;
+        if (*length > limit) {
+            return error_set(error, BERTH_BAD_DATA, "%s: larger than the limit of %zu bytes", path,
+                             limit);
+        }
+        if (count == 0 && *length < capacity) {
+            (*bytes)[*length] = '\0';
+            return BERTH_OK;
+        }
+        if (*length == capacity) {
+            capacity = 2 * capacity + 4096;
+            char *grown = memory_resize(*bytes, capacity, 1);
+            if (grown == NULL) {
+                break;
+            }
+            *bytes = grown;
+        }
+    }
+    return error_no_memory(error, capacity, path);
+}
+
+enum berth_status file_read(const char *path, size_t limit, char **bytes, size_t *length,
+                            struct berth_error *error) {
+    *bytes = NULL;
+    int descriptor = file_call_open(path, O_RDONLY);
+    if (descriptor < 0) {
+        return cannot_read(path, errno, error);
+    }
+    struct stat stat;
+    enum berth_status status;
+    if (CALL(fstat(descriptor, &stat)) < 0) {
+        status = cannot_read(path, errno, error);
+    } else if (S_ISREG(stat.st_mode) && (uint64_t)stat.st_size > limit) {
+        status = error_set(error, BERTH_BAD_DATA, "%s: %lld bytes, the limit is %zu", path,
+                           (long long)stat.st_size, limit);
+    } else {
+        size_t expected = S_ISREG(stat.st_mode) ? (size_t)stat.st_size : 0;
+        status = read_all(descriptor, path, expected, limit, bytes, length, error);
+    }
+    file_call_close(descriptor);
+    if (status != BERTH_OK) {
+        memory_free(*bytes);
+        *bytes = NULL;
+    }
+    return status;
+}
+
+enum berth_status file_reader_open(struct file_reader *reader, const char *path,
+                                   struct berth_error *error) {
+    *reader = (struct file_reader){.descriptor = -1};
+    int descriptor = file_call_open(path, O_RDONLY);
+    if (descriptor < 0) {
+        return cannot_read(path, errno, error);
+    }
+    struct stat stat;
+    enum berth_status status = BERTH_OK;
+    if (CALL(fstat(descriptor, &stat)) < 0) {
+        status = cannot_read(path, errno, error);
+    } else if (!S_ISREG(stat.st_mode)) {
+        status = error_set(error, BERTH_NO_INPUT, "cannot read %s: not a regular file", path);
+    } else {
+        reader->path = memory_string(path);
+        status = reader->path == NULL ? file_no_path(error) : BERTH_OK;
+    }
+    if (status != BERTH_OK) {
+        file_call_close(descriptor);
+        return status;
+    }
+    reader->descriptor = descriptor;
+    reader->size = (uint64_t)stat.st_size;
+    return BERTH_OK;
+}
+
+enum berth_status file_reader_at(const struct file_reader *reader, uint64_t offset, void *to,
+                                 size_t bytes, struct berth_error *error) {
+    for (size_t done = 0; done < bytes;) {
+        size_t chunk = bytes - done < CHUNK_SIZE ? bytes - done : CHUNK_SIZE;
+        ssize_t count;
+        CALL_AGAIN(count,
+                   pread(reader->descriptor, (char *)to + done, chunk, (off_t)(offset + done)));
+        if (count < 0) {
+            return cannot_read(reader->path, errno, error);
+        }
+        if (count == 0) {
+            return error_set(error, BERTH_BAD_DATA,
+                             "%s: ends at byte %" PRIu64 ", expected %zu bytes from byte %" PRIu64
+                             " on: the file is truncated",
+                             reader->path, offset + done, bytes, offset);
+        }
+        done += (size_t)count;
+    }
+    return BERTH_OK;
+}
+
+void file_reader_close(struct file_reader *reader) {
+    if (reader->descriptor >= 0) {
+        file_call_close(reader->descriptor);
+    }
+    memory_free(reader->path);
+    *reader = (struct file_reader){.descriptor = -1};
+}
+
+// --- writing ------------------------------------------------------------------------------------
+
+enum berth_status file_cannot_create(const char *path, int errno_value, struct berth_error *error) {
+    int broken = errno_value == ENOSPC || errno_value == EDQUOT || errno_value == EIO;
+    return error_set_errno(error, broken ? BERTH_IO : BERTH_CANT_CREATE, errno_value,
+                           "cannot create %s", path);
+}
+
+static enum berth_status writer_report(const struct file_writer *writer,
+                                       struct berth_error *error) {
+    if (writer->status == BERTH_NO_MEMORY) {
+        return error_set(error, BERTH_NO_MEMORY, "out of memory while writing %s", writer->path);
+    }
+    return error_set_errno(error, writer->status, writer->errno_value,
+                           "cannot write %s: the file is left as it was", writer->path);
+}
+
+static enum berth_status writer_fail(struct file_writer *writer, enum berth_status status,
+                                     int errno_value, struct berth_error *error) {
+    writer->status = status;
+    writer->errno_value = errno_value;
+    return writer_report(writer, error);
+}
+
+// A fresh file beside the final one. A process of the same pid, dead or on another host, may have
+// left the same name: then the next number is tried.
+static int open_temporary(struct file_writer *writer) {
+    static atomic_uint number;
+    size_t size = strlen(writer->path) + 48;
+    writer->temporary = memory_new(size);
+    if (writer->temporary == NULL) {
+        errno = ENOMEM;
+        return -1;
+    }
+    int descriptor = -1;
+    for (int attempt = 0; attempt < 1000; attempt++) {
+        snprintf(writer->temporary, size, "%s.%ld.%u.tmp", writer->path, (long)getpid(),
+                 atomic_fetch_add(&number, 1));
+        descriptor = file_call_open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL);
+        if (descriptor >= 0 || errno != EEXIST) {
+            break;
+        }
+    }
+    return descriptor;
+}
+
+static void writer_forget(struct file_writer *writer) {
+    memory_free(writer->path);
+    memory_free(writer->temporary);
+    memory_free(writer->buffer);
+    writer->path = writer->temporary = writer->buffer = NULL;
+    writer->buffered = 0;
+}
+
+enum berth_status file_writer_open(struct file_writer *writer, const char *path,
+                                   struct berth_error *error) {
+    *writer = (struct file_writer){.descriptor = -1, .status = BERTH_FAILURE};
+    struct stat stat_now;
+    if (stat(path, &stat_now) == 0 && !S_ISREG(stat_now.st_mode)) {
+        return error_set(error, BERTH_CANT_CREATE,
+                         "cannot create %s: something that is not a regular file is there", path);
+    }
+    writer->path = memory_string(path);
+    writer->buffer = memory_new(BUFFER_SIZE);
+    if (writer->path == NULL || writer->buffer == NULL) {
+        writer_forget(writer);
+        return error_no_memory(error, BUFFER_SIZE, path);
+    }
+    writer->descriptor = open_temporary(writer);
+    if (writer->descriptor < 0) {
+        int errno_value = errno;
+        writer_forget(writer);
+        return errno_value == ENOMEM ? file_no_path(error)
+                                     : file_cannot_create(path, errno_value, error);
+    }
+    writer->status = BERTH_OK;
+    return BERTH_OK;
+}
+
+static enum berth_status write_through(struct file_writer *writer, const char *bytes, size_t length,
+                                       struct berth_error *error) {
+    while (length > 0) {
+        ssize_t count;
+        CALL_AGAIN(count,
+                   write(writer->descriptor, bytes, length < CHUNK_SIZE ? length : CHUNK_SIZE));
+        if (count < 0) {
+            return writer_fail(writer, BERTH_IO, errno, error);
+        }
+        bytes += count;
+        length -= (size_t)count;
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status flush(struct file_writer *writer, struct berth_error *error) {
+    size_t length = writer->buffered;
+    writer->buffered = 0;
+    return write_through(writer, writer->buffer, length, error);
+}
+
+enum berth_status file_writer_put(struct file_writer *writer, const void *bytes, size_t length,
+                                  struct berth_error *error) {
+    if (writer->descriptor < 0) {
+        return writer->status; // open has reported it
+    }
+    if (writer->status != BERTH_OK) {
+        return writer_report(writer, error);
+    }
+    if (length > BUFFER_SIZE - writer->buffered) {
+        TRY(flush(writer, error));
+    }
+    if (length > BUFFER_SIZE) {
+        return write_through(writer, bytes, length, error);
+    }
+    if (length > 0) {
+        memcpy(writer->buffer + writer->buffered, bytes, length);
+        writer->buffered += length;
+    }
+    return BERTH_OK;
+}
+
+enum berth_status file_writer_printf(struct file_writer *writer, struct berth_error *error,
+                                     const char *format, ...) {
+    char text[512], *longer = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = number_format_list(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (length >= (int)sizeof text) {
+        longer = memory_new((size_t)length + 1);
+        if (longer == NULL) {
+            return writer_fail(writer, BERTH_NO_MEMORY, 0, error);
+        }
+        va_start(arguments, format);
+        number_format_list(longer, (size_t)length + 1, format, arguments);
+        va_end(arguments);
+    }
+    enum berth_status status =
+        file_writer_put(writer, longer != NULL ? longer : text, (size_t)length, error);
+    memory_free(longer);
+    return status;
+}
+
+// Everything of commit that can fail; the folder is opened first so that nothing but its sync can
+// fail once the new file has its name.
+static enum berth_status commit(struct file_writer *writer, const char *parent,
+                                struct berth_error *error) {
+    TRY(flush(writer, error));
+    int folder = file_call_open(parent, O_RDONLY | O_DIRECTORY);
+    if (folder < 0) {
+        return writer_fail(writer, BERTH_IO, errno, error);
+    }
+    enum berth_status status = BERTH_OK;
+    if (file_call_sync(writer->descriptor) < 0 ||
+        CALL(rename(writer->temporary, writer->path)) < 0) {
+        status = writer_fail(writer, BERTH_IO, errno, error);
+    } else if (file_call_sync_folder(folder) < 0) {
+        writer->temporary[0] = '\0'; // it has its final name: abort must not remove it
+        status = error_set_errno(error, BERTH_IO, errno,
+                                 "%s is written, but its folder cannot be synced", writer->path);
+        writer->status = status;
+    }
+    file_call_close(folder);
+    return status;
+}
+
+enum berth_status file_writer_commit(struct file_writer *writer, struct berth_error *error) {
+    enum berth_status status = writer->status;
+    if (writer->descriptor < 0) {
+        return status; // open has reported it
+    }
+    char *parent = file_parent(writer->path);
+    if (status != BERTH_OK) {
+        writer_report(writer, error);
+    } else if (parent == NULL) {
+        status = file_no_path(error);
+    } else {
+        status = commit(writer, parent, error);
+    }
+    memory_free(parent);
+    if (status != BERTH_OK) {
+        file_writer_abort(writer);
+        return status;
+    }
+    file_call_close(writer->descriptor);
+    writer->descriptor = -1;
+    writer_forget(writer);
+    return BERTH_OK;
+}
+
+void file_writer_abort(struct file_writer *writer) {
+    if (writer->descriptor < 0) {
+        return;
+    }
+    file_call_close(writer->descriptor);
+    writer->descriptor = -1;
+    if (writer->temporary[0] != '\0') {
+        (void)CALL(unlink(writer->temporary)); // the first error has been reported
+    }
+    writer_forget(writer);
+}
+
+enum berth_status file_write(const char *path, const void *bytes, size_t length,
+                             struct berth_error *error) {
+    struct file_writer writer;
+    TRY(file_writer_open(&writer, path, error));
+    file_writer_put(&writer, bytes, length, error);
+    return file_writer_commit(&writer, error);
+}
+
+// --- locks --------------------------------------------------------------------------------------
+
+static enum berth_status held_by_another(int descriptor, const char *folder,
+                                         struct berth_error *error) {
+    char holder[256] = "";
+    ssize_t length;
+    CALL_AGAIN(length, pread(descriptor, holder, sizeof holder - 1, 0));
+    holder[length > 0 ? length : 0] = '\0';
+    holder[strcspn(holder, "\n")] = '\0';
+    return error_set(error, BERTH_CANT_CREATE,
+                     "the folder %s is in use by another run (%s): wait for it or choose another "
+                     "folder",
+                     folder, holder[0] != '\0' ? holder : "which has not said who it is");
+}
+
+// Whether `path` still is the open file: its last holder may have removed it.
+static int is_current(int descriptor, const char *path) {
+    struct stat held, named;
+    return fstat(descriptor, &held) == 0 && stat(path, &named) == 0 &&
+           held.st_ino == named.st_ino && held.st_dev == named.st_dev;
+}
+
+// Opens and locks; *descriptor is -1 on failure, and when the file was removed in between.
+static enum berth_status try_lock(const char *path, const char *folder, int *descriptor,
+                                  struct berth_error *error) {
+    int opened = file_call_open(path, O_RDWR | O_CREAT);
+    *descriptor = -1;
+    if (opened < 0) {
+        return file_cannot_create(path, errno, error);
+    }
+    int result;
+    CALL_AGAIN(result, flock(opened, LOCK_EX | LOCK_NB));
+    enum berth_status status = BERTH_OK;
+    if (result < 0 && errno == EWOULDBLOCK) {
+        status = held_by_another(opened, folder, error);
+    } else if (result < 0) {
+        status = error_set_errno(error, BERTH_CANT_CREATE, errno, "cannot lock %s", path);
+    } else if (is_current(opened, path)) {
+        *descriptor = opened;
+        return BERTH_OK;
+    }
+    file_call_close(opened);
+    return status;
+}
+
+// For people and for the error above; a lock without it is still a lock.
+static void write_holder(int descriptor) {
+    char host[128] = "unknown host", text[256];
+    gethostname(host, sizeof host - 1);
+    int length = snprintf(text, sizeof text, "pid %ld on %s\n", (long)getpid(), host);
+    if (CALL(ftruncate(descriptor, 0)) == 0) {
+        (void)!CALL(pwrite(descriptor, text, (size_t)length, 0));
+    }
+}
+
+enum berth_status file_lock_take(struct file_lock *lock, const char *folder,
+                                 struct berth_error *error) {
+    *lock = (struct file_lock){.descriptor = -1, .path = path_join(folder, ".lock")};
+    if (lock->path == NULL) {
+        return file_no_path(error);
+    }
+    enum berth_status status = BERTH_OK;
+    while (status == BERTH_OK && lock->descriptor < 0) {
+        status = try_lock(lock->path, folder, &lock->descriptor, error);
+    }
+    if (status == BERTH_OK) {
+        write_holder(lock->descriptor);
+    } else {
+        memory_free(lock->path);
+        lock->path = NULL;
+    }
+    return status;
+}
+
+void file_lock_release(struct file_lock *lock) {
+    if (lock->descriptor < 0) {
+        return;
+    }
+    (void)CALL(unlink(lock->path)); // while it is held: see is_current
+    file_call_close(lock->descriptor);
+    memory_free(lock->path);
+    *lock = (struct file_lock){.descriptor = -1};
+}
