@@ -1,3 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
+# The row kernels are one source (src/cpu/kernels/) that is compiled once per instruction set;
+# everything else is compiled for the base architecture, so that the program starts anywhere.
 target_include_directories(berth_cpu SYSTEM PRIVATE ${DNNL_INCLUDE_DIR})
 target_link_libraries(berth_cpu PUBLIC OpenMP::OpenMP_C ${DNNL_LIBRARY})
+
+# No -ffast-math: only contraction, and the promise that nobody reads errno or floating-point traps.
+set(kernel_flags -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math)
+set(kernel_avx2_flags -mavx2 -mfma)
+set(kernel_avx512_flags -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512)
+set(kernel_dir ${CMAKE_CURRENT_SOURCE_DIR}/cpu)
+set_source_files_properties(${kernel_dir}/kernels_generic.c PROPERTIES
+  COMPILE_OPTIONS "${kernel_flags}")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set_source_files_properties(${kernel_dir}/kernels_avx2.c PROPERTIES
+    COMPILE_OPTIONS "${kernel_flags};${kernel_avx2_flags}")
+  set_source_files_properties(${kernel_dir}/kernels_avx512.c PROPERTIES
+    COMPILE_OPTIONS "${kernel_flags};${kernel_avx512_flags}")
+  set_source_files_properties(${kernel_dir}/kernels_avx512bf16.c PROPERTIES
+    COMPILE_OPTIONS "${kernel_flags};${kernel_avx512_flags};-mavx512bf16")
+endif()

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of the CPU device share.
+#ifndef BERTH_CPU_CPU_H
+#define BERTH_CPU_CPU_H
+
+#include "core/device.h"
+#include "cpu/gemm.h"
+#include "cpu/kernels.h"
+
+// Work is cut at these places whatever the number of threads.
+#define CPU_ROW_BLOCK 64     // rows of a block of row kernels; its partial sums are one addend
+#define CPU_TILE_ROWS 256    // rows of y of one matrix product
+#define CPU_TILE_OUT 256     // rows of dw of one matrix product
+#define CPU_TILE_TOKENS 1024 // tokens that one product adds to dw
+#define CPU_ATTENTION_ROUND 16
+#define CPU_SUM_BLOCK 65536 // elements of one addend of a sum of squares
+
+// The table of the processors that multiply bf16 matrices by themselves.
+#if defined(__x86_64__)
+#define CPU_NATIVE_BF16 (&kernels_avx512bf16)
+#else
+#define CPU_NATIVE_BF16 ((const struct kernels *)NULL)
+#endif
+
+struct cpu {
+    struct device device;
+    const struct kernels *kernels;
+    struct gemm *gemm;
+    int threads;
+    char description[160];
+
+    float *partials; // partial sums of the gradients of parameters
+    size_t partial_bytes;
+    char *attention; // buffers of attention, one slice per thread
+    size_t attention_bytes;
+    const struct gemm_plan **plans; // of one attention call, by rounded length and product
+    size_t plan_bytes;
+
+    enum berth_status status; // the first error since it was asked for
+    struct berth_error error;
+};
+
+static inline struct cpu *cpu_of(struct device *dev) {
+    return dev->state;
+}
+
+// Keeps the first error.
+void cpu_fail(struct cpu *cpu, enum berth_status status, const struct berth_error *error);
+// The plan for a shape; NULL after an error, which is kept.
+const struct gemm_plan *cpu_plan(struct cpu *cpu, const struct gemm_shape *shape);
+// Makes *block at least `bytes` large; keeps an error when memory is out. Only ever grows in
+// `reserve`, if that was told the truth.
+int cpu_grow(struct cpu *cpu, void **block, size_t *have, size_t bytes);
+// total[i] += partials[0][i] + partials[1][i] + ... in this order; `blocks` rows of `stride`
+// floats.
+void cpu_add_partials(struct cpu *cpu, float *total, const float *partials, int64_t blocks,
+                      int64_t stride, int64_t count);
+
+static inline int64_t cpu_blocks(int64_t count, int64_t block) {
+    return (count + block - 1) / block;
+}
+
+static inline int64_t cpu_piece(int64_t first, int64_t end, int64_t most) {
+    return end - first < most ? end - first : most;
+}
+
+// norm.c
+void cpu_embed_forward(struct device *dev, const struct embed_args *args,
+                       const struct batch *batch);
+void cpu_embed_backward(struct device *dev, const struct embed_grad_args *args,
+                        const struct batch *batch);
+void cpu_norm_forward(struct device *dev, const struct norm_args *args, const struct batch *batch);
+void cpu_norm_backward(struct device *dev, const struct norm_grad_args *args,
+                       const struct batch *batch);
+size_t cpu_norm_partial_bytes(const struct device_shape *shape);
+// linear.c
+void cpu_linear_forward(struct device *dev, struct mat y, struct mat x, struct mat w,
+                        const float *bias);
+void cpu_linear_gelu_forward(struct device *dev, struct mat y, struct mat u, struct mat x,
+                             struct mat w, const float *bias, enum activation activation);
+void cpu_linear_backward_input(struct device *dev, struct mat dx, struct mat dy, struct mat w);
+void cpu_linear_gelu_backward(struct device *dev, struct mat du, float *dbias, struct mat dy,
+                              struct mat w, struct mat u, enum activation activation);
+void cpu_linear_backward_weight(struct device *dev, struct mat dw, float *dbias, struct mat dy,
+                                struct mat x);
+size_t cpu_linear_partial_bytes(const struct device_shape *shape);
+// attention.c
+void cpu_attention_forward(struct device *dev, const struct attention_args *args,
+                           const struct batch *batch);
+void cpu_attention_backward(struct device *dev, const struct attention_grad_args *args,
+                            const struct batch *batch);
+size_t cpu_attention_bytes(const struct cpu *cpu, const struct device_shape *shape);
+size_t cpu_attention_plan_bytes(int64_t max_length);
+// loss.c
+void cpu_span_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
+                   float scale, const struct batch *batch);
+// optimizer.c
+void cpu_grad_norm(struct device *dev, struct grad_stats *stats, const float *gradients,
+                   int64_t count, double gradient_scale);
+void cpu_adamw(struct device *dev, const struct adamw_args *args);
+void cpu_convert(struct device *dev, struct mat to, const float *from);
+
+#endif

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU device: opening, memory, the sticky error, and the table of operations.
+#include "core/error.h"
+#include "core/memory.h"
+#include "cpu/cpu.h"
+
+#include <omp.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+// What oneDNN's generated code and descriptors take, per cached product and in all: measured, see
+// doc/performance.md.
+#define LIBRARY_BYTES_PER_PLAN (96 * 1024)
+#define LIBRARY_BYTES_BASE (8 * 1024 * 1024)
+// Products of linear layers whose plans stay cached: 14 shapes, each with its last tiles.
+#define LINEAR_PLANS 60
+
+void cpu_fail(struct cpu *cpu, enum berth_status status, const struct berth_error *error) {
+#pragma omp critical(berth_cpu_fail)
+    if (cpu->status == BERTH_OK) {
+        cpu->status = status;
+        cpu->error = *error;
+    }
+}
+
+const struct gemm_plan *cpu_plan(struct cpu *cpu, const struct gemm_shape *shape) {
+    struct berth_error error = {0};
+    const struct gemm_plan *plan = gemm_plan(cpu->gemm, shape, &error);
+    if (plan == NULL) {
+        cpu_fail(cpu, error.status, &error);
+    }
+    return plan;
+}
+
+int cpu_grow(struct cpu *cpu, void **block, size_t *have, size_t bytes) {
+    if (bytes <= *have) {
+        return cpu->status == BERTH_OK;
+    }
+    memory_pages_free(*block, *have);
+    *block = memory_pages(bytes);
+    *have = *block == NULL ? 0 : bytes;
+    if (*block == NULL) {
+        struct berth_error error;
+        enum berth_status status = error_no_memory(&error, bytes, "the CPU's scratch memory");
+        cpu_fail(cpu, status, &error);
+    }
+    return cpu->status == BERTH_OK;
+}
+
+void cpu_add_partials(struct cpu *cpu, float *total, const float *partials, int64_t blocks,
+                      int64_t stride, int64_t count) {
+#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+    for (int64_t c = 0; c < count; c += 256) {
+        for (int64_t block = 0; block < blocks; block++) {
+            cpu->kernels->add(total + c, partials + block * stride + c, cpu_piece(c, count, 256));
+        }
+    }
+}
+
+// --- memory and state ---------------------------------------------------------------------------
+
+static const char *cpu_describe(struct device *dev) {
+    return cpu_of(dev)->description;
+}
+
+static void cpu_close(struct device *dev) {
+    if (dev == NULL) {
+        return;
+    }
+    struct cpu *cpu = cpu_of(dev);
+    gemm_close(cpu->gemm);
+    memory_pages_free(cpu->partials, cpu->partial_bytes);
+    memory_pages_free(cpu->attention, cpu->attention_bytes);
+    memory_pages_free(cpu->plans, cpu->plan_bytes);
+    memory_free(cpu);
+}
+
+static void *cpu_memory_new(struct device *dev, size_t bytes) {
+    return memory_pages(bytes);
+}
+
+static void cpu_memory_free(struct device *dev, void *block, size_t bytes) {
+    memory_pages_free(block, bytes);
+}
+
+static void cpu_upload(struct device *dev, void *to, const void *from_host, size_t bytes) {
+    memcpy(to, from_host, bytes);
+}
+
+static void cpu_zero(struct device *dev, void *block, size_t bytes) {
+    const size_t part = (size_t)1 << 20;
+    struct cpu *cpu = cpu_of(dev);
+#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+    for (size_t first = 0; first < bytes; first += part) {
+        memset((char *)block + first, 0, bytes - first < part ? bytes - first : part);
+    }
+}
+
+static size_t partial_bytes(const struct device_shape *shape) {
+    size_t norm = cpu_norm_partial_bytes(shape), linear = cpu_linear_partial_bytes(shape);
+    return shape->training ? (norm > linear ? norm : linear) : 0;
+}
+
+static int64_t widest(const struct device_shape *shape) {
+    int64_t qkv = 3 * shape->hidden;
+    return qkv > shape->intermediate ? qkv : shape->intermediate;
+}
+
+// Per thread: what oneDNN asks for, and f32 copies of operands where bf16 is converted.
+static size_t product_bytes(const struct cpu *cpu, const struct device_shape *shape) {
+    const int64_t wide = widest(shape);
+    int64_t elements = CPU_TILE_TOKENS * (CPU_TILE_OUT + wide) / 2;
+    if (shape->compute != DTYPE_F32 && cpu->kernels != CPU_NATIVE_BF16) {
+        elements += 2 * CPU_TILE_ROWS * wide + wide * shape->hidden;
+    }
+    return (size_t)elements * sizeof(float);
+}
+
+static size_t plan_count(const struct device_shape *shape) {
+    size_t lengths = (size_t)(shape->max_length + CPU_ATTENTION_ROUND - 1) / CPU_ATTENTION_ROUND;
+    return LINEAR_PLANS + lengths * (shape->training ? 3 : 2);
+}
+
+static size_t cpu_workspace_bytes(struct device *dev, const struct device_shape *shape) {
+    const struct cpu *cpu = cpu_of(dev);
+    return partial_bytes(shape) + cpu_attention_bytes(cpu, shape) +
+           cpu_attention_plan_bytes(shape->max_length) +
+           (size_t)cpu->threads * product_bytes(cpu, shape) + LIBRARY_BYTES_BASE +
+           plan_count(shape) * LIBRARY_BYTES_PER_PLAN;
+}
+
+static enum berth_status cpu_status(struct device *dev, struct berth_error *error) {
+    struct cpu *cpu = cpu_of(dev);
+    enum berth_status status = cpu->status;
+    if (status != BERTH_OK && error != NULL) {
+        *error = cpu->error;
+    }
+    cpu->status = BERTH_OK;
+    return status;
+}
+
+static enum berth_status cpu_reserve(struct device *dev, const struct device_shape *shape,
+                                     struct berth_error *error) {
+    struct cpu *cpu = cpu_of(dev);
+    TRY(gemm_reserve(cpu->gemm, product_bytes(cpu, shape), error));
+    if (cpu_grow(cpu, (void **)&cpu->partials, &cpu->partial_bytes, partial_bytes(shape)) &&
+        cpu_grow(cpu, (void **)&cpu->attention, &cpu->attention_bytes,
+                 cpu_attention_bytes(cpu, shape))) {
+        cpu_grow(cpu, (void **)&cpu->plans, &cpu->plan_bytes,
+                 cpu_attention_plan_bytes(shape->max_length));
+    }
+    return cpu_status(dev, error);
+}
+
+// --- opening ------------------------------------------------------------------------------------
+
+static const struct device operations = {
+    .name = "cpu",
+    .is_host = 1,
+    .describe = cpu_describe,
+    .close = cpu_close,
+    .memory_new = cpu_memory_new,
+    .memory_free = cpu_memory_free,
+    .upload = cpu_upload,
+    .download = cpu_upload,
+    .zero = cpu_zero,
+    .workspace_bytes = cpu_workspace_bytes,
+    .reserve = cpu_reserve,
+    .status = cpu_status,
+    .embed_forward = cpu_embed_forward,
+    .embed_backward = cpu_embed_backward,
+    .norm_forward = cpu_norm_forward,
+    .norm_backward = cpu_norm_backward,
+    .linear_forward = cpu_linear_forward,
+    .linear_gelu_forward = cpu_linear_gelu_forward,
+    .linear_backward_input = cpu_linear_backward_input,
+    .linear_gelu_backward = cpu_linear_gelu_backward,
+    .linear_backward_weight = cpu_linear_backward_weight,
+    .attention_forward = cpu_attention_forward,
+    .attention_backward = cpu_attention_backward,
+    .span_loss = cpu_span_loss,
+    .grad_norm = cpu_grad_norm,
+    .adamw = cpu_adamw,
+    .convert = cpu_convert,
+};
+
+static int usable_threads(void) {
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : omp_get_num_procs();
+}
+
+enum berth_status device_cpu_open(const struct device_options *options, struct device **device,
+                                  struct berth_error *error) {
+    const struct kernels *kernels = kernels_choose(options->instructions, error);
+    if (kernels == NULL) {
+        return error != NULL ? error->status : BERTH_USAGE;
+    }
+    if (options->threads < 0 || options->threads > 1024) {
+        return error_set(error, BERTH_USAGE, "threads: %d is not between 0 (all) and 1024",
+                         options->threads);
+    }
+    struct cpu *cpu = memory_array_zeroed(1, sizeof *cpu);
+    if (cpu == NULL) {
+        return error_no_memory(error, sizeof *cpu, "the CPU device");
+    }
+    cpu->kernels = kernels;
+    cpu->threads = options->threads > 0 ? options->threads : usable_threads();
+    cpu->device = operations;
+    cpu->device.state = cpu;
+    enum berth_status status =
+        gemm_open(cpu->threads, kernels == CPU_NATIVE_BF16, kernels, &cpu->gemm, error);
+    if (status != BERTH_OK) {
+        memory_free(cpu);
+        return status;
+    }
+    snprintf(cpu->description, sizeof cpu->description, "CPU, %s kernels, %d thread%s, %s",
+             kernels->name, cpu->threads, cpu->threads == 1 ? "" : "s", gemm_library());
+    *device = &cpu->device;
+    return BERTH_OK;
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of the CPU device that are not matrix products: one table of functions per
+// instruction set. src/cpu/kernels/ is their one source; kernels_*.c compile it. They work on the
+// rows they are given, on the calling thread, and allocate nothing.
+#ifndef BERTH_CPU_KERNELS_H
+#define BERTH_CPU_KERNELS_H
+
+#include "core/device.h"
+
+// Columns are walked in pieces of this size: what one draw of 16 Philox blocks covers.
+#define KERNEL_COLUMNS 128
+
+// One head of one sequence, as the attention kernels see it.
+struct attention_rows {
+    int64_t length; // L, real rows and columns
+    int64_t padded; // columns of the square matrices: L rounded up; [L, padded) becomes zero
+    int64_t stride; // elements from one row of the square matrices to the next
+    int64_t first;  // first query row handled
+    int64_t last;   // after the last query row
+    float scale;    // 1 / sqrt(D)
+    uint32_t head;
+    int64_t place; // keys the dropout
+    const struct dropout *dropout;
+    enum dtype dtype; // of the probabilities written
+};
+
+struct kernels {
+    const char *name;
+
+    // Rows [first, last) of the device operations of the same name. The partial sums of the
+    // gradients of parameters over those rows are written to `partial`:
+    // [2][H] dgamma, dbeta for embed, [3][H] dgamma, dbeta, dbias for norm.
+    void (*embed_forward)(const struct embed_args *args, const struct batch *batch, int64_t first,
+                          int64_t last);
+    void (*embed_backward)(const struct embed_grad_args *args, const struct batch *batch,
+                           int64_t first, int64_t last, float *partial);
+    void (*norm_forward)(const struct norm_args *args, const struct batch *batch, int64_t first,
+                         int64_t last);
+    void (*norm_backward)(const struct norm_grad_args *args, const struct batch *batch,
+                          int64_t first, int64_t last, float *partial);
+    // table[index[r]] += x[r] for every row of x in order; rows with a negative index are left out.
+    void (*scatter_add)(struct mat table, struct mat x, const int32_t *index);
+
+    // y = gelu(u); y may be the memory of u.
+    void (*gelu_forward)(struct mat y, struct mat u, enum activation activation);
+    // du *= gelu'(u); sums[c] = column sums of the result.
+    void (*gelu_backward)(struct mat du, struct mat u, enum activation activation, float *sums);
+    // sums[c] = sum over the rows of x.
+    void (*column_sums)(struct mat x, float *sums);
+    // total[i] += x[i]
+    void (*add)(float *total, const float *x, int64_t count);
+
+    // probabilities = dropout(softmax(scale * scores)) for the query rows; *lse with `lse_stride`
+    // floats from row to row gets the log-sum-exp (NULL: not wanted).
+    void (*softmax_forward)(const struct attention_rows *rows, void *probabilities,
+                            const float *scores, float *lse, int64_t lse_stride);
+    // P = exp(scale * scores - lse); probabilities = dropout(P);
+    // dscores = scale * P * (dropout'(dprobabilities) - delta[row]).
+    void (*softmax_backward)(const struct attention_rows *rows, void *probabilities, void *dscores,
+                             const float *scores, const float *dprobabilities, const float *lse,
+                             int64_t lse_stride, const float *delta);
+    // sums[r] = sum over the columns of x * y
+    void (*row_dots)(float *sums, struct mat x, struct mat y);
+
+    // to = from, converted; shapes equal.
+    void (*copy)(struct mat to, struct mat from);
+    double (*sum_squares)(const float *x, int64_t count);
+    // Elements [first, last) of the optimizer's update; `factor` multiplies the gradients.
+    void (*adamw)(const struct adamw_args *args, double factor, int64_t first, int64_t last);
+};
+
+extern const struct kernels kernels_generic;
+#if defined(__x86_64__)
+extern const struct kernels kernels_avx2;
+extern const struct kernels kernels_avx512;
+extern const struct kernels kernels_avx512bf16;
+#endif
+
+// The table for `instructions` (NULL or "auto": the best that this processor runs); NULL and an
+// error when the name is unknown or the processor lacks it.
+const struct kernels *kernels_choose(const char *instructions, struct berth_error *error);
+
+#endif

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// All kernels of one instruction set: included by kernels_*.c, which name the table.
+#include "cpu/kernels.h"
+#include "cpu/kernels/gelu.h"
+#include "cpu/kernels/norm.h"
+#include "cpu/kernels/optimizer.h"
+#include "cpu/kernels/softmax.h"
+
+const struct kernels KERNELS_TABLE = {
+    .name = KERNELS_NAME,
+    .embed_forward = embed_forward,
+    .embed_backward = embed_backward,
+    .norm_forward = norm_forward,
+    .norm_backward = norm_backward,
+    .scatter_add = scatter_add,
+    .gelu_forward = gelu_forward,
+    .gelu_backward = gelu_backward,
+    .column_sums = column_sums,
+    .add = add,
+    .softmax_forward = softmax_forward,
+    .softmax_backward = softmax_backward,
+    .row_dots = row_dots,
+    .copy = copy,
+    .sum_squares = sum_squares,
+    .adamw = adamw,
+};

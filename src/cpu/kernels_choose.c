@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which instruction set to run: the best that the processor and the system offer, or a forced one.
+#include "core/error.h"
+#include "cpu/kernels.h"
+
+#include <string.h>
+
+struct candidate {
+    const struct kernels *kernels;
+    int runs;
+};
+
+const struct kernels *kernels_choose(const char *instructions, struct berth_error *error) {
+#if defined(__x86_64__)
+    __builtin_cpu_init(); // asks the system too: registers that it does not save do not count
+    int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    int avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                 __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    int bf16 = avx512 && __builtin_cpu_supports("avx512bf16");
+    const struct candidate candidates[] = {{&kernels_avx512bf16, bf16},
+                                           {&kernels_avx512, avx512},
+                                           {&kernels_avx2, avx2},
+                                           {&kernels_generic, 1}};
+#else
+    const struct candidate candidates[] = {{&kernels_generic, 1}};
+#endif
+    int automatic = instructions == NULL || strcmp(instructions, "auto") == 0;
+    for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
+        const struct candidate *c = &candidates[i];
+        if (automatic ? c->runs : strcmp(instructions, c->kernels->name) == 0) {
+            if (c->runs) {
+                return c->kernels;
+            }
+            error_set(
+                error, BERTH_UNAVAILABLE,
+                "instructions: this processor cannot run \"%s\"; leave the choice to \"auto\"",
+                instructions);
+            return NULL;
+        }
+    }
+    error_set(error, BERTH_USAGE,
+              "instructions: \"%s\" is unknown here; use auto, generic, avx2, avx512 or avx512bf16",
+              instructions);
+    return NULL;
+}

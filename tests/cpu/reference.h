@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operations of core/device.h as plain loops in double, dense row-major: what the devices are
+// checked against. The formulas stand in core/device.h; the derivatives are themselves checked by
+// finite differences in test_cpu_reference.c.
+#ifndef BERTH_TESTS_CPU_REFERENCE_H
+#define BERTH_TESTS_CPU_REFERENCE_H
+
+#include "core/device.h"
+
+// The factor of each element of a [rows, columns] site (row of the batch, column): 0, the scale, or
+// 1 in the slack and without dropout.
+void reference_mask(double *mask, int64_t columns, const struct dropout *dropout,
+                    const struct batch *batch);
+
+// y = mask_after * (gamma * xhat + beta), xhat and rstd of s; all [rows, columns].
+void reference_norm(double *y, double *xhat, double *rstd, const double *s, const double *gamma,
+                    const double *beta, double epsilon, int64_t rows, int64_t columns);
+// ds from dy; dgamma and dbeta are added to.
+void reference_norm_grad(double *ds, double *dgamma, double *dbeta, const double *dy,
+                         const double *xhat, const double *rstd, const double *gamma, int64_t rows,
+                         int64_t columns);
+
+double reference_gelu(double x, enum activation activation);
+double reference_gelu_slope(double x, enum activation activation);
+
+// c[m, n] (+)= a * b with op(a)[i, k] = a[i * a_row + k * a_col] and so on.
+struct reference_view {
+    const double *data;
+    int64_t row, col;
+};
+void reference_multiply(double *c, struct reference_view a, struct reference_view b, int64_t m,
+                        int64_t n, int64_t k, int accumulate);
+
+// qkv [length, 3H] of one sequence; factors [length, length] of the head's mask; context [length,
+// D] of the head, lse [length].
+struct reference_head {
+    const double *qkv;
+    const double *factors;
+    int64_t length, hidden, head, size;
+};
+void reference_attention(double *context, double *lse, const struct reference_head *h);
+// dqkv [length, 3H]: the head's columns are written.
+void reference_attention_grad(double *dqkv, const double *dcontext, const struct reference_head *h);
+
+// One half of the loss of one sequence: CE(x[0..length), label) / 2; gradient may be NULL.
+double reference_span_half(double *gradient, const double *x, int64_t length, int64_t label);
+
+#endif

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU device's own promises: opening, errors that stick, memory, dropout's rate and scale.
+#include "core/device.h"
+#include "harness.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct device *open_auto(void) {
+    const struct device_options options = {2, NULL};
+    struct device *dev = NULL;
+    assert_int_equal(device_cpu_open(&options, &dev, NULL), BERTH_OK);
+    return dev;
+}
+
+static void unknown_instructions(void **state) {
+    const struct device_options options = {1, "mmx"};
+    struct device *dev = NULL;
+    struct berth_error error;
+    assert_int_equal(device_cpu_open(&options, &dev, &error), BERTH_USAGE);
+    assert_null(dev);
+    assert_non_null(strstr(error.message, "mmx"));
+    assert_non_null(strstr(error.message, "avx512bf16"));
+}
+
+static void thread_count_out_of_range(void **state) {
+    const struct device_options options = {-1, NULL};
+    struct device *dev = NULL;
+    struct berth_error error;
+    assert_int_equal(device_cpu_open(&options, &dev, &error), BERTH_USAGE);
+    assert_non_null(strstr(error.message, "threads"));
+}
+
+static void describes_itself(void **state) {
+    struct device *dev = open_auto();
+    assert_string_equal(dev->name, "cpu");
+    assert_non_null(strstr(dev->describe(dev), "2 threads"));
+    dev->close(dev);
+}
+
+static void memory_is_zeroed_and_copied(void **state) {
+    struct device *dev = open_auto();
+    const size_t bytes = 3000000;
+    unsigned char *block = dev->memory_new(dev, bytes);
+    assert_non_null(block);
+    for (size_t i = 0; i < bytes; i += 4093) {
+        assert_int_equal(block[i], 0);
+    }
+    dev->upload(dev, block + 5, "berth", 5);
+    char back[6] = "";
+    dev->download(dev, back, block + 5, 5);
+    assert_string_equal(back, "berth");
+    memset(block, 1, bytes);
+    dev->zero(dev, block, bytes);
+    assert_int_equal(block[0] | block[bytes / 2] | block[bytes - 1], 0);
+    dev->memory_free(dev, block, bytes);
+    assert_null(dev->memory_new(dev, SIZE_MAX / 2));
+    dev->close(dev);
+}
+
+static void impossible_reserve_is_an_error(void **state) {
+    struct device *dev = open_auto();
+    struct berth_error error;
+    const struct device_shape huge = {(int64_t)1 << 40, 1, 1024, 1024, 4096, 16, 30522,
+                                      DTYPE_BF16,       1};
+    assert_true(dev->workspace_bytes(dev, &huge) > (size_t)1 << 40);
+    assert_int_equal(dev->reserve(dev, &huge, &error), BERTH_NO_MEMORY);
+    assert_int_equal(dev->status(dev, &error), BERTH_OK);
+    dev->close(dev);
+}
+
+// Dropout on a constant: what is left is the scale, and the rate is p.
+static void dropout_rate_and_scale(void **state) {
+    enum { ROWS = 640, HIDDEN = 768 };
+    struct device *dev = open_auto();
+    const double p = 0.1;
+    int32_t zeros[ROWS] = {0}, positions[ROWS], starts[2] = {0, ROWS};
+    for (int i = 0; i < ROWS; i++) {
+        positions[i] = i;
+    }
+    int64_t place = 3;
+    const struct batch batch = {ROWS,      ROWS,  1,      ROWS,   zeros, zeros,
+                                positions, zeros, starts, &place, NULL,  NULL};
+    float *memory = calloc(ROWS * HIDDEN * 3 + 3 * HIDDEN + ROWS, sizeof *memory);
+    struct mat dy = mat_of(memory, ROWS, HIDDEN, DTYPE_F32);
+    struct mat dx = mat_of(memory + ROWS * HIDDEN, ROWS, HIDDEN, DTYPE_F32);
+    struct mat xhat = mat_of(memory + 2 * ROWS * HIDDEN, ROWS, HIDDEN, DTYPE_F32);
+    float *gamma = memory + 3 * ROWS * HIDDEN, *sums = gamma + HIDDEN, *rstd = sums + 2 * HIDDEN;
+    for (int i = 0; i < ROWS * HIDDEN; i++) {
+        ((float *)dy.data)[i] = i % 2 ? -1.0f : 1.0f; // mean zero: ds = dy
+    }
+    for (int i = 0; i < HIDDEN; i++) {
+        gamma[i] = 1;
+    }
+    for (int i = 0; i < ROWS; i++) {
+        rstd[i] = 1;
+    }
+    const struct norm_grad_args args = {
+        .dresidual = dy,
+        .dx = dx,
+        .dbias = sums,
+        .dy = dy,
+        .xhat = xhat,
+        .rstd = rstd,
+        .gamma = gamma,
+        .dgamma = sums + HIDDEN,
+        .dbeta = sums,
+        .dropout = {42, 1, 0, RNG_SITE_OUTPUT, rng_dropout_threshold(p)}};
+    dev->norm_backward(dev, &args, &batch);
+    int64_t dropped = 0;
+    for (int i = 0; i < ROWS * HIDDEN; i++) {
+        float x = fabsf(((float *)dx.data)[i]);
+        dropped += x == 0;
+        assert_true(x == 0 || fabs((double)x - 1 / (1 - p)) < 1e-4);
+    }
+    double rate = (double)dropped / (ROWS * HIDDEN);
+    assert_true(fabs(rate - p) < 5 * sqrt(p * (1 - p) / (ROWS * HIDDEN)));
+    free(memory);
+    dev->close(dev);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unknown_instructions),
+        cmocka_unit_test(thread_count_out_of_range),
+        cmocka_unit_test(describes_itself),
+        cmocka_unit_test(memory_is_zeroed_and_copied),
+        cmocka_unit_test(impossible_reserve_is_an_error),
+        cmocka_unit_test(dropout_rate_and_scale),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

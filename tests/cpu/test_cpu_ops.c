@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every operation of the CPU device x shapes x dtypes x instruction sets against double loops, and
+// the same bits from 1, 2 and 4 threads.
+#include "harness.h"
+#include "op_cases.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct case_shape shapes[] = {
+    {"one token", {1}, 10, 1, 21},         {"few, odd sizes", {1, 2, 3, 17}, 22, 2, 40},
+    {"one full block", {64}, 32, 4, 64},   {"D = 16", {130, 200, 55}, 48, 3, 96},
+    {"longest", {512, 1, 31}, 64, 1, 130}, {"several tiles", {300, 7, 129, 128}, 192, 6, 200},
+};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+static struct device *open_device(const char *instructions, int threads) {
+    const struct device_options options = {threads, instructions};
+    struct device *dev = NULL;
+    struct berth_error error;
+    enum berth_status status = device_cpu_open(&options, &dev, &error);
+    if (status == BERTH_UNAVAILABLE) {
+        return NULL;
+    }
+    assert_int_equal(status, BERTH_OK);
+    const struct device_shape most = {768, 6, 512, 192, 200, 1, 50, DTYPE_F32, 1};
+    assert_int_equal(dev->reserve(dev, &most, &error), BERTH_OK);
+    return dev;
+}
+
+typedef void each_function(struct op_run *run, const struct op_case *op, void *context);
+
+// All variants of all operations for one shape.
+static void for_each_case(struct device *dev, const struct case_shape *shape, each_function *each,
+                          void *context) {
+    for (int i = 0; i < op_case_count; i++) {
+        for (int variant = 0; variant < 8; variant++) {
+            int drop = variant & 1, tanh_form = variant >> 1 & 1, half = variant >> 2;
+            if ((drop && !op_cases[i].drops) || (tanh_form && !op_cases[i].activates)) {
+                continue;
+            }
+            struct op_run run = {.dev = dev,
+                                 .shape = shape,
+                                 .compute = half ? DTYPE_BF16 : DTYPE_F32,
+                                 .threshold = drop ? rng_dropout_threshold(0.1) : 0,
+                                 .activation =
+                                     tanh_form ? ACTIVATION_GELU_TANH : ACTIVATION_GELU_ERF};
+            op_case_run(&op_cases[i], &run);
+            each(&run, &op_cases[i], context);
+        }
+    }
+}
+
+static void report(struct op_run *run, const struct op_case *op, void *context) {
+    if (run->complaint[0] != '\0') {
+        ++*(int *)context;
+        print_error("%s, shape \"%s\", %s, dropout %u, activation %d, %s: %s\n", op->name,
+                    run->shape->name, dtype_name(run->compute), run->threshold,
+                    (int)run->activation, run->dev->describe(run->dev), run->complaint);
+    }
+}
+
+static void against_reference(const char *instructions) {
+    struct device *dev = open_device(instructions, 2);
+    if (dev == NULL) {
+        print_message("this processor does not run %s\n", instructions);
+        skip();
+    }
+    int complaints = 0;
+    for (int s = 0; s < SHAPES; s++) {
+        for_each_case(dev, &shapes[s], report, &complaints);
+    }
+    dev->close(dev);
+    assert_int_equal(complaints, 0);
+}
+
+static void generic(void **state) {
+    against_reference("generic");
+}
+
+static void avx2(void **state) {
+    against_reference("avx2");
+}
+
+static void avx512(void **state) {
+    against_reference("avx512");
+}
+
+static void avx512bf16(void **state) {
+    against_reference("avx512bf16");
+}
+
+struct hashes {
+    uint64_t hash[1024];
+    int next, differ, first;
+};
+
+static void compare(struct op_run *run, const struct op_case *op, void *context) {
+    struct hashes *h = context;
+    assert_true(h->next < 1024);
+    if (h->first) {
+        h->hash[h->next] = run->hash;
+    } else if (h->hash[h->next] != run->hash) {
+        h->differ++;
+        print_error("%s, shape \"%s\", %s: other bits with %s\n", op->name, run->shape->name,
+                    dtype_name(run->compute), run->dev->describe(run->dev));
+    }
+    h->next++;
+}
+
+static void same_bits_for_any_thread_count(void **state) {
+    static struct hashes hashes;
+    const int threads[] = {1, 2, 4};
+    for (int i = 0; i < 3; i++) {
+        struct device *dev = open_device("auto", threads[i]);
+        hashes.first = i == 0;
+        hashes.next = 0;
+        for (int s = 2; s < SHAPES; s++) {
+            for_each_case(dev, &shapes[s], compare, &hashes);
+        }
+        dev->close(dev);
+    }
+    assert_int_equal(hashes.differ, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(generic),
+        cmocka_unit_test(avx2),
+        cmocka_unit_test(avx512),
+        cmocka_unit_test(avx512bf16),
+        cmocka_unit_test(same_bits_for_any_thread_count),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
