@@ -20,7 +20,7 @@ const struct option_row option_rows[] = {
      .aliases = "model bert_model init_checkpoint model_file",
      .help = "Hugging Face model folder to start from"},
     {FIELD(vocab_file), .type = OPTION_TEXT, .jobs = TEXT_JOBS, .unit = "FILE",
-     .aliases = "vocab tokenizer_name", .help = "vocabulary to use",
+     .aliases = "vocab", .help = "vocabulary to use",
      .fallback = "the model folder's vocab.txt"},
     {FIELD(train_file), .type = OPTION_TEXT, .jobs = JOB_FINETUNE, .unit = "FILE",
      .aliases = "train", .help = "SQuAD file to train on"},

@@ -80,14 +80,28 @@ unsigned option_distance(const char *a, const char *b) {
 }
 
 int option_is_near(const char *typed, unsigned distance) {
-    return distance <= 2 + strlen(typed) / 5 && distance < strlen(typed);
+    size_t length = strnlen(typed, NAME_LIMIT);
+    return distance <= 2 + least((unsigned)length, 20) / 5 && distance < length;
+}
+
+// The smallest distance to the row's name and aliases.
+static unsigned distance_to_row(const char *name, const struct option_row *row) {
+    unsigned best = option_distance(name, row->name);
+    for (const char *at = row->aliases != NULL ? row->aliases : ""; *at != '\0';) {
+        char alias[NAME_LIMIT + 1];
+        size_t length = strcspn(at, " ");
+        snprintf(alias, sizeof alias, "%.*s", (int)length, at);
+        best = least(best, option_distance(name, alias));
+        at += length + strspn(at + length, " ");
+    }
+    return best;
 }
 
 const char *option_nearest(const char *name, unsigned jobs) {
     const char *best = NULL;
     unsigned best_distance = ~0u;
     for (size_t i = 0; i < option_row_count; i++) {
-        unsigned distance = option_distance(name, option_rows[i].name);
+        unsigned distance = distance_to_row(name, &option_rows[i]);
         if ((option_rows[i].jobs & jobs) != 0 && distance < best_distance) {
             best = option_rows[i].name;
             best_distance = distance;

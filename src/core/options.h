@@ -27,14 +27,14 @@ struct option_row {
     const char *aliases;   // other names, separated by blanks; NULL: none
     const char *deepspeed; // path in a DeepSpeed JSON, "optimizer.params.lr"; NULL: none
     enum option_type type;
-    size_t offset;         // of the field in struct berth_config
-    const char *choices;   // OPTION_CHOICE: "a|b|c"; for text fields that take just these, or for
-                           // enum fields, the names of 0, 1, ...
+    size_t offset;       // of the field in struct berth_config
+    const char *choices; // OPTION_CHOICE: "a|b|c"; for text fields that take just these, or for
+                         // enum fields, the names of 0, 1, ...
     double minimum, maximum;
     unsigned jobs;
-    const char *unit;      // what --help shows as the value: "N", "FILE", "RATE"
+    const char *unit; // what --help shows as the value: "N", "FILE", "RATE"
     const char *help;
-    const char *fallback;  // what --help says in place of a default that stands for a rule; or NULL
+    const char *fallback; // what --help says in place of a default that stands for a rule; or NULL
 };
 
 extern const struct option_row option_rows[];
@@ -45,7 +45,8 @@ void option_defaults(struct berth_config *config);
 
 // The row of a name or alias; `-` and `_` are the same. NULL: unknown.
 const struct option_row *option_find(const char *name);
-// The known name nearest to an unknown one among the rows of `jobs`; NULL when nothing is near.
+// The name of the row of `jobs` whose name or alias is nearest to an unknown one; NULL when none is
+// near.
 const char *option_nearest(const char *name, unsigned jobs);
 // 1 when both names are the same option name (`-` equals `_`).
 int option_same_name(const char *a, const char *b);

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// berth answer: one question, one text, the answer highlighted in it.
+#include "cli.h"
+#include "core/json_line.h"
+#include "core/memory.h"
+#include "core/number.h"
+#include "core/terminal.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TOP_MOST 100
+
+static const struct cli_option options[] = {
+    {.name = "question", .kind = CLI_TEXT, .unit = "TEXT", .help = "the question"},
+    {.name = "context", .kind = CLI_TEXT, .unit = "TEXT", .help = "the text that holds the answer"},
+    {.name = "context_file",
+     .kind = CLI_TEXT,
+     .unit = "FILE",
+     .fallback = "standard input",
+     .help = "file with that text; - is standard input"},
+    {.name = "top",
+     .kind = CLI_INTEGER,
+     .minimum = 1,
+     .maximum = TOP_MOST,
+     .unit = "N",
+     .fallback = "1",
+     .help = "print the N best answers"},
+    {.name = "json", .kind = CLI_FLAG, .help = "one JSON object on standard output"},
+};
+
+static enum berth_status read_context(struct cli_call *call, char **owned, const char **context,
+                                      struct berth_error *error) {
+    *context = cli_value(call, "context");
+    if (*context != NULL) {
+        return BERTH_OK;
+    }
+    const char *path = cli_value(call, "context_file");
+    size_t length;
+    if (path == NULL && terminal_is(STDIN_FILENO)) {
+        cli_note(call, "reading the text from the terminal; Ctrl-D ends it");
+    }
+    TRY(cli_read(path != NULL ? path : "-", owned, &length, error));
+    while (length > 0 && (*owned)[length - 1] == '\n') {
+        (*owned)[--length] = '\0';
+    }
+    *context = *owned;
+    if (strlen(*owned) != length) {
+        return error_set(error, BERTH_BAD_DATA, "%s: byte %zu of the context is NUL; text expected",
+                         path != NULL ? path : "standard input", strlen(*owned));
+    }
+    return BERTH_OK;
+}
+
+static void print_people(const struct cli_call *call, const char *context,
+                         const struct berth_answer *answers, size_t count) {
+    int colour = cli_colour();
+    int top = cli_integer(call, "top", 1) > 1;
+    for (size_t i = 0; i < count; i++) {
+        char share[32];
+        number_format(share, sizeof share, "%5.1f %%", 100.0 * answers[i].probability);
+        if (top) {
+            printf("%3zu. %s  ", i + 1, share);
+        }
+        puts(*answers[i].text != '\0' ? answers[i].text : "(no answer)");
+    }
+    if (!call->config.quiet && count > 0) {
+        int width = terminal_is(STDOUT_FILENO) ? terminal_width(STDOUT_FILENO) : 0;
+        putchar('\n');
+        cli_highlight(context, answers[0].start, answers[0].end, colour, width, 0);
+    }
+}
+
+static enum berth_status print_json(const char *question, const struct berth_answer *answers,
+                                    size_t count, struct berth_error *error) {
+    struct json_line line = {0};
+    json_line_open(&line, NULL, '{');
+    json_line_text(&line, "question", question);
+    json_line_text(&line, "answer", count > 0 ? answers[0].text : "");
+    json_line_open(&line, "answers", '[');
+    for (size_t i = 0; i < count; i++) {
+        json_line_open(&line, NULL, '{');
+        json_line_text(&line, "text", answers[i].text);
+        json_line_real(&line, "probability", answers[i].probability);
+        json_line_integer(&line, "start", answers[i].start);
+        json_line_integer(&line, "end", answers[i].end);
+        json_line_real(&line, "start_logit", answers[i].start_logit);
+        json_line_real(&line, "end_logit", answers[i].end_logit);
+        json_line_close(&line, '}');
+    }
+    json_line_close(&line, ']');
+    json_line_close(&line, '}');
+    enum berth_status status = cli_put_json(&line, error);
+    json_line_done(&line);
+    return status;
+}
+
+static enum berth_status answer(struct cli_call *call, const char *context,
+                                struct berth_error *error) {
+    const char *question = cli_value(call, "question");
+    struct berth_answer answers[TOP_MOST];
+    size_t count = 0;
+    struct berth_model *model;
+    TRY(berth_model_open(&call->config, cli_log(call), &model, error));
+    enum berth_status status = berth_model_answer(
+        model, question, context, answers, (size_t)cli_integer(call, "top", 1), &count, error);
+    if (status == BERTH_OK && cli_flag(call, "json")) {
+        status = print_json(question, answers, count, error);
+    } else if (status == BERTH_OK) {
+        print_people(call, context, answers, count);
+    }
+    berth_answers_free(answers, count);
+    berth_model_close(model);
+    return status;
+}
+
+static enum berth_status run(struct cli_call *call, struct berth_error *error) {
+    char *owned = NULL;
+    const char *context;
+    if (cli_value(call, "context") != NULL && cli_value(call, "context_file") != NULL) {
+        return error_set(error, BERTH_USAGE, "give --context or --context_file, not both");
+    }
+    enum berth_status status = read_context(call, &owned, &context, error);
+    if (status == BERTH_OK) {
+        status = answer(call, context, error);
+    }
+    memory_free(owned);
+    return status;
+}
+
+const struct cli_verb cli_answer = {
+    .name = "answer",
+    .summary = "answer a question from a text",
+    .usage =
+        "--model DIR --question TEXT [--context TEXT | --context-file FILE] [--top N] [--json]",
+    .example = "berth answer --model squad-minilm --question 'Where do I live?' \\\n"
+               "    --context 'I live in Bern.'\n"
+               "berth answer --model squad-minilm --question 'Who won?' --top 3 < article.txt",
+    .notes = "The answer comes first, then the text with the answer highlighted (black on light "
+             "green) where colours are on; --quiet prints the answer only.",
+    .jobs = JOB_ANSWER,
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .required = "model_name_or_path question",
+    .run = run,
+};

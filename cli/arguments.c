@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line: "--name value", "--name=value", "name=value" (for verbs without arguments),
+// short letters, "--no_flag". Names are looked up among the verb's own options, then in the option
+// table, then among the original scripts' flags.
+#include "cli.h"
+#include "core/number.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NAME_SIZE 64
+
+// The words that are still to be read.
+struct reader {
+    char **words;
+    int count;
+    int next;
+};
+
+// --- names
+// ----------------------------------------------------------------------------------------
+
+static int named(const char *name, const char *known, const char *aliases) {
+    if (option_same_name(name, known)) {
+        return 1;
+    }
+    for (const char *at = aliases != NULL ? aliases : ""; *at != '\0';) {
+        char alias[NAME_SIZE];
+        size_t length = strcspn(at, " ");
+        snprintf(alias, sizeof alias, "%.*s", (int)length, at);
+        if (option_same_name(name, alias)) {
+            return 1;
+        }
+        at += length + strspn(at + length, " ");
+    }
+    return 0;
+}
+
+static int find_own(const struct cli_verb *verb, const char *name) {
+    for (size_t i = 0; i < verb->option_count; i++) {
+        if (named(name, verb->options[i].name, verb->options[i].aliases)) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+int cli_row_applies(const struct cli_verb *verb, const struct option_row *row) {
+    return (row->jobs & verb->jobs) != 0 || strcmp(row->name, "quiet") == 0;
+}
+
+static enum berth_status unknown(const struct cli_call *call, const char *name,
+                                 struct berth_error *error) {
+    const struct cli_verb *verb = call->verb;
+    const char *best = option_nearest(name, verb->jobs);
+    unsigned distance = best != NULL ? option_distance(name, best) : ~0u;
+    for (size_t i = 0; i < verb->option_count; i++) {
+        unsigned own = option_distance(name, verb->options[i].name);
+        if (own < distance && option_is_near(name, own)) {
+            best = verb->options[i].name;
+            distance = own;
+        }
+    }
+    char hint[160] = "";
+    if (best != NULL) {
+        snprintf(hint, sizeof hint, "did you mean --%s? ", best);
+    }
+    return error_set(error, BERTH_USAGE, "unknown option --%s; %s`berth %s%s%s --help` lists them",
+                     name, hint, verb->name, verb->task != NULL ? " " : "",
+                     verb->task != NULL ? verb->task : "");
+}
+
+// --- values
+// ---------------------------------------------------------------------------------------
+
+static int is_truth_word(const char *word) {
+    int ignored;
+    return isalpha((unsigned char)*word) && number_parse_truth(word, &ignored);
+}
+
+// A flag's value: what stands after "=", else the next word when it is true, false, ..., else true.
+static const char *flag_value(struct reader *reader, const char *attached) {
+    if (attached != NULL) {
+        return attached;
+    }
+    if (reader->next < reader->count && is_truth_word(reader->words[reader->next])) {
+        return reader->words[reader->next++];
+    }
+    return "true";
+}
+
+static enum berth_status take_value(struct reader *reader, const char *name, const char *attached,
+                                    const char **value, struct berth_error *error) {
+    if (attached != NULL) {
+        *value = attached;
+        return BERTH_OK;
+    }
+    const char *word = reader->next < reader->count ? reader->words[reader->next] : NULL;
+    if (word == NULL || (word[0] == '-' && word[1] == '-' && isalpha((unsigned char)word[2]))) {
+        return error_set(error, BERTH_USAGE, "option --%s needs a value%s%s%s", name,
+                         word != NULL ? ", found the option " : "", word != NULL ? word : "",
+                         word != NULL ? " (write --name=VALUE for such a value)" : "");
+    }
+    reader->next++;
+    *value = word;
+    return BERTH_OK;
+}
+
+static enum berth_status check_own(const struct cli_option *option, const char *value,
+                                   struct berth_error *error) {
+    int64_t integer = 0;
+    double real = 0.0;
+    int truth;
+    int good = 1;
+    const char *expected = "some text";
+    if (option->kind == CLI_FLAG) {
+        good = number_parse_truth(value, &truth);
+        expected = "true or false";
+    } else if (option->kind == CLI_INTEGER) {
+        good = number_parse_integer(value, &integer) && (double)integer >= option->minimum &&
+               (double)integer <= option->maximum;
+        expected = "a whole number";
+    } else if (option->kind == CLI_REAL) {
+        good =
+            number_parse_real(value, &real) && real >= option->minimum && real <= option->maximum;
+        expected = "a number";
+    }
+    if (good) {
+        return BERTH_OK;
+    }
+    char range[96] = "";
+    if (option->kind == CLI_INTEGER) {
+        number_format(range, sizeof range, " from %.10g to %.10g", option->minimum,
+                      option->maximum);
+    }
+    return error_set(error, BERTH_USAGE, "option %s: expected %s%s, found \"%s\"", option->name,
+                     expected, range, value);
+}
+
+static enum berth_status set_own(struct cli_call *call, struct reader *reader, int index,
+                                 const char *attached, struct berth_error *error) {
+    const struct cli_option *option = &call->verb->options[index];
+    const char *value;
+    if (option->kind == CLI_FLAG) {
+        value = flag_value(reader, attached);
+    } else {
+        TRY(take_value(reader, option->name, attached, &value, error));
+    }
+    TRY(check_own(option, value, error));
+    call->values[index] = value;
+    return BERTH_OK;
+}
+
+// --bert_model names the geometry where --init_checkpoint or --model_file names the weights.
+static int is_mere_label(struct cli_call *call, const char *name, const char *value) {
+    if (option_same_name(name, "model_file") && strcmp(value, "0") == 0) {
+        return 1; // the originals' word for "none"
+    }
+    if (option_same_name(name, "init_checkpoint") || option_same_name(name, "model_file")) {
+        call->model_is_checkpoint = 1;
+    }
+    return option_same_name(name, "bert_model") && call->model_is_checkpoint;
+}
+
+static enum berth_status set_row(struct cli_call *call, struct reader *reader,
+                                 const struct option_row *row, const char *name,
+                                 const char *attached, struct berth_error *error) {
+    const char *value;
+    if (row->type == OPTION_FLAG) {
+        value = flag_value(reader, attached);
+    } else {
+        TRY(take_value(reader, name, attached, &value, error));
+    }
+    if (is_mere_label(call, name, value)) {
+        return BERTH_OK;
+    }
+    return option_set(&call->config, row, value, error);
+}
+
+// A row of another job: the originals use one command line for training and prediction.
+static enum berth_status skip_row(struct cli_call *call, struct reader *reader,
+                                  const struct option_row *row, const char *attached,
+                                  struct berth_error *error) {
+    const char *value = flag_value(reader, attached);
+    if (row->type != OPTION_FLAG && attached == NULL) {
+        TRY(take_value(reader, row->name, attached, &value, error));
+    }
+    cli_note(call, "--%s has no effect in `berth %s`", row->name, call->verb->name);
+    return BERTH_OK;
+}
+
+static enum berth_status set_legacy(struct cli_call *call, struct reader *reader, const char *name,
+                                    int takes_value, const char *attached,
+                                    struct berth_error *error) {
+    const char *value;
+    if (takes_value) {
+        TRY(take_value(reader, name, attached, &value, error));
+    } else {
+        value = flag_value(reader, attached);
+    }
+    return cli_legacy_set(call, name, value, error);
+}
+
+// --- one option
+// -----------------------------------------------------------------------------------
+
+// "--no_flag" for a flag that the verb has.
+static const struct option_row *negated(const struct cli_verb *verb, const char *name) {
+    if (strncmp(name, "no_", 3) != 0 && strncmp(name, "no-", 3) != 0) {
+        return NULL;
+    }
+    const struct option_row *row = option_find(name + 3);
+    return row != NULL && row->type == OPTION_FLAG && cli_row_applies(verb, row) ? row : NULL;
+}
+
+static enum berth_status set_option(struct cli_call *call, struct reader *reader, const char *name,
+                                    const char *attached, struct berth_error *error) {
+    const unsigned model_runs = JOB_FINETUNE | JOB_PREDICT;
+    if (option_same_name(name, "no_color") || option_same_name(name, "no_colour")) {
+        cli_forbid_colours();
+        return BERTH_OK;
+    }
+    int own = find_own(call->verb, name);
+    if (own >= 0) {
+        return set_own(call, reader, own, attached, error);
+    }
+    const struct option_row *row = option_find(name);
+    if (row != NULL && cli_row_applies(call->verb, row)) {
+        return set_row(call, reader, row, name, attached, error);
+    }
+    const struct option_row *off = negated(call->verb, name);
+    if (off != NULL && attached == NULL) {
+        return option_set(&call->config, off, "false", error);
+    }
+    int takes_value;
+    if ((call->verb->jobs & (model_runs | JOB_SHOW)) != 0 && cli_legacy_find(name, &takes_value)) {
+        return set_legacy(call, reader, name, takes_value, attached, error);
+    }
+    if (row != NULL && (call->verb->jobs & model_runs) != 0) {
+        return skip_row(call, reader, row, attached, error);
+    }
+    return unknown(call, name, error);
+}
+
+// "name" and, after "=", the attached value of a word without its dashes.
+static enum berth_status split(const char *word, char name[NAME_SIZE], const char **attached,
+                               struct berth_error *error) {
+    size_t length = strcspn(word, "=");
+    if (length >= NAME_SIZE || length == 0) {
+        return error_set(error, BERTH_USAGE, "unknown option --%.80s", word);
+    }
+    memcpy(name, word, length);
+    name[length] = '\0';
+    *attached = word[length] == '=' ? word + length + 1 : NULL;
+    return BERTH_OK;
+}
+
+static const char *long_name(char letter) {
+    static const struct {
+        char letter;
+        const char *name;
+    } letters[] = {{'m', "model"}, {'o', "output"}, {'q', "quiet"}, {'n', "dry_run"}};
+    for (size_t i = 0; i < sizeof letters / sizeof *letters; i++) {
+        if (letters[i].letter == letter) {
+            return letters[i].name;
+        }
+    }
+    return NULL;
+}
+
+static enum berth_status read_short(struct cli_call *call, struct reader *reader, const char *word,
+                                    struct berth_error *error) {
+    const char *name = long_name(word[1]);
+    if (name == NULL || word[2] != '\0') {
+        return error_set(error, BERTH_USAGE,
+                         "unknown option %s; the short ones are -h, -m, -o, -q and -n", word);
+    }
+    return set_option(call, reader, name, NULL, error);
+}
+
+static enum berth_status read_argument(struct cli_call *call, const char *word,
+                                       struct berth_error *error) {
+    if (call->argument_count >= call->verb->arguments_most) {
+        return error_set(error, BERTH_USAGE, "unexpected argument \"%s\"; usage: berth %s%s%s %s",
+                         word, call->verb->name, call->verb->task != NULL ? " " : "",
+                         call->verb->task != NULL ? call->verb->task : "", call->verb->usage);
+    }
+    call->arguments[call->argument_count++] = word;
+    return BERTH_OK;
+}
+
+// "learning-rate=3e-5": the form of launchers that pass keys on.
+static int is_assignment(const struct cli_call *call, const char *word) {
+    return call->verb->arguments_most == 0 && isalpha((unsigned char)*word) &&
+           strchr(word, '=') != NULL;
+}
+
+static enum berth_status read_word(struct cli_call *call, struct reader *reader,
+                                   struct berth_error *error) {
+    const char *word = reader->words[reader->next++];
+    char name[NAME_SIZE];
+    const char *attached;
+    if (word[0] == '-' && word[1] == '-') {
+        TRY(split(word + 2, name, &attached, error));
+        return set_option(call, reader, name, attached, error);
+    }
+    if (is_assignment(call, word)) {
+        TRY(split(word, name, &attached, error));
+        return set_option(call, reader, name, attached, error);
+    }
+    if (word[0] == '-' && word[1] != '\0') {
+        return read_short(call, reader, word, error);
+    }
+    return read_argument(call, word, error);
+}
+
+// --- the whole line
+// ---------------------------------------------------------------------------------
+
+static int was_given(const struct cli_call *call, const char *name) {
+    int own = find_own(call->verb, name);
+    if (own >= 0) {
+        return call->values[own] != NULL;
+    }
+    const struct option_row *row = option_find(name);
+    return row != NULL && option_is_given(&call->config, row);
+}
+
+static enum berth_status check_required(const struct cli_call *call, struct berth_error *error) {
+    const struct cli_verb *verb = call->verb;
+    for (const char *at = verb->required != NULL ? verb->required : ""; *at != '\0';) {
+        char name[NAME_SIZE];
+        size_t length = strcspn(at, " ");
+        snprintf(name, sizeof name, "%.*s", (int)length, at);
+        if (!was_given(call, name)) {
+            return error_set(error, BERTH_USAGE, "option --%s is needed; usage: berth %s%s%s %s",
+                             name, verb->name, verb->task != NULL ? " " : "",
+                             verb->task != NULL ? verb->task : "", verb->usage);
+        }
+        at += length + strspn(at + length, " ");
+    }
+    if (call->argument_count < verb->arguments_least) {
+        return error_set(error, BERTH_USAGE, "an argument is missing; usage: berth %s%s%s %s",
+                         verb->name, verb->task != NULL ? " " : "",
+                         verb->task != NULL ? verb->task : "", verb->usage);
+    }
+    return BERTH_OK;
+}
+
+enum berth_status cli_parse(struct cli_call *call, const struct cli_verb *verb, int count,
+                            char **words, struct berth_error *error) {
+    *call = (struct cli_call){.verb = verb, .do_train = -1, .do_eval = -1};
+    berth_config_init(&call->config);
+    struct reader reader = {.words = words, .count = count};
+    int only_arguments = 0;
+    while (reader.next < count) {
+        if (!only_arguments && strcmp(words[reader.next], "--") == 0) {
+            reader.next++;
+            only_arguments = verb->arguments_most > 0; // before keys, "--" is a mere separator
+        } else if (only_arguments) {
+            TRY(read_argument(call, words[reader.next++], error));
+        } else {
+            TRY(read_word(call, &reader, error));
+        }
+    }
+    TRY(cli_legacy_finish(call, error));
+    return check_required(call, error);
+}
+
+// --- values of the verb's own options
+// -----------------------------------------------------------------
+
+const char *cli_value(const struct cli_call *call, const char *name) {
+    int own = find_own(call->verb, name);
+    return own >= 0 ? call->values[own] : NULL;
+}
+
+int64_t cli_integer(const struct cli_call *call, const char *name, int64_t otherwise) {
+    const char *value = cli_value(call, name);
+    int64_t number = otherwise;
+    if (value != NULL) {
+        number_parse_integer(value, &number);
+    }
+    return number;
+}
+
+double cli_real(const struct cli_call *call, const char *name, double otherwise) {
+    const char *value = cli_value(call, name);
+    double number = otherwise;
+    if (value != NULL) {
+        number_parse_real(value, &number);
+    }
+    return number;
+}
+
+int cli_flag(const struct cli_call *call, const char *name) {
+    const char *value = cli_value(call, name);
+    int truth = 0;
+    if (value != NULL) {
+        number_parse_truth(value, &truth);
+    }
+    return truth;
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the verbs of the program share: their description, the parsed command line, messages.
+//
+// A verb is one struct cli_verb in one file. Its options are rows of the option table (those of its
+// jobs) and a few of its own. Data goes to standard output, messages to standard error.
+#ifndef BERTH_CLI_CLI_H
+#define BERTH_CLI_CLI_H
+
+#include "core/error.h"
+#include "core/options.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+// --- verbs
+// ----------------------------------------------------------------------------------------
+
+enum cli_kind { CLI_FLAG, CLI_TEXT, CLI_INTEGER, CLI_REAL };
+
+// An option that only one verb has.
+struct cli_option {
+    const char *name;    // with underscores
+    const char *aliases; // separated by blanks; NULL: none
+    enum cli_kind kind;
+    double minimum, maximum;
+    const char *unit;
+    const char *help;
+    const char *fallback; // the default as help shows it; NULL: none
+};
+
+#define CLI_OPTIONS_MAX 12
+#define CLI_ARGUMENTS_MAX 4
+
+struct cli_call;
+
+struct cli_verb {
+    const char *name;
+    const char *task; // second word ("squad"); NULL: none
+    const char *summary;
+    const char *usage;   // after "berth NAME TASK "
+    const char *example; // whole lines
+    const char *notes;   // more for --help; NULL: nothing
+    unsigned jobs;       // rows of the option table
+    const struct cli_option *options;
+    size_t option_count;
+    const char *required; // options that must be given, separated by blanks; NULL: none
+    size_t arguments_least, arguments_most;
+    enum berth_status (*run)(struct cli_call *call, struct berth_error *error);
+};
+
+extern const struct cli_verb cli_finetune, cli_predict, cli_evaluate, cli_answer, cli_show,
+    cli_tokenize, cli_features, cli_inspect, cli_init, cli_verify, cli_bench, cli_doctor;
+
+// --- the command line
+// -----------------------------------------------------------------------------
+
+struct cli_call {
+    const struct cli_verb *verb;
+    struct berth_config config;
+    const char *values[CLI_OPTIONS_MAX]; // of the verb's own options; NULL: not given
+    const char *arguments[CLI_ARGUMENTS_MAX];
+    size_t argument_count;
+    int do_train, do_eval;   // -1: not said
+    int model_is_checkpoint; // --init_checkpoint or --model_file was given: --bert_model is a label
+    char model_folder[4096]; // of a model that was given as a file
+};
+
+// Parses the words after the verb and its task. BERTH_USAGE names the word and the nearest option.
+enum berth_status cli_parse(struct cli_call *call, const struct cli_verb *verb, int count,
+                            char **words, struct berth_error *error);
+// 1 when the row is an option of the verb.
+int cli_row_applies(const struct cli_verb *verb, const struct option_row *row);
+
+// The value of one of the verb's own options: text or NULL; number or `otherwise`; 0 or 1.
+const char *cli_value(const struct cli_call *call, const char *name);
+int64_t cli_integer(const struct cli_call *call, const char *name, int64_t otherwise);
+double cli_real(const struct cli_call *call, const char *name, double otherwise);
+int cli_flag(const struct cli_call *call, const char *name);
+
+// Flags of the original scripts that are no rows of the table (legacy.c). *known is 1 when `name`
+// is one of them; then *takes_value says whether a value must follow.
+int cli_legacy_find(const char *name, int *takes_value);
+enum berth_status cli_legacy_set(struct cli_call *call, const char *name, const char *value,
+                                 struct berth_error *error);
+// Puts together what the originals' flags mean in common, after all words were read.
+enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *error);
+
+// --- messages
+// -------------------------------------------------------------------------------------
+
+// "berth: error: ...", "berth: warning: ...", "berth: note: ..." on standard error.
+void cli_error(const char *message);
+void cli_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void cli_note(const struct cli_call *call, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+// A log for jobs without a reporter: warnings always, notes unless quiet.
+struct berth_log cli_log(struct cli_call *call);
+// Colours on standard output? Neither stream has any after cli_forbid_colours (--no-color).
+int cli_colour(void);
+void cli_forbid_colours(void);
+int cli_exit_code(enum berth_status status);
+
+void cli_help_program(int to_error);
+void cli_help_verb(const struct cli_verb *verb);
+
+// --- input and output
+// -------------------------------------------------------------------------------
+
+struct json_line;
+
+// The whole of a file, or of standard input for "-" (memory_free).
+enum berth_status cli_read(const char *path, char **bytes, size_t *length,
+                           struct berth_error *error);
+// Writes the line and empties it; out of memory is an error.
+enum berth_status cli_put_json(struct json_line *line, struct berth_error *error);
+// Flushes standard output. A reader that went away is no error; a full disk is.
+enum berth_status cli_flush(struct berth_error *error);
+
+// `text` with the characters [start, end) highlighted (black on light green) where `colour`,
+// wrapped at words to `width` columns of which `indent` are taken on the first line; width 0: not
+// wrapped.
+void cli_highlight(const char *text, int64_t start, int64_t end, int colour, int width, int indent);
+// Words of `text` wrapped to `width` columns, `indent` blanks before each line.
+void cli_wrap(const char *text, int width, int indent);
+
+// --- signals
+// --------------------------------------------------------------------------------------
+
+// From now on SIGINT, SIGTERM and SIGUSR1 set the stop flag (1: save and stop); a second SIGINT
+// exits at once with 130.
+const volatile int *cli_stop_on_signals(void);
+// 130, 143 or 75 by the signal that came, or 0.
+int cli_signal_exit_code(void);
+
+#endif

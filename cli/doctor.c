@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// berth doctor: what this machine and this build offer. Looks inside the library: it opens the
+// device to see what it would choose, and tries every instruction set.
+#include "cli.h"
+#include "core/json_line.h"
+#include "train/machine.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+// CMake says how the program was built and with which libraries.
+#ifndef BERTH_BUILD_TYPE
+#define BERTH_BUILD_TYPE "unknown"
+#endif
+#ifndef BERTH_BUILD_OPTIONS
+#define BERTH_BUILD_OPTIONS ""
+#endif
+#ifndef BERTH_BUILD_LIBRARIES
+#define BERTH_BUILD_LIBRARIES ""
+#endif
+
+static const struct cli_option options[] = {
+    {.name = "json", .kind = CLI_FLAG, .help = "one JSON object on standard output"},
+};
+
+// One fact at a time, for people or as a member of an object.
+struct facts {
+    int json;
+    struct json_line line;
+};
+
+static void put_text(struct facts *facts, const char *key, const char *value) {
+    if (facts->json) {
+        json_line_text(&facts->line, key, value);
+    } else {
+        printf("%-24s %s\n", key, value);
+    }
+}
+
+static void put_integer(struct facts *facts, const char *key, int64_t value) {
+    if (facts->json) {
+        json_line_integer(&facts->line, key, value);
+    } else {
+        printf("%-24s %" PRId64 "\n", key, value);
+    }
+}
+
+static void put_memory(struct facts *facts, const char *key, uint64_t bytes) {
+    if (facts->json) {
+        json_line_integer(&facts->line, key, (int64_t)bytes);
+    } else {
+        printf("%-24s %" PRIu64 " MiB\n", key, bytes >> 20);
+    }
+}
+
+// The value of the first line of a /proc file that begins with `key`.
+static int find_proc_line(const char *path, const char *key, char *value, size_t size) {
+    char line[8192];
+    int found = 0;
+    FILE *file = fopen(path, "re");
+    while (file != NULL && !found && fgets(line, sizeof line, file) != NULL) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, key, strlen(key)) == 0 && colon != NULL) {
+            colon[strcspn(colon, "\n")] = '\0';
+            snprintf(value, size, "%s", colon + 1 + strspn(colon + 1, " \t"));
+            found = 1;
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return found;
+}
+
+static int has_word(const char *text, const char *word) {
+    size_t length = strlen(word);
+    for (const char *at = strstr(text, word); at != NULL; at = strstr(at + 1, word)) {
+        if ((at == text || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0')) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static void put_processor(struct facts *facts) {
+    static const char *const wanted[] = {"sse2",     "avx2",     "fma",         "avx512f",
+                                         "avx512bw", "avx512vl", "avx512_bf16", "avx512_vnni",
+                                         "amx_bf16", "asimd",    "bf16"};
+    char model[256] = "unknown", flags[8192] = "", found[256] = "";
+    find_proc_line("/proc/cpuinfo", "model name", model, sizeof model);
+    if (!find_proc_line("/proc/cpuinfo", "flags", flags, sizeof flags)) {
+        find_proc_line("/proc/cpuinfo", "Features", flags, sizeof flags); // ARM's word
+    }
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        size_t used = strlen(found);
+        if (has_word(flags, wanted[i])) {
+            snprintf(found + used, sizeof found - used, "%s%s", used > 0 ? " " : "", wanted[i]);
+        }
+    }
+    put_text(facts, "processor", model);
+    put_text(facts, "processor_features", found);
+    put_integer(facts, "processors_online", sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+// The instruction sets that open here: "generic avx2 avx512".
+static void put_instructions(struct facts *facts) {
+    static const char *const sets[] = {"generic", "avx2", "avx512", "avx512bf16"};
+    char usable[128] = "";
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        struct device_options options_of_set = {.threads = 1, .instructions = sets[i]};
+        struct device *device;
+        if (device_cpu_open(&options_of_set, &device, NULL) == BERTH_OK) {
+            size_t used = strlen(usable);
+            snprintf(usable + used, sizeof usable - used, "%s%s", used > 0 ? " " : "", sets[i]);
+            device->close(device);
+        }
+    }
+    put_text(facts, "instruction_sets", usable);
+}
+
+static enum berth_status put_device(struct facts *facts, const struct berth_config *config,
+                                    struct berth_error *error) {
+    struct device *device;
+    TRY(machine_device_open(config, NULL, &device, error));
+    put_text(facts, "device", device->describe(device));
+    device->close(device);
+    put_integer(facts, "threads", machine_threads(config));
+    put_text(facts, "precision", config->precision == BERTH_BF16 ? "bf16" : "fp32");
+    return BERTH_OK;
+}
+
+static void put_memories(struct facts *facts) {
+    const char *limit = NULL;
+    uint64_t available = machine_memory_available(&limit);
+    put_memory(facts, "memory_total",
+               (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE));
+    if (available != UINT64_MAX) {
+        put_memory(facts, "memory_available", available);
+    }
+    if (limit != NULL) {
+        put_text(facts, "memory_limit", limit);
+    }
+}
+
+static void put_build(struct facts *facts) {
+    put_text(facts, "version", berth_version());
+    put_text(facts, "compiler", __VERSION__);
+    put_text(facts, "build_type", BERTH_BUILD_TYPE);
+    put_text(facts, "build_options", BERTH_BUILD_OPTIONS);
+    put_text(facts, "libraries", BERTH_BUILD_LIBRARIES);
+}
+
+static enum berth_status run(struct cli_call *call, struct berth_error *error) {
+    struct facts facts = {.json = cli_flag(call, "json")};
+    if (facts.json) {
+        json_line_open(&facts.line, NULL, '{');
+    }
+    put_build(&facts);
+    put_processor(&facts);
+    put_instructions(&facts);
+    put_memories(&facts);
+    enum berth_status status = put_device(&facts, &call->config, error);
+    if (facts.json && status == BERTH_OK) {
+        json_line_close(&facts.line, '}');
+        status = cli_put_json(&facts.line, error);
+    }
+    json_line_done(&facts.line);
+    return status;
+}
+
+const struct cli_verb cli_doctor = {
+    .name = "doctor",
+    .summary = "tell what this machine and this build offer",
+    .usage = "[--json]",
+    .example = "berth doctor",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .run = run,
+};

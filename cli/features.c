@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// berth features squad: the windows that the model sees. Looks inside the library: features are no
+// part of its public face.
+#include "api/settings.h"
+#include "cli.h"
+#include "core/json_line.h"
+#include "data/squad_features.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+static const struct cli_option options[] = {
+    {.name = "training",
+     .aliases = "is_training",
+     .kind = CLI_FLAG,
+     .help = "with labels: exactly one answer a question"},
+    {.name = "jsonl", .kind = CLI_FLAG, .help = "print one JSON object a feature"},
+    {.name = "count",
+     .kind = CLI_FLAG,
+     .fallback = "true without --jsonl",
+     .help = "print examples=N features=N tokens=N cls_labelled=N"},
+};
+
+struct job {
+    struct tokenizer *tokenizer;
+    struct squad_dataset dataset;
+    struct squad_feature_set set;
+    int training;
+};
+
+// The window's first token, counted in the whole document: windows of one example are neighbours,
+// and each begins min(length, stride) after the one before.
+static int64_t next_begin(const struct job *job, size_t index, int64_t before, int64_t stride) {
+    const struct squad_feature *features = job->set.features;
+    if (index == 0 || features[index].example != features[index - 1].example) {
+        return 0;
+    }
+    int64_t length = features[index - 1].document_length;
+    return before + (length < stride ? length : stride);
+}
+
+enum { IDS, TYPES, WORDS, MAX_CONTEXT };
+
+static int64_t element(const struct squad_feature_set *set, int what, size_t at) {
+    switch (what) {
+    case IDS:
+        return set->ids[at];
+    case TYPES:
+        return set->type_ids[at];
+    case WORDS:
+        return set->words[at];
+    default:
+        return set->max_context[at];
+    }
+}
+
+static void add_array(struct json_line *line, const char *key, const struct job *job,
+                      const struct squad_feature *feature, int what) {
+    json_line_open(line, key, '[');
+    for (int32_t i = 0; i < feature->length; i++) {
+        json_line_integer(line, NULL, element(&job->set, what, feature->first + (size_t)i));
+    }
+    json_line_close(line, ']');
+}
+
+static void add_label(struct json_line *line, const char *key, const struct job *job,
+                      int32_t label) {
+    if (job->training) {
+        json_line_integer(line, key, label);
+    } else {
+        json_line_raw(line, key, "null");
+    }
+}
+
+static enum berth_status put_feature(const struct job *job, const struct squad_feature *feature,
+                                     int64_t begin, struct json_line *line,
+                                     struct berth_error *error) {
+    json_line_open(line, NULL, '{');
+    json_line_text(line, "example_id", job->dataset.examples[feature->example].id);
+    json_line_integer(line, "unique_id", feature->unique_id);
+    add_array(line, "input_ids", job, feature, IDS);
+    add_array(line, "token_type_ids", job, feature, TYPES);
+    add_label(line, "start", job, feature->start);
+    add_label(line, "end", job, feature->end);
+    json_line_integer(line, "doc_span_start", begin);
+    add_array(line, "token_to_orig", job, feature, WORDS);
+    add_array(line, "is_max_context", job, feature, MAX_CONTEXT);
+    json_line_close(line, '}');
+    return cli_put_json(line, error);
+}
+
+static enum berth_status put_features(const struct job *job, int64_t stride,
+                                      struct berth_error *error) {
+    struct json_line line = {0};
+    enum berth_status status = BERTH_OK;
+    int64_t begin = 0;
+    for (size_t i = 0; i < job->set.count && status == BERTH_OK && !ferror(stdout); i++) {
+        begin = next_begin(job, i, begin, stride);
+        status = put_feature(job, &job->set.features[i], begin, &line, error);
+    }
+    json_line_done(&line);
+    return status;
+}
+
+static enum berth_status build(struct job *job, struct cli_call *call, struct berth_error *error) {
+    const struct berth_config *config = &call->config;
+    struct squad_feature_options rules = {.max_seq_length = config->max_seq_length,
+                                          .doc_stride = config->doc_stride,
+                                          .max_query_length = config->max_query_length,
+                                          .training = job->training};
+    struct berth_log log = cli_log(call);
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    int threads = config->threads > 0 ? (int)config->threads : (int)processors;
+    TRY(settings_tokenizer(config, &job->tokenizer, error));
+    TRY(squad_read(config->predict_file, 0, &job->dataset, error));
+    return squad_features_build(&job->dataset, job->tokenizer, &rules, threads, &log, &job->set,
+                                error);
+}
+
+static enum berth_status print(const struct job *job, const struct cli_call *call,
+                               struct berth_error *error) {
+    int jsonl = cli_flag(call, "jsonl");
+    if (jsonl) {
+        TRY(put_features(job, call->config.doc_stride, error));
+    }
+    if (!jsonl || cli_flag(call, "count")) {
+        printf("examples=%zu features=%zu tokens=%zu cls_labelled=%zu\n", job->dataset.count,
+               job->set.count, job->set.token_count, job->set.cls_labelled);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status run(struct cli_call *call, struct berth_error *error) {
+    struct job job = {.training = cli_flag(call, "training")};
+    enum berth_status status = build(&job, call, error);
+    if (status == BERTH_OK) {
+        status = print(&job, call, error);
+    }
+    squad_feature_set_done(&job.set);
+    squad_dataset_done(&job.dataset);
+    tokenizer_close(job.tokenizer);
+    return status;
+}
+
+const struct cli_verb cli_features = {
+    .name = "features",
+    .task = "squad",
+    .summary = "show or count the windows made of a SQuAD file",
+    .usage = "(--model DIR | --vocab FILE) --input FILE [--training] [--jsonl | --count]",
+    .example = "berth features squad --vocab vocab.txt --input train-v1.1.json --training --count\n"
+               "berth features squad --model minilm --input dev-v1.1.json --jsonl | head -n 1",
+    .jobs = JOB_FEATURES,
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .required = "predict_file",
+    .run = run,
+};

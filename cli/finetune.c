@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// berth finetune squad: the training run with its reporter and signals.
+#include "cli.h"
+#include "run.h"
+
+static const struct cli_option options[] = {
+    {.name = "json", .kind = CLI_FLAG, .help = "the result as one JSON object on standard output"},
+};
+
+static enum berth_status run(struct cli_call *call, struct berth_error *error) {
+    return cli_run_job(call, berth_finetune_squad, error);
+}
+
+const struct cli_verb cli_finetune = {
+    .name = "finetune",
+    .task = "squad",
+    .summary = "fine-tune a model on SQuAD and evaluate it",
+    .usage = "--model DIR --train FILE [--dev FILE] --output DIR [options]",
+    .example = "berth finetune squad --model minilm --train train-v1.1.json \\\n"
+               "    --dev dev-v1.1.json --output squad-minilm --learning_rate 1e-4\n"
+               "berth finetune squad ... --output squad-minilm --resume_from_checkpoint auto\n"
+               "berth finetune squad ... --dry-run",
+    .notes = "Ctrl-C, SIGTERM and SIGUSR1 finish the update, save, and stop; "
+             "--resume_from_checkpoint auto goes on. The flags of the original SQuAD scripts "
+             "(--do_train, --predict_file, --fp16, ...) are understood; those without a meaning "
+             "here are noted and skipped. What is given here wins over --deepspeed_config.",
+    .jobs = JOB_FINETUNE,
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .required = "model_name_or_path train_file output_dir",
+    .run = run,
+};

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// The original scripts' flags that are no rows of the option table (systems.md 3.2, 5.3, 6.12;
+// run_qa.py): some set a row, some are the hardware's or the framework's and change nothing here
+// (a note says so), one names what Berth cannot do and is an error.
+#include "cli.h"
+#include "core/number.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+enum legacy_kind {
+    SETS,      // flag: when true, sets a row
+    IGNORED,   // flag without effect
+    IGNORED_1, // the same with a value
+    ALIAS,     // takes the value of a row that this verb does not show
+    SPECIAL,   // flag handled by name
+    SPECIAL_1, // option with a value handled by name
+    REFUSED    // flag: when true, an error
+};
+
+struct legacy {
+    const char *name;
+    enum legacy_kind kind;
+    const char *row, *value;
+    const char *note; // why it has no effect, or why it is refused
+};
+
+static const char padding[] = "there is no padding in Berth";
+static const char framework[] = "it belongs to the original's framework";
+static const char no_scaling[] = "bf16 and fp32 need no loss scaling";
+static const char no_cache[] = "features are built anew in a second or two";
+static const char own_config[] = "the model folder's config.json is used";
+
+static const struct legacy legacies[] = {
+    {.name = "do_train", .kind = SPECIAL},
+    {.name = "do_predict", .kind = SPECIAL},
+    {.name = "do_eval", .kind = SPECIAL},
+    {.name = "fp16",
+     .kind = SETS,
+     .row = "precision",
+     .value = "bf16",
+     .note = "fp16 runs as bf16 on the CPU"},
+    {.name = "bf16", .kind = SETS, .row = "precision", .value = "bf16"},
+    {.name = "amp",
+     .kind = SETS,
+     .row = "precision",
+     .value = "bf16",
+     .note = "amp runs as bf16 on the CPU"},
+    {.name = "autocast", .kind = SETS, .row = "precision", .value = "bf16"},
+    {.name = "hmp", .kind = SETS, .row = "precision", .value = "bf16"},
+    {.name = "fp32", .kind = SETS, .row = "precision", .value = "fp32"},
+    {.name = "no_cuda", .kind = SETS, .row = "device", .value = "cpu"},
+    {.name = "use_cpu", .kind = SETS, .row = "device", .value = "cpu"},
+    {.name = "cased", .kind = SETS, .row = "do_lower_case", .value = "false"},
+    {.name = "uncased", .kind = SETS, .row = "do_lower_case", .value = "true"},
+    {.name = "predict_file", .kind = ALIAS, .row = "validation_file"},
+    {.name = "dropout", .kind = SPECIAL_1},
+    {.name = "evaluation_strategy", .kind = SPECIAL_1},
+    {.name = "eval_strategy", .kind = SPECIAL_1},
+    {.name = "preln", .kind = REFUSED, .note = "pre-layer-norm models are not supported"},
+    {.name = "deepspeed", .kind = IGNORED, .note = "--deepspeed_config FILE is read"},
+    {.name = "deepspeed_transformer_kernel", .kind = IGNORED, .note = framework},
+    {.name = "local_rank", .kind = IGNORED_1, .note = framework},
+    {.name = "loss_scale", .kind = IGNORED_1, .note = no_scaling},
+    {.name = "init_loss_scale", .kind = IGNORED_1, .note = no_scaling},
+    {.name = "fp16_opt_level", .kind = IGNORED_1, .note = no_scaling},
+    {.name = "fp16_backend", .kind = IGNORED_1, .note = no_scaling},
+    {.name = "hmp_bf16", .kind = IGNORED_1, .note = framework},
+    {.name = "hmp_fp32", .kind = IGNORED_1, .note = framework},
+    {.name = "hmp_opt_level", .kind = IGNORED_1, .note = framework},
+    {.name = "hmp_verbose", .kind = IGNORED, .note = framework},
+    {.name = "use_habana", .kind = IGNORED, .note = framework},
+    {.name = "use_lazy_mode", .kind = IGNORED, .note = framework},
+    {.name = "use_hpu_graphs", .kind = IGNORED, .note = framework},
+    {.name = "use_fused_adam", .kind = IGNORED, .note = "AdamW is always fused"},
+    {.name = "use_tpu", .kind = IGNORED, .note = framework},
+    {.name = "use_env", .kind = IGNORED, .note = framework},
+    {.name = "tf32", .kind = IGNORED, .note = framework},
+    {.name = "verbose_logging", .kind = IGNORED, .note = "--json_summary FILE logs everything"},
+    {.name = "profile", .kind = IGNORED, .note = "--wall_clock_breakdown times the phases"},
+    {.name = "job_name", .kind = IGNORED_1, .note = framework},
+    {.name = "loss_plot_alpha", .kind = IGNORED_1, .note = framework},
+    {.name = "ckpt_type", .kind = IGNORED_1, .note = "the checkpoint's own files tell its type"},
+    {.name = "origin_bert_config_file", .kind = IGNORED_1, .note = own_config},
+    {.name = "bert_config_file", .kind = IGNORED_1, .note = own_config},
+    {.name = "config_file", .kind = IGNORED_1, .note = own_config},
+    {.name = "config_name", .kind = IGNORED_1, .note = own_config},
+    {.name = "tokenizer_name", .kind = IGNORED_1, .note = "the model folder's vocabulary is used"},
+    {.name = "cache_dir", .kind = IGNORED_1, .note = no_cache},
+    {.name = "overwrite_cache", .kind = IGNORED, .note = no_cache},
+    {.name = "skip_cache", .kind = IGNORED, .note = no_cache},
+    {.name = "pad_to_max_length", .kind = IGNORED, .note = padding},
+    {.name = "group_by_length", .kind = IGNORED, .note = padding},
+    {.name = "dataloader_num_workers", .kind = IGNORED_1, .note = framework},
+    {.name = "num_inter_threads", .kind = IGNORED_1, .note = framework},
+    {.name = "inter_op", .kind = IGNORED_1, .note = framework},
+    {.name = "optimized_softmax", .kind = IGNORED, .note = "every kernel is optimised"},
+    {.name = "experimental_gelu", .kind = IGNORED, .note = "hidden_act of config.json decides"},
+    {.name = "mpi_workers_sync_gradients", .kind = IGNORED, .note = "there is one process"},
+    {.name = "throughput_warmup_steps", .kind = IGNORED_1, .note = framework},
+    {.name = "eval_script", .kind = IGNORED_1, .note = "the official metrics are built in"},
+    {.name = "report_to", .kind = IGNORED_1, .note = framework},
+    {.name = "logging_dir", .kind = IGNORED_1, .note = framework},
+    {.name = "trust_remote_code", .kind = IGNORED, .note = "no code is ever loaded"},
+    {.name = "train_option", .kind = IGNORED_1, .note = "the verb says what is trained"},
+};
+
+static const struct legacy *find(const char *name) {
+    for (size_t i = 0; i < sizeof legacies / sizeof *legacies; i++) {
+        if (option_same_name(name, legacies[i].name)) {
+            return &legacies[i];
+        }
+    }
+    return NULL;
+}
+
+int cli_legacy_find(const char *name, int *takes_value) {
+    const struct legacy *legacy = find(name);
+    if (legacy == NULL) {
+        return 0;
+    }
+    *takes_value = legacy->kind == IGNORED_1 || legacy->kind == ALIAS || legacy->kind == SPECIAL_1;
+    return 1;
+}
+
+static enum berth_status set(struct cli_call *call, const char *row, const char *value,
+                             struct berth_error *error) {
+    return option_set(&call->config, option_find(row), value, error);
+}
+
+static enum berth_status set_special(struct cli_call *call, const struct legacy *legacy,
+                                     int truth) {
+    if (strcmp(legacy->name, "do_train") == 0) {
+        call->do_train = truth;
+    } else {
+        call->do_eval = truth || call->do_eval == 1;
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status set_special_value(struct cli_call *call, const struct legacy *legacy,
+                                           const char *value, struct berth_error *error) {
+    if (strcmp(legacy->name, "dropout") == 0) {
+        TRY(set(call, "hidden_dropout_prob", value, error));
+        return set(call, "attention_probs_dropout_prob", value, error);
+    }
+    if (strcmp(value, "epoch") != 0 && strcmp(value, "steps") != 0 && strcmp(value, "no") != 0) {
+        return error_set(error, BERTH_USAGE,
+                         "option %s: expected one of epoch, steps, no, found \"%s\"", legacy->name,
+                         value);
+    }
+    return set(call, "evaluate_every_epoch", strcmp(value, "epoch") == 0 ? "true" : "false", error);
+}
+
+static enum berth_status set_flag(struct cli_call *call, const struct legacy *legacy,
+                                  const char *value, struct berth_error *error) {
+    int truth;
+    if (!number_parse_truth(value, &truth)) {
+        return error_set(error, BERTH_USAGE, "option %s: expected true or false, found \"%s\"",
+                         legacy->name, value);
+    }
+    if (legacy->kind == SPECIAL) {
+        return set_special(call, legacy, truth);
+    }
+    if (!truth) {
+        return BERTH_OK;
+    }
+    if (legacy->kind == REFUSED) {
+        return error_set(error, BERTH_USAGE, "option %s: %s", legacy->name, legacy->note);
+    }
+    if (legacy->note != NULL) {
+        cli_note(call, "--%s: %s", legacy->name, legacy->note);
+    }
+    return legacy->kind == SETS ? set(call, legacy->row, legacy->value, error) : BERTH_OK;
+}
+
+enum berth_status cli_legacy_set(struct cli_call *call, const char *name, const char *value,
+                                 struct berth_error *error) {
+    const struct legacy *legacy = find(name);
+    switch (legacy->kind) {
+    case ALIAS:
+        return call->config.validation_file == NULL ? set(call, legacy->row, value, error)
+                                                    : BERTH_OK;
+    case SPECIAL_1:
+        return set_special_value(call, legacy, value, error);
+    case IGNORED_1:
+        cli_note(call, "--%s has no effect: %s", legacy->name, legacy->note);
+        return BERTH_OK;
+    default:
+        return set_flag(call, legacy, value, error);
+    }
+}
+
+// A model given as a file of a model folder stands for the folder.
+static void folder_of_model(struct cli_call *call) {
+    static const char *const files[] = {"model.safetensors", "pytorch_model.bin"};
+    const char *path = call->config.model_name_or_path;
+    const char *slash = path != NULL ? strrchr(path, '/') : NULL;
+    const char *name = slash != NULL ? slash + 1 : path;
+    struct stat status;
+    if (path == NULL || stat(path, &status) != 0 || !S_ISREG(status.st_mode)) {
+        return;
+    }
+    size_t length = slash != NULL ? (size_t)(slash - path) : 0;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        if (strcmp(name, files[i]) == 0 && length + 2 < sizeof call->model_folder) {
+            memcpy(call->model_folder, length > 0 ? path : ".", length > 0 ? length : 1);
+            call->model_folder[length > 0 ? length : 1] = '\0';
+            call->config.model_name_or_path = call->model_folder;
+        }
+    }
+}
+
+enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *error) {
+    int trains = (call->verb->jobs & JOB_FINETUNE) != 0;
+    if (trains && call->do_train == 0) {
+        return error_set(error, BERTH_USAGE,
+                         "--do_train false: `berth finetune` trains; `berth predict squad` answers "
+                         "with a trained model");
+    }
+    if (!trains && call->do_train == 1) {
+        cli_note(call, "--do_train has no effect in `berth %s`", call->verb->name);
+    }
+    if (trains && call->do_eval == 0) {
+        call->config.validation_file = NULL;
+    }
+    folder_of_model(call);
+    return BERTH_OK;
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program `berth`: finds the verb, parses its words, runs it, turns the outcome into an exit
+// code. Each verb is a file of its own; this is their table.
+#include "cli.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct cli_verb *const verbs[] = {
+    &cli_finetune, &cli_predict, &cli_evaluate, &cli_answer, &cli_show,  &cli_tokenize,
+    &cli_features, &cli_inspect, &cli_init,     &cli_verify, &cli_doctor};
+#define VERB_COUNT (sizeof verbs / sizeof *verbs)
+
+void cli_help_program(int to_error) {
+    FILE *out = to_error ? stderr : stdout;
+    fprintf(out,
+            "berth %s: fine-tunes BERT on SQuAD and answers questions, in C, without padding\n\n"
+            "usage: berth VERB [options]      berth VERB --help: a verb's options and defaults\n\n",
+            berth_version());
+    for (size_t i = 0; i < VERB_COUNT; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%s %s", verbs[i]->name,
+                 verbs[i]->task != NULL ? verbs[i]->task : "");
+        fprintf(out, "  %-16s %s\n", name, verbs[i]->summary);
+    }
+    fputs("\nexample:\n"
+          "  berth finetune squad --model minilm --train train-v1.1.json --dev dev-v1.1.json \\\n"
+          "      --output squad-minilm\n"
+          "  berth answer --model squad-minilm --question 'Where?' --context 'It is in Bern.'\n",
+          out);
+}
+
+static const struct cli_verb *find_verb(const char *name) {
+    for (size_t i = 0; i < VERB_COUNT; i++) {
+        if (strcmp(name, verbs[i]->name) == 0) {
+            return verbs[i];
+        }
+    }
+    return NULL;
+}
+
+static enum berth_status unknown_verb(const char *name, struct berth_error *error) {
+    const char *best = NULL;
+    unsigned best_distance = ~0u;
+    for (size_t i = 0; i < VERB_COUNT; i++) {
+        unsigned distance = option_distance(name, verbs[i]->name);
+        if (distance < best_distance) {
+            best = verbs[i]->name;
+            best_distance = distance;
+        }
+    }
+    int near = option_is_near(name, best_distance);
+    return error_set(error, BERTH_USAGE, "unknown verb \"%s\"%s%s%s; `berth --help` lists them",
+                     name, near ? "; did you mean \"" : "", near ? best : "", near ? "\"?" : "");
+}
+
+static int is_help(const char *word) {
+    return strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0;
+}
+
+// --help counts anywhere before "--".
+static int asks_for_help(int count, char **words) {
+    for (int i = 0; i < count && strcmp(words[i], "--") != 0; i++) {
+        if (is_help(words[i])) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int finish(enum berth_status status, struct berth_error *error) {
+    if (status == BERTH_OK) {
+        status = cli_flush(error);
+    }
+    int signal_code = cli_signal_exit_code();
+    if (status == BERTH_INTERRUPTED) {
+        return signal_code != 0 ? signal_code : BERTH_INTERRUPTED;
+    }
+    if (status != BERTH_OK) {
+        cli_error(error->message);
+    }
+    return cli_exit_code(status);
+}
+
+static enum berth_status skip_task(const struct cli_verb *verb, int *count, char ***words,
+                                   struct berth_error *error) {
+    if (verb->task == NULL) {
+        return BERTH_OK;
+    }
+    if (*count == 0 || strcmp((*words)[0], verb->task) != 0) {
+        return error_set(error, BERTH_USAGE, "`berth %s` needs a task: berth %s %s %s", verb->name,
+                         verb->name, verb->task, verb->usage);
+    }
+    --*count;
+    ++*words;
+    return BERTH_OK;
+}
+
+static enum berth_status run_verb(const struct cli_verb *verb, int count, char **words,
+                                  struct berth_error *error) {
+    static struct cli_call call; // large: it holds a path
+    TRY(skip_task(verb, &count, &words, error));
+    TRY(cli_parse(&call, verb, count, words, error));
+    return verb->run(&call, error);
+}
+
+// "berth help", "berth help VERB", "berth --help", "berth --version"; *done: nothing is left to do.
+static enum berth_status run_global(int count, char **words, int *done, struct berth_error *error) {
+    *done = 1;
+    if (strcmp(words[0], "--version") == 0) {
+        printf("berth %s\n", berth_version());
+        return BERTH_OK;
+    }
+    if (is_help(words[0]) || (strcmp(words[0], "help") == 0 && count == 1)) {
+        cli_help_program(0);
+        return BERTH_OK;
+    }
+    if (strcmp(words[0], "help") == 0) {
+        const struct cli_verb *verb = find_verb(words[1]);
+        if (verb == NULL) {
+            return unknown_verb(words[1], error);
+        }
+        cli_help_verb(verb);
+        return BERTH_OK;
+    }
+    *done = 0;
+    return BERTH_OK;
+}
+
+static enum berth_status run(int count, char **words, struct berth_error *error) {
+    int done;
+    TRY(run_global(count, words, &done, error));
+    if (done) {
+        return BERTH_OK;
+    }
+    const struct cli_verb *verb = find_verb(words[0]);
+    if (verb == NULL) {
+        return unknown_verb(words[0], error);
+    }
+    if (asks_for_help(count - 1, words + 1)) {
+        cli_help_verb(verb);
+        return BERTH_OK;
+    }
+    return run_verb(verb, count - 1, words + 1, error);
+}
+
+int main(int count, char **words) {
+    struct berth_error error = {.status = BERTH_OK};
+    signal(SIGPIPE, SIG_IGN); // a reader that went away is found when writing (cli_flush)
+    while (count > 1 &&
+           (strcmp(words[1], "--no-color") == 0 || strcmp(words[1], "--no_color") == 0)) {
+        cli_forbid_colours();
+        count--;
+        words++;
+    }
+    if (count < 2) {
+        cli_help_program(1);
+        return BERTH_USAGE;
+    }
+    return finish(run(count - 1, words + 1, &error), &error);
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages on standard error, exit codes, and the program's reading and writing.
+#include "cli.h"
+#include "core/file.h"
+#include "core/json_line.h"
+#include "core/memory.h"
+#include "core/terminal.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void put_message(const char *kind, const char *colour, const char *message) {
+    int coloured = terminal_colour(STDERR_FILENO);
+    fflush(stdout);
+    fprintf(stderr, "berth: %s%s:%s %s\n", coloured ? colour : "", kind, coloured ? "\033[0m" : "",
+            message);
+}
+
+void cli_error(const char *message) {
+    put_message("error", "\033[1;31m", message);
+}
+
+void cli_warning(const char *format, ...) {
+    char message[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    put_message("warning", "\033[1;33m", message);
+}
+
+void cli_note(const struct cli_call *call, const char *format, ...) {
+    if (call->config.quiet) {
+        return;
+    }
+    char message[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    put_message("note", "", message);
+}
+
+static void write_record(void *context, const struct berth_record *record) {
+    const struct cli_call *call = context;
+    if (record->kind == BERTH_RECORD_WARNING) {
+        cli_warning("%s", record->text);
+    } else if (record->kind == BERTH_RECORD_NOTE) {
+        cli_note(call, "%s", record->text);
+    }
+}
+
+struct berth_log cli_log(struct cli_call *call) {
+    return (struct berth_log){.write = write_record, .context = call};
+}
+
+int cli_colour(void) {
+    return terminal_colour(STDOUT_FILENO);
+}
+
+void cli_forbid_colours(void) {
+    setenv("NO_COLOR", "1", 1); // so that the library's reporter obeys as well
+}
+
+int cli_exit_code(enum berth_status status) {
+    return status == BERTH_NO_MEMORY ? BERTH_INTERNAL : (int)status;
+}
+
+// --- input and output
+// -------------------------------------------------------------------------------
+
+#define READ_LIMIT ((size_t)1 << 32)
+
+static enum berth_status read_standard_input(char **bytes, size_t *length,
+                                             struct berth_error *error) {
+    size_t capacity = 1 << 16;
+    *bytes = memory_array(capacity, 1);
+    *length = 0;
+    for (;;) {
+        if (*bytes == NULL) {
+            return error_no_memory(error, capacity, "standard input");
+        }
+        size_t got = fread(*bytes + *length, 1, capacity - *length - 1, stdin);
+        *length += got;
+        if (got == 0) {
+            break;
+        }
+        if (*length + 1 == capacity) {
+            capacity *= 2;
+            char *larger = memory_resize(*bytes, capacity, 1);
+            if (larger == NULL) {
+                memory_free(*bytes);
+            }
+            *bytes = larger;
+        }
+    }
+    (*bytes)[*length] = '\0';
+    if (ferror(stdin)) {
+        memory_free(*bytes);
+        *bytes = NULL;
+        return error_set_errno(error, BERTH_IO, errno, "reading standard input failed");
+    }
+    return BERTH_OK;
+}
+
+enum berth_status cli_read(const char *path, char **bytes, size_t *length,
+                           struct berth_error *error) {
+    if (strcmp(path, "-") == 0) {
+        return read_standard_input(bytes, length, error);
+    }
+    return file_read(path, READ_LIMIT, bytes, length, error);
+}
+
+enum berth_status cli_put_json(struct json_line *line, struct berth_error *error) {
+    json_line_end(line);
+    if (line->failed) {
+        return error_no_memory(error, line->capacity, "a line of JSON");
+    }
+    fwrite(line->text, 1, line->length, stdout);
+    json_line_clear(line);
+    return BERTH_OK;
+}
+
+enum berth_status cli_flush(struct berth_error *error) {
+    errno = 0;
+    int failed = ferror(stdout) | fflush(stdout);
+    if (!failed || errno == EPIPE) {
+        return BERTH_OK;
+    }
+    return error_set_errno(error, BERTH_IO, errno != 0 ? errno : EIO,
+                           "writing to standard output failed");
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// berth show squad: samples of a data set with the model's answer highlighted (systems.md 1.5): a
+// rule with a title, the question, the context, the reference, the scores.
+#include "cli.h"
+#include "core/json_line.h"
+#include "core/number.h"
+#include "core/terminal.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MAGENTA "\033[35m"
+#define BOLD "\033[1m"
+#define PLAIN "\033[0m"
+
+static const struct cli_option options[] = {
+    {.name = "start_sample",
+     .aliases = "start",
+     .kind = CLI_INTEGER,
+     .minimum = 0,
+     .maximum = 1e12,
+     .unit = "N",
+     .fallback = "0",
+     .help = "number of the first question to show, from 0"},
+    {.name = "num_test_samples",
+     .aliases = "num_samples",
+     .kind = CLI_INTEGER,
+     .minimum = 1,
+     .maximum = 1e12,
+     .unit = "M",
+     .fallback = "10",
+     .help = "how many questions to show"},
+    {.name = "json", .kind = CLI_FLAG, .help = "one JSON object a sample on standard output"},
+};
+
+struct show {
+    int colour, json;
+    int width; // of the rule
+    int wrap;  // of the context; 0: not wrapped
+    int64_t shown;
+    double exact_match, f1; // sums
+    enum berth_status status;
+    struct berth_error *error;
+};
+
+static void put_rule(const struct show *show, const char *title) {
+    int left = show->width - (int)terminal_columns(title, strlen(title)) - 2;
+    left = left > 2 ? left : 2;
+    fputs(show->colour ? MAGENTA : "", stdout);
+    for (int i = 0; i < left / 2; i++) {
+        fputs("─", stdout);
+    }
+    printf(" %s ", title);
+    for (int i = left / 2; i < left; i++) {
+        fputs("─", stdout);
+    }
+    puts(show->colour ? PLAIN : "");
+}
+
+static void put_sample(const struct show *show, const struct berth_sample *sample) {
+    char title[256], scores[64];
+    int room = show->width > 60 ? show->width / 3 : 0;
+    snprintf(title, sizeof title, "Example %lld%s%.*s", (long long)sample->index,
+             room > 0 && *sample->title != '\0' ? " · " : "", room, room > 0 ? sample->title : "");
+    number_format(scores, sizeof scores, "EM %.1f  F1 %.1f", sample->exact_match, sample->f1);
+    put_rule(show, title);
+    printf("❓ %s%s%s\n🤖 ", show->colour ? BOLD : "", sample->question,
+           show->colour ? PLAIN : "");
+    cli_highlight(sample->context, sample->answer.start, sample->answer.end, show->colour,
+                  show->wrap, 3);
+    if (!show->colour) {
+        printf("💬 %s\n", *sample->answer.text != '\0' ? sample->answer.text : "(no answer)");
+    }
+    const char *reference = *sample->reference != '\0' ? sample->reference : "(no answer)";
+    int pad = 30 - (int)terminal_columns(reference, strlen(reference));
+    printf("✅ %s%*s %s\n", reference, pad > 0 ? pad : 0, "", scores);
+}
+
+static enum berth_status put_json(const struct berth_sample *sample, struct berth_error *error) {
+    struct json_line line = {0};
+    json_line_open(&line, NULL, '{');
+    json_line_integer(&line, "index", sample->index);
+    json_line_text(&line, "title", sample->title);
+    json_line_text(&line, "question", sample->question);
+    json_line_text(&line, "context", sample->context);
+    json_line_text(&line, "reference", sample->reference);
+    json_line_text(&line, "answer", sample->answer.text);
+    json_line_real(&line, "probability", sample->answer.probability);
+    json_line_integer(&line, "start", sample->answer.start);
+    json_line_integer(&line, "end", sample->answer.end);
+    json_line_real(&line, "exact_match", sample->exact_match);
+    json_line_real(&line, "f1", sample->f1);
+    json_line_close(&line, '}');
+    enum berth_status status = cli_put_json(&line, error);
+    json_line_done(&line);
+    return status;
+}
+
+static int visit(void *context, const struct berth_sample *sample) {
+    struct show *show = context;
+    show->shown++;
+    show->exact_match += sample->exact_match;
+    show->f1 += sample->f1;
+    if (show->json) {
+        show->status = put_json(sample, show->error);
+    } else {
+        put_sample(show, sample);
+    }
+    return show->status != BERTH_OK || ferror(stdout);
+}
+
+static void put_means(const struct show *show) {
+    char title[96];
+    number_format(title, sizeof title, "%lld samples · EM %.1f · F1 %.1f", (long long)show->shown,
+                  show->exact_match / (double)show->shown, show->f1 / (double)show->shown);
+    put_rule(show, title);
+}
+
+static enum berth_status run(struct cli_call *call, struct berth_error *error) {
+    struct show show = {.colour = cli_colour(),
+                        .json = cli_flag(call, "json"),
+                        .width = terminal_width(STDOUT_FILENO),
+                        .error = error};
+    show.wrap = terminal_is(STDOUT_FILENO) ? show.width : 0;
+    TRY(berth_show_squad(&call->config, cli_integer(call, "start_sample", 0),
+                         cli_integer(call, "num_test_samples", 10), cli_log(call), visit, &show,
+                         error));
+    if (show.status == BERTH_OK && show.shown > 0 && !show.json) {
+        put_means(&show);
+    }
+    return show.status;
+}
+
+const struct cli_verb cli_show = {
+    .name = "show",
+    .task = "squad",
+    .summary = "show samples with the model's answer highlighted",
+    .usage = "--model DIR --input FILE [--start-sample N] [--num-test-samples M] [--json]",
+    .example = "berth show squad --model squad-minilm --input dev-v1.1.json \\\n"
+               "    --start-sample 100 --num-test-samples 5",
+    .notes = "Where colours are off the answer stands in a line of its own after the context.",
+    .jobs = JOB_SHOW,
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .required = "model_name_or_path predict_file",
+    .run = run,
+};

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// berth tokenize: a line in, a line out. Items are separated by one blank: the piece, or its id;
+// with
+// --offsets ":begin-end" follows, in characters of the line.
+#include "cli.h"
+#include "core/terminal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define OUTPUT_BUFFER ((size_t)1 << 18)
+
+static const struct cli_option options[] = {
+    {.name = "ids", .kind = CLI_FLAG, .help = "print ids, not pieces"},
+    {.name = "offsets",
+     .kind = CLI_FLAG,
+     .help = "add :begin-end to each, in characters of the line"},
+    {.name = "special",
+     .aliases = "add_special_tokens",
+     .kind = CLI_FLAG,
+     .help = "put [CLS] before and [SEP] after each line"},
+    {.name = "cased", .kind = CLI_FLAG, .help = "keep case and accents"},
+};
+
+struct job {
+    struct berth_tokenizer *tokenizer;
+    int ids, offsets, special;
+    int flush; // a person reads along
+    struct berth_token cls, sep;
+    size_t ill_formed;
+};
+
+static void put_number(int64_t value) {
+    char digits[24];
+    size_t at = sizeof digits;
+    do {
+        digits[--at] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value > 0);
+    fwrite_unlocked(digits + at, 1, sizeof digits - at, stdout);
+}
+
+static void put_token(const struct job *job, const struct berth_token *token, int first) {
+    if (!first) {
+        putc_unlocked(' ', stdout);
+    }
+    if (job->ids) {
+        put_number(token->id);
+    } else {
+        fputs_unlocked(token->piece, stdout);
+    }
+    if (job->offsets) {
+        putc_unlocked(':', stdout);
+        put_number(token->start);
+        putc_unlocked('-', stdout);
+        put_number(token->end);
+    }
+}
+
+static enum berth_status put_line(struct job *job, const char *text, size_t length,
+                                  struct berth_error *error) {
+    struct berth_token *tokens;
+    size_t count, ill_formed = 0;
+    TRY(berth_tokenizer_encode(job->tokenizer, text, length, &tokens, &count, &ill_formed, error));
+    job->ill_formed += ill_formed;
+    if (job->special) {
+        put_token(job, &job->cls, 1);
+    }
+    for (size_t i = 0; i < count; i++) {
+        put_token(job, &tokens[i], i == 0 && !job->special);
+    }
+    if (job->special) {
+        put_token(job, &job->sep, 0);
+    }
+    putc_unlocked('\n', stdout);
+    berth_tokens_free(tokens);
+    if (job->flush) {
+        fflush(stdout);
+    }
+    return BERTH_OK;
+}
+
+// The one token that `piece` is.
+static enum berth_status find_special(const struct job *job, const char *piece,
+                                      struct berth_token *token, struct berth_error *error) {
+    struct berth_token *tokens;
+    size_t count;
+    TRY(berth_tokenizer_encode(job->tokenizer, piece, strlen(piece), &tokens, &count, NULL, error));
+    int found = count == 1;
+    if (found) {
+        *token = tokens[0];
+        token->start = token->end = 0;
+    }
+    berth_tokens_free(tokens);
+    return found ? BERTH_OK
+                 : error_set(error, BERTH_BAD_DATA,
+                             "the vocabulary has no %s, which --special needs", piece);
+}
+
+static enum berth_status put_all(struct job *job, FILE *input, struct berth_error *error) {
+    char *line = NULL;
+    size_t capacity = 0;
+    ssize_t length;
+    enum berth_status status = BERTH_OK;
+    while (status == BERTH_OK && !ferror(stdout) &&
+           (length = getline(&line, &capacity, input)) >= 0) {
+        length -= length > 0 && line[length - 1] == '\n';
+        status = put_line(job, line, (size_t)length, error);
+    }
+    if (status == BERTH_OK && ferror(input)) {
+        status = error_set_errno(error, BERTH_IO, errno, "reading the input failed");
+    }
+    free(line); // getline's own
+    return status;
+}
+
+static enum berth_status prepare(struct job *job, struct cli_call *call,
+                                 struct berth_error *error) {
+    if (cli_flag(call, "cased")) {
+        call->config.do_lower_case = 0;
+    }
+    TRY(berth_tokenizer_open(&call->config, &job->tokenizer, error));
+    job->ids = cli_flag(call, "ids");
+    job->offsets = cli_flag(call, "offsets");
+    job->special = cli_flag(call, "special");
+    job->flush = terminal_is(STDOUT_FILENO);
+    if (job->special) {
+        TRY(find_special(job, "[CLS]", &job->cls, error));
+        TRY(find_special(job, "[SEP]", &job->sep, error));
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status run_on(struct job *job, struct cli_call *call, FILE *input,
+                                struct berth_error *error) {
+    TRY(prepare(job, call, error));
+    TRY(put_all(job, input, error));
+    if (job->ill_formed > 0) {
+        cli_warning("%zu ill-formed UTF-8 sequences in the input were dropped", job->ill_formed);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status run(struct cli_call *call, struct berth_error *error) {
+    static char buffer[OUTPUT_BUFFER];
+    const char *path = call->argument_count > 0 ? call->arguments[0] : "-";
+    int standard = strcmp(path, "-") == 0;
+    FILE *input = standard ? stdin : fopen(path, "re");
+    if (input == NULL) {
+        return error_set_errno(error, BERTH_NO_INPUT, errno, "%s: cannot be opened", path);
+    }
+    struct job job = {0};
+    setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
+    enum berth_status status = run_on(&job, call, input, error);
+    berth_tokenizer_close(job.tokenizer);
+    if (!standard) {
+        fclose(input);
+    }
+    return status;
+}
+
+const struct cli_verb cli_tokenize = {
+    .name = "tokenize",
+    .summary = "show what a text is to the model: a line in, a line out",
+    .usage = "(--model DIR | --vocab FILE) [--ids] [--offsets] [--special] [FILE]",
+    .example = "berth tokenize --model squad-minilm text.txt\n"
+               "echo 'Hello, world!' | berth tokenize --vocab vocab.txt --ids --special",
+    .jobs = JOB_TOKENIZE,
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .arguments_most = 1,
+    .run = run,
+};

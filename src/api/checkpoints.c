@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checkpoints as files: listing tensors, checking hashes, writing a fresh model.
+#include "core/file.h"
+#include "core/memory.h"
+#include "format/safetensors.h"
+#include "model/config.h"
+#include "model/folder.h"
+#include "model/params.h"
+
+#include <string.h>
+
+#define CONFIG_LIMIT ((size_t)1 << 20)
+
+// --- inspect
+// --------------------------------------------------------------------------------------
+
+typedef void visitor(void *context, const struct berth_tensor_info *info);
+
+static void visit_entry(const struct tensor_entry *entry, visitor *visit, void *context) {
+    struct berth_tensor_info info = {.name = entry->name,
+                                     .dtype = entry->dtype_name,
+                                     .rank = entry->rank,
+                                     .bytes = entry->end - entry->begin};
+    memcpy(info.shape, entry->shape, sizeof info.shape);
+    visit(context, &info);
+}
+
+static enum berth_status inspect_file(const char *path, visitor *visit, void *context,
+                                      struct berth_error *error) {
+    struct safetensors container;
+    TRY(safetensors_open(&container, path, error));
+    for (size_t i = 0; i < container.count; i++) {
+        visit_entry(&container.entries[i], visit, context);
+    }
+    safetensors_close(&container);
+    return BERTH_OK;
+}
+
+static int is_container(const char *name) {
+    static const char ending[] = ".safetensors";
+    size_t length = strlen(name), tail = sizeof ending - 1;
+    return length > tail && strcmp(name + length - tail, ending) == 0;
+}
+
+static enum berth_status inspect_member(const char *folder, const char *name, visitor *visit,
+                                        void *context, struct berth_error *error) {
+    char *path = path_join(folder, name);
+    if (path == NULL) {
+        return error_no_memory(error, strlen(folder) + strlen(name), "a path");
+    }
+    enum berth_status status = inspect_file(path, visit, context, error);
+    memory_free(path);
+    return status;
+}
+
+static enum berth_status read_config(const char *folder, char **config_json,
+                                     struct berth_error *error) {
+    char *path = path_join(folder, "config.json");
+    if (path == NULL) {
+        return error_no_memory(error, strlen(folder), "a path");
+    }
+    size_t length;
+    enum berth_status status = BERTH_OK;
+    if (file_exists(path)) {
+        status = file_read(path, CONFIG_LIMIT, config_json, &length, error);
+    }
+    memory_free(path);
+    return status;
+}
+
+static enum berth_status inspect_folder(const char *folder, visitor *visit, void *context,
+                                        struct berth_error *error) {
+    char **names;
+    size_t containers = 0;
+    enum berth_status status = BERTH_OK;
+    TRY(dir_list(folder, &names, error));
+    for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
+        if (is_container(names[i])) {
+            containers++;
+            status = inspect_member(folder, names[i], visit, context, error);
+        }
+    }
+    memory_free(names);
+    if (status == BERTH_OK && containers == 0) {
+        return error_set(error, BERTH_NO_INPUT,
+                         "%s: no .safetensors file in this folder; give a model folder, a "
+                         "checkpoint or a file",
+                         folder);
+    }
+    return status;
+}
+
+enum berth_status berth_inspect(const char *path, visitor *tensor, void *context,
+                                char **config_json, struct berth_error *error) {
+    char *config = NULL;
+    enum berth_status status;
+    *config_json = NULL;
+    if (!dir_exists(path)) {
+        return inspect_file(path, tensor, context, error);
+    }
+    TRY_DONE(read_config(path, &config, error));
+    TRY_DONE(inspect_folder(path, tensor, context, error));
+    *config_json = config;
+    config = NULL;
+done:
+    memory_free(config);
+    return status;
+}
+
+// --- init
+// -----------------------------------------------------------------------------------------
+
+static enum berth_status read_shape(const char *name_or_file, struct bert_config *config,
+                                    struct berth_error *error) {
+    if (strchr(name_or_file, '/') != NULL || strchr(name_or_file, '.') != NULL) {
+        return bert_config_read(name_or_file, config, error);
+    }
+    return bert_config_builtin(name_or_file, config, error);
+}
+
+static enum berth_status write_weights(const char *folder, const struct bert_config *config,
+                                       const struct param_table *table, uint64_t seed,
+                                       struct berth_error *error) {
+    size_t bytes = (size_t)table->total * sizeof(float);
+    float *buffer = memory_pages(bytes);
+    if (buffer == NULL) {
+        return error_no_memory(error, bytes, "the weights");
+    }
+    param_initialise(table, config, seed, buffer);
+    enum berth_status status = folder_write_weights(folder, config, table, buffer, error);
+    memory_pages_free(buffer, bytes);
+    return status;
+}
+
+static enum berth_status write_model(const char *folder, const struct bert_config *config,
+                                     uint64_t seed, struct berth_error *error) {
+    struct param_table table;
+    TRY(param_table_init(&table, config, PARAM_HEAD_SPAN, error));
+    enum berth_status status;
+    TRY_DONE(dir_make(folder, error));
+    TRY_DONE(write_weights(folder, config, &table, seed, error));
+done:
+    param_table_done(&table);
+    return status;
+}
+
+// A folder that holds a model already is left alone.
+static enum berth_status check_free(const char *folder, struct berth_error *error) {
+    char *path = path_join(folder, "model.safetensors");
+    if (path == NULL) {
+        return error_no_memory(error, strlen(folder), "a path");
+    }
+    int taken = file_exists(path);
+    memory_free(path);
+    return taken ? error_set(error, BERTH_CANT_CREATE,
+                             "%s: holds a model already; give another folder or remove it", folder)
+                 : BERTH_OK;
+}
+
+enum berth_status berth_init_model(const char *name_or_file, const char *output_dir, int64_t seed,
+                                   struct berth_error *error) {
+    struct bert_config config = {0};
+    TRY(read_shape(name_or_file, &config, error));
+    enum berth_status status;
+    TRY_DONE(check_free(output_dir, error));
+    TRY_DONE(write_model(output_dir, &config, (uint64_t)seed, error));
+done:
+    bert_config_done(&config);
+    return status;
+}

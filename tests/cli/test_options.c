@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// The option table: every row can be set to what it prints, names are found in every spelling,
+// typos find their row, bad values are refused with the range, nothing depends on the locale.
+#include "cli/harness.h"
+#include "core/number.h"
+#include "core/options.h"
+#include "train/schedule.h"
+
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static void every_default_survives_printing_and_setting(void **state) {
+    for (size_t i = 0; i < option_row_count; i++) {
+        struct berth_config config, again;
+        char text[256], reprinted[256];
+        option_defaults(&config);
+        option_defaults(&again);
+        option_print(&config, &option_rows[i], text, sizeof text);
+        if (option_rows[i].type == OPTION_TEXT && *text == '\0') {
+            continue; // no default
+        }
+        struct berth_error error;
+        assert_int_equal(option_set(&again, &option_rows[i], text, &error), BERTH_OK);
+        option_print(&again, &option_rows[i], reprinted, sizeof reprinted);
+        assert_string_equal(reprinted, text);
+        assert_true(option_is_given(&again, &option_rows[i]));
+        assert_false(option_is_given(&config, &option_rows[i]));
+    }
+}
+
+static void rows_are_complete_and_names_are_unique(void **state) {
+    assert_true(option_row_count <= 256); // bits of berth_config.given
+    for (size_t i = 0; i < option_row_count; i++) {
+        const struct option_row *row = &option_rows[i];
+        assert_non_null(row->help);
+        assert_true(row->jobs != 0);
+        assert_true(row->type == OPTION_FLAG || row->unit != NULL);
+        assert_ptr_equal(option_find(row->name), row);
+        for (const char *at = row->aliases != NULL ? row->aliases : ""; *at != '\0';) {
+            char alias[64];
+            size_t length = strcspn(at, " ");
+            snprintf(alias, sizeof alias, "%.*s", (int)length, at);
+            assert_ptr_equal(option_find(alias), row);
+            at += length + strspn(at + length, " ");
+        }
+    }
+}
+
+static void both_spellings_are_the_same_name(void **state) {
+    assert_ptr_equal(option_find("max-seq-length"), option_find("max_seq_length"));
+    assert_ptr_equal(option_find("max-seq_length"), option_find("max_seq_length"));
+    assert_non_null(option_find("max_seq_length"));
+    assert_null(option_find("max_seq_lengt"));
+    assert_null(option_find(""));
+}
+
+static void typos_find_the_nearest_name(void **state) {
+    assert_string_equal(option_nearest("lerning_rate", ~0u), "learning_rate");
+    assert_string_equal(option_nearest("max-sequence-length", ~0u), "max_seq_length");
+    assert_string_equal(option_nearest("doc_srtide", ~0u), "doc_stride");
+    assert_string_equal(option_nearest("trian", ~0u), "train_file"); // by its alias
+    assert_null(option_nearest("xylophone_quartet", ~0u));
+    assert_null(option_nearest("learning_rate", JOB_TOKENIZE));
+    assert_int_equal(option_distance("abcd", "abdc"), 1);
+    assert_int_equal(option_distance("", "abc"), 3);
+    assert_int_equal(option_distance("kitten", "sitting"), 3);
+    char endless[500];
+    memset(endless, 'x', sizeof endless - 1);
+    endless[sizeof endless - 1] = '\0';
+    assert_null(option_nearest(endless, ~0u));
+}
+
+static void expect_refusal(const char *name, const char *value, const char *fragment) {
+    struct berth_config config;
+    struct berth_error error = {0};
+    option_defaults(&config);
+    assert_int_equal(berth_config_set(&config, name, value, &error), BERTH_USAGE);
+    if (strstr(error.message, fragment) == NULL) {
+        fail_msg("\"%s\" does not hold \"%s\"", error.message, fragment);
+    }
+}
+
+static void bad_values_name_option_range_and_value(void **state) {
+    expect_refusal("learning_rate", "fast", "learning_rate: expected a number of at least 0");
+    expect_refusal("learning_rate", "3e-5x", "found \"3e-5x\"");
+    expect_refusal("learning_rate", "nan", "found \"nan\"");
+    expect_refusal("learning_rate", "0x10", "found \"0x10\"");
+    expect_refusal("learning_rate", " 1", "found \" 1\"");
+    expect_refusal("learning_rate", "-1", "at least 0");
+    expect_refusal("learning_rate", "1e999", "1e999");
+    expect_refusal("warmup_proportion", "1.5", "from 0 to 1");
+    expect_refusal("max_seq_length", "7", "from 8 to 65536");
+    expect_refusal("max_seq_length", "384.5", "a whole number");
+    expect_refusal("seed", "99999999999999999999", "a whole number");
+    expect_refusal("do_lower_case", "maybe", "true or false");
+    expect_refusal("precision", "fp8", "one of fp32, bf16");
+    expect_refusal("schedule", "Linear", "linear, bertadam");
+    expect_refusal("train_file", "", "some text");
+    expect_refusal("lerning_rate", "1", "did you mean \"learning_rate\"");
+}
+
+static void values_arrive_in_their_fields(void **state) {
+    struct berth_config config;
+    struct berth_error error;
+    berth_config_init(&config);
+    assert_int_equal(berth_config_set(&config, "lr", "3e-5", &error), BERTH_OK);
+    assert_int_equal(berth_config_set(&config, "model", "somewhere", &error), BERTH_OK);
+    assert_int_equal(berth_config_set(&config, "precision", "bf16", &error), BERTH_OK);
+    assert_int_equal(berth_config_set(&config, "do-lower-case", "False", &error), BERTH_OK);
+    assert_int_equal(berth_config_set(&config, "warmup_ratio", ".25", &error), BERTH_OK);
+    assert_true(config.learning_rate == 3e-5);
+    assert_string_equal(config.model_name_or_path, "somewhere");
+    assert_int_equal(config.precision, BERTH_BF16);
+    assert_int_equal(config.do_lower_case, 0);
+    assert_true(config.warmup_proportion == 0.25);
+    assert_int_equal(config.max_seq_length, 384);
+}
+
+static void the_schedules_offered_are_those_that_exist(void **state) {
+    const char *choices = option_find("schedule")->choices;
+    for (size_t i = 0; i < schedule_row_count; i++) {
+        size_t length = strlen(schedule_rows[i].name);
+        assert_memory_equal(choices, schedule_rows[i].name, length);
+        assert_true(choices[length] == (i + 1 < schedule_row_count ? '|' : '\0'));
+        choices += length + 1;
+    }
+}
+
+static void numbers_print_shortest_and_read_back(void **state) {
+    static const struct {
+        double value;
+        const char *text;
+    } cases[] = {{3e-5, "3e-05"},    {0.1, "0.1"},   {1.0, "1"}, {1.0 / 3.0, "0.3333333333333333"},
+                 {1e300, "1e+300"},  {-2.5, "-2.5"}, {0.0, "0"}, {NAN, "nan"},
+                 {-INFINITY, "-inf"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[NUMBER_TEXT_SIZE];
+        number_print_real(text, sizeof text, cases[i].value);
+        assert_string_equal(text, cases[i].text);
+    }
+}
+
+static void the_locale_changes_nothing(void **state) {
+    static const char *const commas[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "tr_TR.UTF-8"};
+    const char *set = NULL;
+    for (size_t i = 0; i < sizeof commas / sizeof *commas && set == NULL; i++) {
+        set = setlocale(LC_ALL, commas[i]);
+    }
+    if (set == NULL) {
+        print_message("no locale with a decimal comma is installed\n");
+        skip();
+    }
+    double value = 0.0;
+    char text[NUMBER_TEXT_SIZE];
+    assert_true(number_parse_real("2.5", &value));
+    assert_true(value == 2.5);
+    assert_false(number_parse_real("2,5", &value));
+    number_print_real(text, sizeof text, 2.5);
+    assert_string_equal(text, "2.5");
+    setlocale(LC_ALL, "C");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_default_survives_printing_and_setting),
+        cmocka_unit_test(rows_are_complete_and_names_are_unique),
+        cmocka_unit_test(both_spellings_are_the_same_name),
+        cmocka_unit_test(typos_find_the_nearest_name),
+        cmocka_unit_test(bad_values_name_option_range_and_value),
+        cmocka_unit_test(values_arrive_in_their_fields),
+        cmocka_unit_test(the_schedules_offered_are_those_that_exist),
+        cmocka_unit_test(numbers_print_shortest_and_read_back),
+        cmocka_unit_test(the_locale_changes_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

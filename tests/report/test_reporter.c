@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reporter on a pseudo-terminal, on a pipe and in a file: what people and their scripts read.
+#include "cli/harness.h"
+#include "core/json_line.h"
+#include "core/log.h"
+#include "core/terminal.h"
+#include "report/lines.h"
+#include "report/reporter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <pty.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+struct output {
+    char text[1 << 16];
+};
+
+// Reads what is there now; the descriptor does not block.
+static void drain(int descriptor, struct output *output) {
+    size_t used = 0;
+    ssize_t got;
+    while ((got = read(descriptor, output->text + used, sizeof output->text - 1 - used)) > 0) {
+        used += (size_t)got;
+    }
+    output->text[used] = '\0';
+}
+
+static struct berth_config plain_config(void) {
+    struct berth_config config;
+    berth_config_init(&config);
+    return config;
+}
+
+// Runs `act` with a log whose lines go to a pipe or a pseudo-terminal.
+static void capture(const struct berth_config *config, int terminal, void (*act)(struct berth_log),
+                    struct output *output) {
+    int ends[2];
+    if (terminal) {
+        struct winsize size = {.ws_row = 24, .ws_col = 60};
+        assert_int_equal(openpty(&ends[0], &ends[1], NULL, NULL, &size), 0);
+    } else {
+        assert_int_equal(pipe(ends), 0);
+    }
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    struct berth_reporter *reporter;
+    struct berth_error error = {0};
+    assert_int_equal(berth_reporter_open(config, ends[1], &reporter, &error), BERTH_OK);
+    act(berth_reporter_log(reporter));
+    berth_reporter_close(reporter);
+    drain(ends[0], output);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void expect(const struct output *output, const char *fragment) {
+    if (strstr(output->text, fragment) == NULL) {
+        fail_msg("\"%s\" is missing in:\n%s", fragment, output->text);
+    }
+}
+
+static void expect_no(const struct output *output, const char *fragment) {
+    if (strstr(output->text, fragment) != NULL) {
+        fail_msg("\"%s\" should not be in:\n%s", fragment, output->text);
+    }
+}
+
+static void train_a_little(struct berth_log log) {
+    struct berth_field plan[] = {log_integer("parameters", 22713986),
+                                 log_integer("plan_bytes", (int64_t)3 << 29),
+                                 log_text("precision", "bf16")};
+    struct berth_field step[] = {
+        log_integer("step", 20),         log_integer("total_steps", 487),
+        log_real("epoch", 0.08),         log_real("loss", 1.23456),
+        log_real("learning_rate", 5e-5), log_real("samples_per_second", 41.25)};
+    struct berth_field eval[] = {log_real("exact_match", 55.546), log_real("f1", 67.1)};
+    struct berth_field summary[] = {log_real("mfu", 0.7123), log_real("exact_match", NAN)};
+    log_note(&log, "reading %s", "train.json");
+    log_warning(&log, "a %s", "warning");
+    log_fields(&log, BERTH_RECORD_PLAN, "memory", plan, 3);
+    log_progress(&log, "train", 0, 487);
+    log_fields(&log, BERTH_RECORD_STEP, NULL, step, 6);
+    log_progress(&log, "train", 20, 487);
+    log_fields(&log, BERTH_RECORD_EVAL, NULL, eval, 2);
+    log_progress(&log, "train", 487, 487);
+    log_fields(&log, BERTH_RECORD_SUMMARY, "done", summary, 2);
+}
+
+static void a_pipe_gets_plain_lines(void **state) {
+    static struct output output;
+    struct berth_config config = plain_config();
+    capture(&config, 0, train_a_little, &output);
+    expect(&output, "reading train.json\n");
+    expect(&output, "berth: warning: a warning\n");
+    expect(&output, "  parameters                             22,713,986\n");
+    expect(&output, "  plan_bytes                               1.50 GiB\n");
+    expect(&output, "  precision                        bf16\n");
+    expect(&output, "step 20/487  epoch 0.08  loss 1.2346  lr 5e-05  41.2 samples/s\n");
+    expect(&output, "evaluation:  EM 55.55  F1 67.10\n");
+    expect(&output, "train: 487 done in 0:00\n");
+    expect(&output, "  mfu                                         0.712\n");
+    expect_no(&output, "exact_match"); // unknown: left out of the summary
+    expect_no(&output, "\033");
+    expect_no(&output, "\r");
+}
+
+static void a_terminal_gets_a_bar_that_fits(void **state) {
+    static struct output output;
+    struct berth_config config = plain_config();
+    capture(&config, 1, train_a_little, &output);
+    expect(&output, "train   0% [");
+    expect(&output, "\033[K");
+    expect(&output, "step 20/487");
+    for (const char *at = strchr(output.text, '\r'); at != NULL; at = strchr(at + 1, '\r')) {
+        size_t width = strcspn(at + 1, "\r\n\033");
+        assert_true(width < 60);
+    }
+}
+
+static void many_updates(struct berth_log log) {
+    for (int64_t done = 0; done < 100000; done++) {
+        log_progress(&log, "train", done, 100000);
+    }
+}
+
+static void the_bar_is_redrawn_ten_times_a_second(void **state) {
+    static struct output output;
+    struct berth_config config = plain_config();
+    double start = console_now();
+    capture(&config, 1, many_updates, &output);
+    double seconds = console_now() - start;
+    int draws = 0;
+    for (const char *at = output.text; (at = strstr(at, "train ")) != NULL; at++) {
+        draws++;
+    }
+    assert_true(draws >= 1);
+    assert_true(draws <= (int)(seconds * 10.0) + 2);
+}
+
+static void no_progress_means_no_bar(void **state) {
+    static struct output output;
+    struct berth_config config = plain_config();
+    config.no_progress = 1;
+    capture(&config, 1, train_a_little, &output);
+    expect_no(&output, "train ");
+    expect(&output, "step 20/487");
+}
+
+static void quiet_keeps_warnings_only(void **state) {
+    static struct output output;
+    struct berth_config config = plain_config();
+    config.quiet = 1;
+    capture(&config, 0, train_a_little, &output);
+    assert_string_equal(output.text, "berth: warning: a warning\n");
+}
+
+static void warnings_are_coloured_where_colours_are_on(void **state) {
+    static struct output output;
+    struct berth_config config = plain_config();
+    setenv("FORCE_COLOR", "1", 1);
+    capture(&config, 0, train_a_little, &output);
+    expect(&output, "\033[1;33mwarning:\033[0m");
+    setenv("NO_COLOR", "1", 1);
+    capture(&config, 0, train_a_little, &output);
+    expect_no(&output, "\033");
+    unsetenv("NO_COLOR");
+    setenv("TERM", "dumb", 1);
+    capture(&config, 0, train_a_little, &output);
+    expect_no(&output, "\033");
+    unsetenv("TERM");
+    unsetenv("FORCE_COLOR");
+}
+
+static void deepspeed_steps(struct berth_log log) {
+    static const double rates[] = {1.0, 2.0, 230.0, 232.0};
+    for (int i = 0; i < 4; i++) {
+        struct berth_field step[] = {log_integer("step", 10 * (i + 1)),
+                                     log_integer("skipped", 17),
+                                     log_real("epoch", 0.5),
+                                     log_real("learning_rate", i == 3 ? 0.0 : 5e-5),
+                                     log_real("samples_per_second", rates[i]),
+                                     log_real("forward_ms", 12.5),
+                                     log_real("backward_ms", 25.0),
+                                     log_real("step_ms", 1.0)};
+        log_fields(&log, BERTH_RECORD_STEP, NULL, step, 8);
+    }
+    log_fields(&log, BERTH_RECORD_SUMMARY, NULL, NULL, 0);
+}
+
+static void deepspeed_lines_can_be_grepped(void **state) {
+    static struct output output;
+    struct berth_config config = plain_config();
+    config.log_format = "deepspeed";
+    capture(&config, 0, deepspeed_steps, &output);
+    expect(&output, "[Rank 0] step=10, skipped=17, lr=[5e-05], mom=[(0.9, 0.999)]\n");
+    expect(&output, "step=40, skipped=17, lr=[0.0], mom=[(0.9, 0.999)]\n");
+    expect(&output, "] 0/30, RunningAvgSamplesPerSec=230.00, CurrSamplesPerSec=230.00, "
+                    "MemAllocated=");
+    expect(&output, "] 0/40, RunningAvgSamplesPerSec=231.00, CurrSamplesPerSec=232.00, ");
+    expect(&output, "rank=0 time (ms) | forward_microstep: 12.50 | backward_microstep: 25.00 | "
+                    "step_microstep: 1.00\n");
+    expect(&output, "[Rank 0] Finished Training\n");
+    int year, month, day, hour, minute, second, millisecond, end = 0;
+    sscanf(output.text, "[%4d-%2d-%2d %2d:%2d:%2d,%3d] [INFO] [%n", &year, &month, &day, &hour,
+           &minute, &second, &millisecond, &end);
+    assert_true(end == (int)strlen("[2026-01-31 12:00:00,123] [INFO] ["));
+}
+
+static void read_file(const char *path, struct output *output) {
+    int descriptor = open(path, O_RDONLY);
+    assert_true(descriptor >= 0);
+    drain(descriptor, output);
+    close(descriptor);
+}
+
+static void json_lines_hold_every_record(void **state) {
+    static struct output output;
+    char path[] = "/tmp/berth-reporter-XXXXXX";
+    close(mkstemp(path));
+    struct berth_config config = plain_config();
+    config.json_summary = path;
+    capture(&config, 0, train_a_little, &output);
+    read_file(path, &output);
+    expect(&output, "\"kind\":\"note\",\"text\":\"reading train.json\"}\n");
+    expect(&output, "\"kind\":\"step\",\"step\":20,\"total_steps\":487,\"epoch\":0.08,"
+                    "\"loss\":1.23456,\"learning_rate\":5e-05,\"samples_per_second\":41.25}\n");
+    expect(&output, "\"exact_match\":null}\n"); // NaN is no JSON
+    expect_no(&output, "progress");
+    int lines = 0;
+    for (const char *at = output.text; *at != '\0'; at += strcspn(at, "\n") + 1) {
+        assert_memory_equal(at, "{\"time\":", 8);
+        lines++;
+    }
+    assert_int_equal(lines, 6);
+    config.resume_from_checkpoint = "auto"; // goes on where the file ends
+    capture(&config, 0, train_a_little, &output);
+    read_file(path, &output);
+    lines = 0;
+    for (const char *at = output.text; *at != '\0'; at += strcspn(at, "\n") + 1) {
+        lines++;
+    }
+    assert_int_equal(lines, 12);
+    unlink(path);
+}
+
+static void a_json_file_that_cannot_be_made_is_an_error(void **state) {
+    struct berth_config config = plain_config();
+    struct berth_reporter *reporter;
+    struct berth_error error = {0};
+    config.json_summary = "/nowhere/at/all.json";
+    assert_int_equal(berth_reporter_open(&config, 2, &reporter, &error), BERTH_CANT_CREATE);
+    assert_non_null(strstr(error.message, "/nowhere/at/all.json"));
+    assert_null(reporter);
+}
+
+static void a_full_disk_is_told_once(void **state) {
+    static struct output output;
+    struct berth_config config = plain_config();
+    if (access("/dev/full", W_OK) != 0) {
+        skip();
+    }
+    config.json_summary = "/dev/full";
+    capture(&config, 0, train_a_little, &output);
+    expect(&output, "json_summary: writing failed");
+    const char *first = strstr(output.text, "json_summary");
+    assert_null(strstr(first + 1, "json_summary"));
+}
+
+static void a_reader_that_went_away_is_no_crash(void **state) {
+    int ends[2];
+    struct berth_reporter *reporter;
+    struct berth_error error;
+    struct berth_config config = plain_config();
+    signal(SIGPIPE, SIG_IGN); // as the program does
+    assert_int_equal(pipe(ends), 0);
+    close(ends[0]);
+    assert_int_equal(berth_reporter_open(&config, ends[1], &reporter, &error), BERTH_OK);
+    train_a_little(berth_reporter_log(reporter));
+    berth_reporter_close(reporter);
+    close(ends[1]);
+}
+
+static void long_texts_are_cut_not_overrun(void **state) {
+    static struct output output;
+    char text[5000];
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    struct berth_field fields[] = {log_text("a_long_text", text), log_text("another", text)};
+    struct berth_record record = {
+        .kind = BERTH_RECORD_STEP, .text = text, .fields = fields, .field_count = 2};
+    char line[LINES_SIZE];
+    lines_plain(&record, line, sizeof line);
+    assert_true(strlen(line) < sizeof line);
+    lines_row(&fields[0], line, sizeof line);
+    assert_true(strlen(line) < sizeof line);
+    console_duration(NAN, output.text, sizeof output.text);
+    assert_string_equal(output.text, "0:00");
+    console_duration(3723.0, output.text, sizeof output.text);
+    assert_string_equal(output.text, "1:02:03");
+}
+
+static void json_text_is_escaped_and_repaired(void **state) {
+    struct json_line line = {0};
+    json_line_open(&line, NULL, '{');
+    json_line_text(&line, "a\"b", "tab\tquote\"back\\nul\001 \xC3\xA4 \xF0\x9F\x98\x80");
+    json_line_text(&line, "bad", "x\xFFy\xC3");
+    json_line_text(&line, "none", NULL);
+    json_line_open(&line, "list", '[');
+    json_line_integer(&line, NULL, -5);
+    json_line_truth(&line, NULL, 1);
+    json_line_close(&line, ']');
+    json_line_close(&line, '}');
+    assert_string_equal(line.text, "{\"a\\\"b\":\"tab\\tquote\\\"back\\\\nul\\u0001 \xC3\xA4 "
+                                   "\xF0\x9F\x98\x80\",\"bad\":\"x\xEF\xBF\xBDy\xEF\xBF\xBD\","
+                                   "\"none\":null,\"list\":[-5,true]}");
+    json_line_done(&line);
+}
+
+static void columns_count_wide_and_combining_characters(void **state) {
+    assert_int_equal(terminal_columns("abc", 3), 3);
+    assert_int_equal(terminal_columns("日本", 6), 4);
+    assert_int_equal(terminal_columns("e\xCC\x81", 3), 1);
+    assert_int_equal(terminal_columns("🤖", 4), 2);
+    assert_int_equal(terminal_columns("\xFF\xFE", 2), 2);
+}
+
+int main(void) {
+    unsetenv("NO_COLOR");
+    unsetenv("FORCE_COLOR");
+    unsetenv("COLUMNS");
+    setenv("TERM", "xterm", 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_pipe_gets_plain_lines),
+        cmocka_unit_test(a_terminal_gets_a_bar_that_fits),
+        cmocka_unit_test(the_bar_is_redrawn_ten_times_a_second),
+        cmocka_unit_test(no_progress_means_no_bar),
+        cmocka_unit_test(quiet_keeps_warnings_only),
+        cmocka_unit_test(warnings_are_coloured_where_colours_are_on),
+        cmocka_unit_test(deepspeed_lines_can_be_grepped),
+        cmocka_unit_test(json_lines_hold_every_record),
+        cmocka_unit_test(a_json_file_that_cannot_be_made_is_an_error),
+        cmocka_unit_test(a_full_disk_is_told_once),
+        cmocka_unit_test(a_reader_that_went_away_is_no_crash),
+        cmocka_unit_test(long_texts_are_cut_not_overrun),
+        cmocka_unit_test(json_text_is_escaped_and_repaired),
+        cmocka_unit_test(columns_count_wide_and_combining_characters),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
