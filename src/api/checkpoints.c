@@ -6,6 +6,7 @@
 #include "model/config.h"
 #include "model/folder.h"
 #include "model/params.h"
+#include "train/checkpoint.h"
 
 #include <string.h>
 
