@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checkpoints: <output_dir>/checkpoint-<step>/ with config.json, model.safetensors, the tokenizer's
+// files, optimizer.safetensors (both moments, a slice per parameter), trainer_state.json (history.h)
+// and manifest.json (manifest.h).
+//
+// A checkpoint is written into a temporary folder of output_dir, synced and renamed; an old one is
+// removed only after a new one is durable and verifies. So a run killed at any moment leaves
+// verified checkpoints and at most one temporary folder, which the next run removes.
+#ifndef BERTH_TRAIN_CHECKPOINT_H
+#define BERTH_TRAIN_CHECKPOINT_H
+
+#include "core/error.h"
+#include "core/log.h"
+#include "train/batching.h"
+#include "train/history.h"
+#include "train/inputs.h"
+#include "train/state.h"
+
+#include <stdint.h>
+
+// Everything that a checkpoint holds or is checked against.
+struct checkpoint_content {
+    const struct berth_config *config;
+    const struct model_files *files;
+    const char *model_folder; // where the tokenizer's files come from
+    const struct batching *batching;
+    struct state *state;
+    struct history *history;
+};
+
+// Writes checkpoint-<history->step>, replacing one of that name.
+enum berth_status checkpoint_write(const struct checkpoint_content *content, const char *output_dir,
+                                   struct berth_error *error);
+
+// Keeps the `limit` newest checkpoints up to step `newest` (0: all); later ones, of a run that went
+// further, are left alone. Removes nothing unless checkpoint `newest` verifies.
+enum berth_status checkpoint_rotate(const char *output_dir, int64_t newest, int64_t limit,
+                                    struct berth_error *error);
+
+// Fills state and history from a checkpoint folder that has been verified.
+enum berth_status checkpoint_read(const struct checkpoint_content *content, const char *folder,
+                                  const struct berth_log *log, struct berth_error *error);
+
+// The newest checkpoint of output_dir that verifies, in *folder (memory_free); NULL when there is
+// no checkpoint at all. Each damaged one is a warning; only damaged ones: BERTH_BAD_DATA.
+enum berth_status checkpoint_find(const char *output_dir, const struct berth_log *log,
+                                  char **folder, struct berth_error *error);
+
+// Sizes and hashes of a checkpoint folder; BERTH_BAD_DATA names the first difference.
+enum berth_status checkpoint_verify(const char *folder, int64_t *files, struct berth_error *error);
+
+// Whether output_dir holds anything that a run would mix with: entries other than locks and
+// temporary folders of earlier runs. A missing folder holds nothing.
+int checkpoint_dir_is_used(const char *output_dir);
+// Removes what a killed run left half-written. The caller holds the lock of output_dir.
+enum berth_status checkpoint_clean(const char *output_dir, struct berth_error *error);
+// Removes every checkpoint of output_dir (--overwrite_output_dir).
+enum berth_status checkpoint_remove_all(const char *output_dir, struct berth_error *error);
+
+#endif

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/history.h"
+
+#include "core/log.h"
+#include "core/options.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define HISTORY_FORMAT 1
+
+// What decides the order of the data, the shape of the numbers or the head's first values: a run
+// cannot go on with another value. (train_batch_size is compared as resolved.)
+static const char *const fixed_settings[] = {
+    "seed",          "precision",         "max_seq_length", "doc_stride",
+    "max_query_length", "max_train_samples", "tokenizer",      "max_steps_per_epoch",
+};
+// What may differ without a word.
+static const char *const free_settings[] = {
+    "resume_from_checkpoint", "overwrite_output_dir", "threads",     "quiet",    "no_progress",
+    "log_format",             "json_summary",         "output_dir",  "device",   "instructions",
+    "save_steps",             "save_total_limit",     "eval_steps",  "dry_run",  "logging_steps",
+    "on_save_error",          "predict_batch_size",   "n_best_size", "train_batch_size",
+    "evaluate_every_epoch",   "model_name_or_path",   "vocab_file",  "wall_clock_breakdown",
+};
+
+static int is_in(const char *name, const char *const *names, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(names[i], name) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+enum berth_status history_init(struct history *history, struct berth_error *error) {
+    *history = (struct history){.last_loss = NAN, .best_metric = -1, .log = json_new_array()};
+    return history->log != NULL ? BERTH_OK : error_no_memory(error, 0, "the log's history");
+}
+
+void history_done(struct history *history) {
+    json_free(history->log);
+    *history = (struct history){0};
+}
+
+// --- entries ------------------------------------------------------------------------------------
+
+static json *new_entry(const struct history *history, double epoch) {
+    json *entry = json_new_object();
+    json_set(entry, "step", json_new_integer(history->step));
+    json_set(entry, "epoch", json_new_real(epoch));
+    return entry;
+}
+
+void history_add_step(struct history *history, double epoch, double loss, double learning_rate,
+                      double grad_norm) {
+    json *entry = new_entry(history, epoch);
+    json_set(entry, "loss", json_new_real(loss));
+    json_set(entry, "learning_rate", json_new_real(learning_rate));
+    json_set(entry, "grad_norm", json_new_real(grad_norm));
+    json_append(history->log, entry);
+}
+
+static int has_evaluation(const struct history *history) {
+    const json *last = json_at(history->log, json_length(history->log) - 1);
+    return json_length(history->log) > 0 && json_member(last, "eval_f1") != NULL &&
+           json_as_integer(json_member(last, "step")) == history->step;
+}
+
+void history_add_evaluation(struct history *history, double epoch, double exact_match, double f1) {
+    if (f1 > history->best_metric) {
+        history->best_metric = f1;
+        history->best_step = history->step;
+    }
+    if (has_evaluation(history)) {
+        return;
+    }
+    json *entry = new_entry(history, epoch);
+    json_set(entry, "eval_exact_match", json_new_real(exact_match));
+    json_set(entry, "eval_f1", json_new_real(f1));
+    json_append(history->log, entry);
+}
+
+// --- writing ------------------------------------------------------------------------------------
+
+static json *settings_of(const struct berth_config *config) {
+    json *settings = json_new_object();
+    for (size_t i = 0; i < option_row_count; i++) {
+        const struct option_row *row = &option_rows[i];
+        if ((row->jobs & JOB_FINETUNE) == 0) {
+            continue;
+        }
+        char text[4096];
+        option_print(config, row, text, sizeof text);
+        json_set(settings, row->name, json_new_text(text));
+    }
+    return settings;
+}
+
+static void set_best(json *state, const struct history *history) {
+    char folder[64];
+    snprintf(folder, sizeof folder, "checkpoint-%" PRId64, history->best_step);
+    int known = history->best_metric >= 0;
+    json_set(state, "best_metric", json_new_real(known ? history->best_metric : NAN));
+    json_set(state, "best_global_step", json_new_integer(known ? history->best_step : 0));
+    json_set(state, "best_model_checkpoint", known ? json_new_text(folder) : json_new_real(NAN));
+}
+
+enum berth_status history_write(const struct history *history, const struct berth_config *config,
+                                const struct batching *batching, const char *path,
+                                struct berth_error *error) {
+    json *state = json_new_object();
+    int64_t updates = batching->updates_per_epoch;
+    json_set(state, "format_version", json_new_integer(HISTORY_FORMAT));
+    json_set(state, "global_step", json_new_integer(history->step));
+    json_set(state, "epoch", json_new_real((double)history->step / (double)updates));
+    json_set(state, "update_in_epoch", json_new_integer(history->step % updates));
+    json_set(state, "updates_per_epoch", json_new_integer(updates));
+    json_set(state, "max_steps", json_new_integer(batching->total_steps));
+    json_set(state, "num_train_epochs", json_new_real(config->num_train_epochs));
+    json_set(state, "train_batch_size", json_new_integer(batching->update_sequences));
+    json_set(state, "train_features", json_new_integer(batching->features));
+    json_set(state, "loss_sum", json_new_real(history->loss_sum));
+    json_set(state, "loss_count", json_new_integer(history->loss_count));
+    json_set(state, "last_loss", json_new_real(history->last_loss));
+    json_set(state, "log_history", json_copy_deep(history->log));
+    json_set(state, "settings", settings_of(config));
+    set_best(state, history);
+    enum berth_status status = json_write_file(state, JSON_INDENT_2_SORTED, path, error);
+    json_free(state);
+    return status;
+}
+
+// --- reading ------------------------------------------------------------------------------------
+
+static enum berth_status check_number(const json *state, const char *path, const char *key,
+                                      int64_t expected, struct berth_error *error) {
+    int64_t found = -1;
+    TRY(json_get_integer(state, path, key, &found, error));
+    if (found != expected) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s: %s was %" PRId64 " in the run to be resumed and is %" PRId64
+                         " now; resume with the same data and settings or start anew",
+                         path, key, found, expected);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status check_settings(const json *state, const char *path,
+                                        const struct berth_config *config,
+                                        const struct berth_log *log, struct berth_error *error) {
+    const json *settings = json_member(state, "settings");
+    for (size_t i = 0; i < option_row_count; i++) {
+        const struct option_row *row = &option_rows[i];
+        const char *then = json_text(json_member(settings, row->name));
+        char now[4096];
+        option_print(config, row, now, sizeof now);
+        if (then == NULL || strcmp(then, now) == 0 ||
+            is_in(row->name, free_settings, sizeof free_settings / sizeof free_settings[0])) {
+            continue;
+        }
+        if (is_in(row->name, fixed_settings, sizeof fixed_settings / sizeof fixed_settings[0])) {
+            return error_set(error, BERTH_CONFIG,
+                             "%s: the run to be resumed had %s %s, not %s; resume with the same "
+                             "value or start anew", path, row->name, then, now);
+        }
+        log_note(log, "resume: %s was %s and is %s from here on", row->name, then, now);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status read_numbers(struct history *history, const json *state, const char *path,
+                                      struct berth_error *error) {
+    int64_t format = 0;
+    TRY(json_get_integer(state, path, "format_version", &format, error));
+    if (format != HISTORY_FORMAT) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: format_version %" PRId64 "; this program (%s) knows %d: use a newer one",
+                         path, format, BERTH_VERSION, HISTORY_FORMAT);
+    }
+    history->step = -1;
+    TRY(json_get_integer(state, path, "global_step", &history->step, error));
+    if (history->step < 0) {
+        return error_set(error, BERTH_BAD_DATA, "%s: key \"global_step\" is missing or negative", path);
+    }
+    TRY(json_get_real(state, path, "loss_sum", &history->loss_sum, error));
+    TRY(json_get_integer(state, path, "loss_count", &history->loss_count, error));
+    if (json_is_number_value(json_member(state, "last_loss"))) {
+        TRY(json_get_real(state, path, "last_loss", &history->last_loss, error));
+    }
+    if (json_is_number_value(json_member(state, "best_metric"))) {
+        TRY(json_get_real(state, path, "best_metric", &history->best_metric, error));
+        TRY(json_get_integer(state, path, "best_global_step", &history->best_step, error));
+    }
+    return BERTH_OK;
+}
+
+enum berth_status history_read(struct history *history, const struct berth_config *config,
+                               const struct batching *batching, const struct berth_log *log,
+                               const char *path, struct berth_error *error) {
+    json *state;
+    TRY(json_read_file(path, &state, error));
+    enum berth_status status;
+    TRY_DONE(read_numbers(history, state, path, error));
+    TRY_DONE(check_number(state, path, "train_batch_size", batching->update_sequences, error));
+    TRY_DONE(check_number(state, path, "train_features", batching->features, error));
+    TRY_DONE(check_settings(state, path, config, log, error));
+    const json *entries = json_member(state, "log_history");
+    if (!json_is_array_value(entries)) {
+        status = error_set(error, BERTH_BAD_DATA, "%s: key \"log_history\": expected an array", path);
+        goto done;
+    }
+    json *copy = json_copy_deep(entries);
+    if (copy == NULL) {
+        status = error_no_memory(error, 0, "the log's history");
+        goto done;
+    }
+    json_free(history->log);
+    history->log = copy;
+done:
+    json_free(state);
+    return status;
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prediction over a feature set: length-sorted batches filled to a token budget, logits back in the
+// set's own order.
+#ifndef BERTH_TRAIN_INFER_H
+#define BERTH_TRAIN_INFER_H
+
+#include "core/error.h"
+#include "core/log.h"
+#include "data/packer.h"
+#include "train/trainer.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+// The batches of a prediction: predict_batch_size sequences of full length, at most
+// INFER_TOKENS, filled with as many sequences as fit.
+#define INFER_TOKENS 8192
+
+struct infer_shape {
+    int64_t tokens, sequences, max_length;
+};
+// The largest batch that a prediction over `source` will meet.
+enum berth_status infer_find_worst(const struct packer_source *source,
+                                   const struct berth_config *config, struct infer_shape *shape,
+                                   struct berth_error *error);
+
+struct infer_result {
+    int64_t sequences, tokens;
+    double seconds; // of the batches after the first, which warms up; their counts:
+    int64_t timed_sequences, timed_tokens;
+    double timed_flops; // needed ones
+    int stopped;        // *stop was set: the logits are incomplete
+};
+
+// logits[2 * (tokens of the source)]: those of sequence i begin at row first_rows(i); `first_row`
+// gives the row for the caller's data. `stop` may be NULL.
+struct infer_args {
+    const struct packer_source *source;
+    size_t (*first_row)(const void *data, size_t index);
+    const struct infer_shape *shape; // of infer_find_worst
+    const struct berth_log *log;     // progress, as the phase `phase`
+    const char *phase;
+    const volatile int *stop;
+    float *logits;
+};
+enum berth_status infer_run(struct trainer *trainer, const struct infer_args *args,
+                            struct infer_result *result, struct berth_error *error);
+
+#endif

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/loop.h"
+
+#include "core/memory.h"
+#include "train/machine.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+// Counts between two step records.
+struct window {
+    int64_t sequences, tokens, updates;
+    double seconds, forward, backward, step;
+};
+
+struct run {
+    const struct loop *loop;
+    struct history *history;
+    struct loop_result *result;
+    struct window window;
+    uint32_t *order; // of epoch order_epoch
+    int64_t order_epoch;
+    int64_t saved_step; // newest step that has a checkpoint
+};
+
+static int stop_level(const struct loop *loop) {
+    return loop->stop != NULL ? *loop->stop : 0;
+}
+
+static double epoch_of(const struct loop *loop, int64_t step) {
+    return (double)step / (double)loop->batching->updates_per_epoch;
+}
+
+// --- evaluation ---------------------------------------------------------------------------------
+
+static int is_epoch_end(const struct loop *loop, int64_t step) {
+    return step % loop->batching->updates_per_epoch == 0 || step == loop->batching->total_steps;
+}
+
+static int evaluation_is_due(const struct loop *loop, int64_t step) {
+    if (loop->evaluation == NULL || step == 0) {
+        return 0;
+    }
+    int64_t every = loop->config->eval_steps;
+    return step == loop->batching->total_steps || (every > 0 && step % every == 0) ||
+           (loop->config->evaluate_every_epoch && is_epoch_end(loop, step));
+}
+
+static void report_evaluation(const struct run *run, const struct infer_result *timing) {
+    double seconds = timing->seconds > 0 ? timing->seconds : NAN;
+    struct berth_field fields[] = {
+        log_integer("step", run->history->step),
+        log_real("epoch", epoch_of(run->loop, run->history->step)),
+        log_real("exact_match", run->result->exact_match),
+        log_real("f1", run->result->f1),
+        log_real("samples_per_second", (double)timing->timed_sequences / seconds),
+        log_real("tokens_per_second", (double)timing->timed_tokens / seconds),
+    };
+    log_fields(run->loop->log, BERTH_RECORD_EVAL, "eval", fields, sizeof fields / sizeof fields[0]);
+}
+
+static enum berth_status evaluate(struct run *run, struct berth_error *error) {
+    const struct loop *loop = run->loop;
+    double begin = machine_seconds();
+    struct infer_result timing;
+    TRY(evaluation_predict(loop->evaluation, loop->trainer, loop->content->files->tokenizer,
+                           loop->log, loop->stop, &timing, error));
+    if (!timing.stopped && evaluation_has_references(loop->evaluation)) {
+        TRY(evaluation_score(loop->evaluation, &run->result->exact_match, &run->result->f1, error));
+        history_add_evaluation(run->history, epoch_of(loop, run->history->step),
+                               run->result->exact_match, run->result->f1);
+        report_evaluation(run, &timing);
+    }
+    if (!timing.stopped) {
+        run->result->evaluated_step = run->history->step;
+    }
+    run->result->evaluation_seconds += machine_seconds() - begin;
+    return BERTH_OK;
+}
+
+// --- saving -------------------------------------------------------------------------------------
+
+static int save_is_due(const struct loop *loop, int64_t step) {
+    int64_t every = loop->config->save_steps;
+    return step == loop->batching->total_steps ||
+           (every > 0 ? step % every == 0 : is_epoch_end(loop, step));
+}
+
+static int goes_on_after_save_error(const struct loop *loop) {
+    return loop->config->on_save_error != NULL && strcmp(loop->config->on_save_error, "continue") == 0;
+}
+
+static enum berth_status write_checkpoint(struct run *run, struct berth_error *error) {
+    const struct loop *loop = run->loop;
+    const char *folder = loop->config->output_dir;
+    TRY(checkpoint_write(loop->content, folder, error));
+    run->saved_step = run->history->step;
+    TRY(checkpoint_rotate(folder, run->saved_step, loop->config->save_total_limit, error));
+    log_note(loop->log, "saved %s/checkpoint-%" PRId64, folder, run->saved_step);
+    return BERTH_OK;
+}
+
+static enum berth_status save(struct run *run, struct berth_error *error) {
+    double begin = machine_seconds();
+    struct berth_error own = {0};
+    enum berth_status status = write_checkpoint(run, &own);
+    run->result->save_seconds += machine_seconds() - begin;
+    if (status == BERTH_OK) {
+        return BERTH_OK;
+    }
+    if (goes_on_after_save_error(run->loop)) {
+        log_warning(run->loop->log, "checkpoint of step %" PRId64 " not saved: %s",
+                    run->history->step, own.message);
+        return BERTH_OK;
+    }
+    return error_set(error, status == BERTH_NO_MEMORY ? status : BERTH_IO,
+                     "checkpoint of step %" PRId64 " not saved: %s", run->history->step,
+                     own.message);
+}
+
+// --- one update ---------------------------------------------------------------------------------
+
+static void count_update(struct run *run, const struct update_result *update, size_t sequences,
+                         double seconds) {
+    struct window *window = &run->window;
+    window->sequences += (int64_t)sequences;
+    window->tokens += update->tokens;
+    window->updates++;
+    window->seconds += seconds;
+    window->forward += update->forward_seconds;
+    window->backward += update->backward_seconds;
+    window->step += update->step_seconds;
+    struct loop_result *result = run->result;
+    result->updates++;
+    result->sequences += (int64_t)sequences;
+    result->tokens += update->tokens;
+    result->seconds += seconds;
+    result->needed_flops += update->needed_flops;
+    result->forward_seconds += update->forward_seconds;
+    result->backward_seconds += update->backward_seconds;
+    result->step_seconds += update->step_seconds;
+}
+
+static void report_step(struct run *run, double learning_rate, double grad_norm) {
+    const struct loop *loop = run->loop;
+    const struct window *window = &run->window;
+    double updates = (double)window->updates, thousand = 1000;
+    struct berth_field fields[] = {
+        log_integer("step", run->history->step),
+        log_integer("total_steps", loop->batching->total_steps),
+        log_real("epoch", epoch_of(loop, run->history->step)),
+        log_real("loss", run->history->last_loss),
+        log_real("learning_rate", learning_rate),
+        log_real("grad_norm", grad_norm),
+        log_real("samples_per_second", (double)window->sequences / window->seconds),
+        log_real("tokens_per_second", (double)window->tokens / window->seconds),
+        log_integer("skipped", 0),
+        log_real("adam_beta1", loop->config->adam_beta1),
+        log_real("adam_beta2", loop->config->adam_beta2),
+        log_real("forward_ms", thousand * window->forward / updates),
+        log_real("backward_ms", thousand * window->backward / updates),
+        log_real("step_ms", thousand * window->step / updates),
+    };
+    size_t count = sizeof fields / sizeof fields[0] - (loop->config->wall_clock_breakdown ? 0 : 3);
+    log_fields(loop->log, BERTH_RECORD_STEP, NULL, fields, count);
+    run->window = (struct window){0};
+}
+
+// The loss is reported as the mean over the updates since the last report.
+static void log_step(struct run *run, double learning_rate, double grad_norm) {
+    struct history *history = run->history;
+    history->last_loss = history->loss_sum / (double)history->loss_count;
+    history->loss_sum = 0;
+    history->loss_count = 0;
+    history_add_step(history, epoch_of(run->loop, history->step), history->last_loss, learning_rate,
+                     grad_norm);
+    report_step(run, learning_rate, grad_norm);
+}
+
+static int log_is_due(const struct loop *loop, int64_t step) {
+    int64_t every = loop->config->logging_steps > 0 ? loop->config->logging_steps : 1;
+    return step % every == 0 || step == loop->batching->total_steps;
+}
+
+static enum berth_status fail_not_finite(const struct run *run, const struct update_result *update,
+                                         int64_t step, struct berth_error *error) {
+    char place[256];
+    TRY(trainer_blame(run->loop->trainer, place, sizeof place, error));
+    return error_set(error, BERTH_FAILURE,
+                     "update %" PRId64 ": loss %g, gradient norm %g: %s; the weights are those of "
+                     "update %" PRId64 "; resume with a lower learning_rate or check the data",
+                     step + 1, update->loss, update->grad_norm, place, step);
+}
+
+static enum berth_status interrupted(const struct run *run, const char *what,
+                                     struct berth_error *error) {
+    return error_set(error, BERTH_INTERRUPTED,
+                     "stopped on request after update %" PRId64 " of %" PRId64 "; %s",
+                     run->history->step, run->loop->batching->total_steps, what);
+}
+
+static enum berth_status do_update(struct run *run, struct berth_error *error) {
+    const struct loop *loop = run->loop;
+    struct history *history = run->history;
+    int64_t step = history->step;
+    struct update_place place = batching_place(loop->batching, step);
+    double begin = machine_seconds();
+    if (place.epoch != run->order_epoch) {
+        packer_shuffle(loop->batching->seed, place.epoch, loop->source->count, run->order);
+        run->order_epoch = place.epoch;
+    }
+    struct update_args args = {.batching = loop->batching,
+                               .source = loop->source,
+                               .order = run->order + place.first,
+                               .count = place.count,
+                               .step = step,
+                               .learning_rate = schedule_rate(loop->schedule, step),
+                               .stop = loop->stop};
+    struct update_result update;
+    TRY(trainer_update(loop->trainer, &args, &update, error));
+    if (update.stopped) {
+        return interrupted(run, "at once, without saving: resume from the last checkpoint", error);
+    }
+    if (!isfinite(update.loss) || !isfinite(update.grad_norm)) {
+        return fail_not_finite(run, &update, step, error);
+    }
+    count_update(run, &update, place.count, machine_seconds() - begin);
+    history->step = step + 1;
+    history->loss_sum += update.loss;
+    history->loss_count++;
+    if (log_is_due(loop, history->step)) {
+        log_step(run, args.learning_rate, update.grad_norm);
+    }
+    log_progress(loop->log, "train", history->step, loop->batching->total_steps);
+    return BERTH_OK;
+}
+
+// --- the run ------------------------------------------------------------------------------------
+
+// Saves, if that is still to be done, and leaves.
+static enum berth_status stop_here(struct run *run, struct berth_error *error) {
+    if (stop_level(run->loop) >= 2) {
+        return interrupted(run, "at once: resume from the last checkpoint", error);
+    }
+    if (run->history->step > 0 && run->saved_step != run->history->step) {
+        TRY(save(run, error));
+    }
+    return interrupted(run, run->history->step > 0
+                                ? "everything is saved: go on with --resume_from_checkpoint auto"
+                                : "nothing was done yet", error);
+}
+
+static enum berth_status run_all(struct run *run, struct berth_error *error) {
+    const struct loop *loop = run->loop;
+    struct history *history = run->history;
+    for (;;) {
+        if (stop_level(loop) == 0 && evaluation_is_due(loop, history->step)) {
+            TRY(evaluate(run, error));
+        }
+        if (stop_level(loop) != 0) {
+            return stop_here(run, error);
+        }
+        if (history->step >= loop->batching->total_steps) {
+            return BERTH_OK;
+        }
+        TRY(do_update(run, error));
+        if (stop_level(loop) < 2 && save_is_due(loop, history->step)) {
+            TRY(save(run, error));
+        }
+    }
+}
+
+enum berth_status loop_run(const struct loop *loop, struct loop_result *result,
+                           struct berth_error *error) {
+    *result = (struct loop_result){.exact_match = NAN, .f1 = NAN, .evaluated_step = -1};
+    struct run run = {.loop = loop,
+                      .history = loop->content->history,
+                      .result = result,
+                      .order_epoch = -1,
+                      .saved_step = loop->content->history->step};
+    run.order = memory_array(loop->source->count, sizeof *run.order);
+    if (run.order == NULL) {
+        return error_no_memory(error, loop->source->count * sizeof *run.order, "an epoch's order");
+    }
+    enum berth_status status = run_all(&run, error);
+    memory_free(run.order);
+    return status;
+}

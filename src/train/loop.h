@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The run itself: updates, logging, checkpoints, evaluation, stopping.
+//
+// At an update boundary the order is: log, save, evaluate. A run resumed from a checkpoint begins
+// with the evaluation that is due at its step, so nothing is lost wherever it was killed.
+#ifndef BERTH_TRAIN_LOOP_H
+#define BERTH_TRAIN_LOOP_H
+
+#include "core/error.h"
+#include "core/log.h"
+#include "train/batching.h"
+#include "train/checkpoint.h"
+#include "train/evaluate.h"
+#include "train/history.h"
+#include "train/schedule.h"
+#include "train/trainer.h"
+
+#include <stdint.h>
+
+struct loop {
+    const struct berth_config *config;
+    const struct berth_log *log;
+    const volatile int *stop; // may be NULL
+    struct trainer *trainer;
+    const struct batching *batching;
+    const struct schedule *schedule;
+    const struct packer_source *source;
+    const struct checkpoint_content *content; // its history is the run's
+    struct evaluation *evaluation;            // NULL: none
+};
+
+// What the run did, from its start or its resumption.
+struct loop_result {
+    int64_t updates, sequences, tokens;
+    double seconds; // of updates alone
+    double needed_flops;
+    double forward_seconds, backward_seconds, step_seconds, save_seconds, evaluation_seconds;
+    double exact_match, f1; // of the last evaluation; NaN without one
+    int64_t evaluated_step; // -1: none
+};
+
+// BERTH_FAILURE when loss or gradient is not finite, BERTH_INTERRUPTED after *stop, BERTH_IO when
+// a checkpoint could not be written (on_save_error "stop").
+enum berth_status loop_run(const struct loop *loop, struct loop_result *result,
+                           struct berth_error *error);
+
+#endif

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What training asks of the machine: a clock that never jumps, memory in use, memory to be had, and
+// the device that the settings name.
+#ifndef BERTH_TRAIN_MACHINE_H
+#define BERTH_TRAIN_MACHINE_H
+
+#include "core/device.h"
+#include "core/error.h"
+#include "core/log.h"
+
+#include <stdint.h>
+
+// Seconds of the monotonic clock; only differences mean anything.
+double machine_seconds(void);
+
+// Resident memory of this process in bytes: now, and the most so far. 0 where /proc is missing.
+uint64_t machine_resident(void);
+uint64_t machine_peak_resident(void);
+
+// What can still be taken: the least of the system's MemAvailable, the rest of RLIMIT_AS and the
+// rest of the cgroup's limit. *limit names the one that binds. UINT64_MAX when nothing is known.
+uint64_t machine_memory_available(const char **limit);
+
+// The device of config->device ("auto": a GPU when there is one, else the CPU), with the threads
+// and instructions of the config.
+enum berth_status machine_device_open(const struct berth_config *config,
+                                      const struct berth_log *log, struct device **device,
+                                      struct berth_error *error);
+
+// The threads that host work may use: config->threads, or all that the process may run on.
+int machine_threads(const struct berth_config *config);
+
+#endif

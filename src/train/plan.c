@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/plan.h"
+
+#include "train/machine.h"
+
+#include <inttypes.h>
+
+// What the process takes beside all that is counted: thread stacks, library tables, small blocks.
+#define UNCOUNTED_BYTES ((uint64_t)24 << 20)
+
+enum berth_status plan_memory_make(struct plan_memory *memory, const struct state *state,
+                                   const struct bert_config *config,
+                                   const struct trainer_shape *shape, struct berth_error *error) {
+    int training = shape->train_tokens > 0;
+    *memory = (struct plan_memory){
+        .state = state_measure(state->table, state->compute, training),
+        .resident = machine_resident() + UNCOUNTED_BYTES,
+    };
+    TRY(trainer_measure(state, config, shape, &memory->trainer, error));
+    if (!state->device->is_host) {
+        memory->staging = memory->state.weights + memory->state.moments;
+    }
+    const struct state_bytes *own = &memory->state;
+    memory->total = memory->resident + memory->staging + own->weights + own->copy +
+                    own->gradients + own->moments + memory->trainer.activations +
+                    memory->trainer.workspace + memory->trainer.batches;
+    return BERTH_OK;
+}
+
+void plan_memory_report(const struct plan_memory *memory, const struct berth_log *log) {
+    struct berth_field fields[] = {
+        log_integer("weights_bytes", (int64_t)memory->state.weights),
+        log_integer("gradients_bytes", (int64_t)memory->state.gradients),
+        log_integer("moments_bytes", (int64_t)memory->state.moments),
+        log_integer("compute_copy_bytes", (int64_t)memory->state.copy),
+        log_integer("activations_bytes", (int64_t)memory->trainer.activations),
+        log_integer("device_workspace_bytes", (int64_t)memory->trainer.workspace),
+        log_integer("batches_bytes", (int64_t)memory->trainer.batches),
+        log_integer("staging_bytes", (int64_t)memory->staging),
+        log_integer("program_and_features_bytes", (int64_t)memory->resident),
+        log_integer("plan_bytes", (int64_t)memory->total),
+    };
+    log_fields(log, BERTH_RECORD_PLAN, "memory", fields, sizeof fields / sizeof fields[0]);
+}
+
+// The plan's total with micro-batches (or prediction batches) of `sequences` full-length sequences.
+static uint64_t total_with(const struct plan_limit_args *args, int64_t sequences) {
+    struct trainer_shape shape = *args->shape;
+    int64_t tokens = sequences * shape.max_length;
+    if (shape.train_tokens > 0) {
+        shape.train_tokens = tokens < shape.train_tokens ? tokens : shape.train_tokens;
+        shape.train_sequences = sequences;
+    }
+    if (shape.infer_tokens > 0) {
+        shape.infer_tokens = tokens < shape.infer_tokens ? tokens : shape.infer_tokens;
+    }
+    struct plan_memory memory;
+    if (plan_memory_make(&memory, args->state, args->config, &shape, NULL) != BERTH_OK) {
+        return UINT64_MAX;
+    }
+    return memory.total;
+}
+
+// The most sequences, by halving, whose plan fits; 0: not even one.
+static int64_t fitting(const struct plan_limit_args *args, int64_t sequences) {
+    while (sequences > 0 && total_with(args, sequences) > args->available) {
+        sequences /= 2;
+    }
+    return sequences;
+}
+
+enum berth_status plan_memory_check(const struct plan_limit_args *args,
+                                    struct berth_error *error) {
+    const uint64_t mebibyte = 1 << 20;
+    uint64_t need = args->memory->total - args->memory->resident + UNCOUNTED_BYTES;
+    if (need <= args->available) {
+        return BERTH_OK;
+    }
+    struct plan_limit_args rest = *args;
+    // What is resident already is not taken from the available memory again.
+    rest.available = args->available + args->memory->resident - UNCOUNTED_BYTES;
+    int training = args->shape->train_tokens > 0;
+    int64_t most = training ? args->shape->train_sequences : args->shape->infer_sequences;
+    int64_t fit = fitting(&rest, most);
+    const char *option = training ? "per_device_train_batch_size" : "predict_batch_size";
+    if (fit > 0) {
+        return error_set(error, BERTH_CONFIG,
+                         "the plan needs %" PRIu64 " MiB more memory and %s leaves %" PRIu64
+                         " MiB; --%s %" PRId64 " would fit",
+                         need / mebibyte, args->limit, args->available / mebibyte, option, fit);
+    }
+    return error_set(error, BERTH_CONFIG,
+                     "the plan needs %" PRIu64 " MiB more memory and %s leaves %" PRIu64
+                     " MiB; not even --%s 1 would fit: use a smaller model or fewer threads",
+                     need / mebibyte, args->limit, args->available / mebibyte, option);
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan that is printed before the first update: parameters, memory by part, batch arithmetic,
+// updates, files. Nothing is allocated to make it: the carving code runs with a NULL base.
+#ifndef BERTH_TRAIN_PLAN_H
+#define BERTH_TRAIN_PLAN_H
+
+#include "core/error.h"
+#include "core/log.h"
+#include "model/config.h"
+#include "train/batching.h"
+#include "train/state.h"
+#include "train/trainer.h"
+
+#include <stdint.h>
+
+struct plan_memory {
+    struct state_bytes state;
+    struct trainer_bytes trainer;
+    uint64_t resident; // already in use: program, libraries, text and features
+    uint64_t staging;  // host copies for saving, where the device has memory of its own
+    uint64_t total;    // what the process will hold at its peak
+};
+
+// `state` needs device, table and compute only; its buffers may be NULL.
+enum berth_status plan_memory_make(struct plan_memory *memory, const struct state *state,
+                                   const struct bert_config *config,
+                                   const struct trainer_shape *shape, struct berth_error *error);
+
+void plan_memory_report(const struct plan_memory *memory, const struct berth_log *log);
+
+// Refuses (BERTH_CONFIG) a plan that needs more memory than there is, and names the size that
+// would fit: the micro-batch in training, predict_batch_size in prediction.
+struct plan_limit_args {
+    const struct plan_memory *memory;
+    const struct state *state;
+    const struct bert_config *config;
+    const struct trainer_shape *shape;
+    uint64_t available; // bytes
+    const char *limit;  // what sets it
+};
+enum berth_status plan_memory_check(const struct plan_limit_args *args, struct berth_error *error);
+
+#endif

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/schedule.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const double PI = 3.14159265358979323846;
+
+static double share(const struct schedule *s, int64_t step) {
+    return s->total_steps > 0 ? (double)step / (double)s->total_steps : 1.0;
+}
+
+static double at_least_zero(double value) {
+    return value > 0 ? value : 0;
+}
+
+static double rate_linear(const struct schedule *s, int64_t step) {
+    double x = share(s, step);
+    double factor = x < s->warmup ? x / s->warmup : at_least_zero(1 - x) / (1 - s->warmup);
+    return s->learning_rate * (s->warmup < 1 || x < s->warmup ? factor : 1);
+}
+
+static double rate_bertadam(const struct schedule *s, int64_t step) {
+    double x = share(s, step);
+    return s->learning_rate * (x < s->warmup ? x / s->warmup : at_least_zero(1 - x));
+}
+
+static double rate_google(const struct schedule *s, int64_t step) {
+    if (step < s->warmup_steps) {
+        return s->learning_rate * (double)step / (double)s->warmup_steps;
+    }
+    return s->learning_rate * at_least_zero(1 - share(s, step));
+}
+
+static double rate_poly(const struct schedule *s, int64_t step) {
+    double p = share(s, step + 1);
+    return s->learning_rate * (p < s->warmup ? p / s->warmup : sqrt(at_least_zero(1 - p)));
+}
+
+static double rate_constant(const struct schedule *s, int64_t step) {
+    return s->learning_rate;
+}
+
+static double rate_constant_warmup(const struct schedule *s, int64_t step) {
+    double x = share(s, step);
+    return s->learning_rate * (x < s->warmup ? x / s->warmup : 1);
+}
+
+static double rate_cosine(const struct schedule *s, int64_t step) {
+    double x = share(s, step);
+    if (x < s->warmup) {
+        return s->learning_rate * x / s->warmup;
+    }
+    double rest = s->warmup < 1 ? (x - s->warmup) / (1 - s->warmup) : 1;
+    return s->learning_rate * 0.5 * (1 + cos(PI * (rest < 1 ? rest : 1)));
+}
+
+// DeepSpeed's warm-up factors; a warm-up has at least two steps there.
+static double gamma_log(const struct schedule *s, int64_t step) {
+    double steps = (double)(s->warmup_steps > 2 ? s->warmup_steps : 2);
+    return (double)step < steps ? log((double)step + 1) / log(steps) : 1;
+}
+
+static double gamma_linear(const struct schedule *s, int64_t step) {
+    double steps = (double)(s->warmup_steps > 2 ? s->warmup_steps : 2);
+    return (double)step < steps ? (double)step / steps : 1;
+}
+
+// WarmupDecayLR: linear decay to zero once the warm-up is over.
+static double gamma_decay(const struct schedule *s, int64_t step) {
+    int64_t steps = s->warmup_steps > 2 ? s->warmup_steps : 2;
+    int64_t length = s->total_steps > steps ? s->total_steps - steps : 1;
+    return at_least_zero((double)(s->total_steps - step) / (double)length);
+}
+
+static double between(const struct schedule *s, double gamma) {
+    return s->minimum + (s->learning_rate - s->minimum) * gamma;
+}
+
+static int is_warming(const struct schedule *s, int64_t step) {
+    return step < (s->warmup_steps > 2 ? s->warmup_steps : 2);
+}
+
+static double rate_warmup_log(const struct schedule *s, int64_t step) {
+    return between(s, gamma_log(s, step));
+}
+
+static double rate_warmup_linear(const struct schedule *s, int64_t step) {
+    return between(s, gamma_linear(s, step));
+}
+
+static double rate_warmup_decay_log(const struct schedule *s, int64_t step) {
+    return between(s, is_warming(s, step) ? gamma_log(s, step) : gamma_decay(s, step));
+}
+
+static double rate_warmup_decay_linear(const struct schedule *s, int64_t step) {
+    return between(s, is_warming(s, step) ? gamma_linear(s, step) : gamma_decay(s, step));
+}
+
+const struct schedule_row schedule_rows[] = {
+    {"linear", "x < w: x/w, else (1-x)/(1-w)", rate_linear},
+    {"bertadam", "x < w: x/w, else 1-x", rate_bertadam},
+    {"google", "step < n: step/n, else 1-x", rate_google},
+    {"poly", "p < w: p/w, else (1-p)^0.5", rate_poly},
+    {"constant", "1", rate_constant},
+    {"constant_warmup", "x < w: x/w, else 1", rate_constant_warmup},
+    {"cosine", "x < w: x/w, else (1 + cos(pi (x-w)/(1-w))) / 2", rate_cosine},
+    {"warmup_log", "DeepSpeed WarmupLR, ln(step+1)/ln(n)", rate_warmup_log},
+    {"warmup_linear", "DeepSpeed WarmupLR, step/n", rate_warmup_linear},
+    {"warmup_decay_log", "DeepSpeed WarmupDecayLR, ln(step+1)/ln(n)", rate_warmup_decay_log},
+    {"warmup_decay_linear", "DeepSpeed WarmupDecayLR, step/n", rate_warmup_decay_linear},
+};
+const size_t schedule_row_count = sizeof schedule_rows / sizeof schedule_rows[0];
+
+static const struct schedule_row *find(const char *name) {
+    for (size_t i = 0; i < schedule_row_count; i++) {
+        if (strcmp(schedule_rows[i].name, name) == 0) {
+            return &schedule_rows[i];
+        }
+    }
+    return NULL;
+}
+
+static enum berth_status unknown_name(const char *name, struct berth_error *error) {
+    char known[512] = "";
+    size_t length = 0;
+    for (size_t i = 0; i < schedule_row_count; i++) {
+        length += (size_t)snprintf(known + length, sizeof known - length, "%s%s", i > 0 ? ", " : "",
+                                   schedule_rows[i].name);
+    }
+    return error_set(error, BERTH_USAGE, "--schedule: unknown name '%s'; known: %s", name, known);
+}
+
+enum berth_status schedule_init(struct schedule *schedule, const struct berth_config *config,
+                                int64_t total_steps, struct berth_error *error) {
+    const char *name = config->schedule != NULL ? config->schedule : "linear";
+    *schedule = (struct schedule){.row = find(name),
+                                  .learning_rate = config->learning_rate,
+                                  .minimum = config->warmup_min_lr,
+                                  .total_steps = total_steps};
+    if (schedule->row == NULL) {
+        return unknown_name(name, error);
+    }
+    if (config->warmup_steps > 0) {
+        schedule->warmup_steps = config->warmup_steps;
+        schedule->warmup = total_steps > 0 ? (double)config->warmup_steps / (double)total_steps : 0;
+    } else {
+        schedule->warmup = config->warmup_proportion;
+        schedule->warmup_steps = (int64_t)((double)total_steps * config->warmup_proportion);
+    }
+    return BERTH_OK;
+}
+
+double schedule_rate(const struct schedule *schedule, int64_t step) {
+    return schedule->row->rate(schedule, step);
+}

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/trainer.h"
+
+#include "core/arena.h"
+#include "core/memory.h"
+#include "train/machine.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+struct trainer_rules trainer_rules_of(const struct berth_config *config,
+                                      const struct bert_config *shape) {
+    double hidden = config->hidden_dropout_prob;
+    double attention = config->attention_probs_dropout_prob;
+    return (struct trainer_rules){
+        .beta1 = config->adam_beta1,
+        .beta2 = config->adam_beta2,
+        .epsilon = config->adam_epsilon,
+        .weight_decay = config->weight_decay,
+        .max_grad_norm = config->max_grad_norm,
+        .bias_correction = config->bias_correction,
+        .l2_mode = !config->adam_w_mode,
+        .micro_average = config->loss_average != NULL && strcmp(config->loss_average, "micro") == 0,
+        .seed = (uint64_t)config->seed,
+        .hidden_dropout = hidden < 0 ? shape->hidden_dropout_prob : hidden,
+        .attention_dropout = attention < 0 ? shape->attention_probs_dropout_prob : attention,
+    };
+}
+
+static int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+static struct device_shape device_shape_of(const struct state *state,
+                                           const struct bert_config *config,
+                                           const struct trainer_shape *shape) {
+    return (struct device_shape){
+        .max_rows = batch_round(larger(shape->train_tokens, shape->infer_tokens)),
+        .max_sequences = larger(shape->train_sequences, shape->infer_sequences),
+        .max_length = shape->max_length,
+        .hidden = config->hidden_size,
+        .intermediate = config->intermediate_size,
+        .heads = config->num_attention_heads,
+        .vocabulary = config->vocab_size,
+        .compute = state->compute,
+        .training = shape->train_tokens > 0,
+    };
+}
+
+// Both kinds of activations from the start of the same arena: they are never in use together.
+static enum berth_status carve(const struct bert *model, const struct trainer_shape *shape,
+                               struct arena *arena, struct bert_activations **training,
+                               struct bert_activations **inference, struct berth_error *error) {
+    *training = NULL;
+    *inference = NULL;
+    if (shape->train_tokens > 0) {
+        *training = bert_activations_new(model, batch_round(shape->train_tokens),
+                                         shape->train_sequences, 1, arena);
+        arena_release(arena, 0);
+    }
+    if (shape->infer_tokens > 0) {
+        *inference = bert_activations_new(model, batch_round(shape->infer_tokens),
+                                          shape->infer_sequences, 0, arena);
+        arena_release(arena, 0);
+    }
+    if ((shape->train_tokens > 0 && *training == NULL) ||
+        (shape->infer_tokens > 0 && *inference == NULL)) {
+        bert_activations_free(*training);
+        bert_activations_free(*inference);
+        return error_no_memory(error, 0, "the list of activations");
+    }
+    return BERTH_OK;
+}
+
+enum berth_status trainer_measure(const struct state *state, const struct bert_config *config,
+                                  const struct trainer_shape *shape, struct trainer_bytes *bytes,
+                                  struct berth_error *error) {
+    struct bert model = state_model(state, config);
+    struct arena arena = {0};
+    struct bert_activations *training, *inference;
+    TRY(carve(&model, shape, &arena, &training, &inference, error));
+    bert_activations_free(training);
+    bert_activations_free(inference);
+    struct device_shape worst = device_shape_of(state, config, shape);
+    *bytes = (struct trainer_bytes){
+        .activations = arena.peak,
+        .workspace = state->device->workspace_bytes(state->device, &worst),
+        // ids, types, positions, sequences of each row; offsets, places and labels of each sequence
+        .batches = (size_t)worst.max_rows * 16 + (size_t)worst.max_sequences * 24,
+    };
+    return BERTH_OK;
+}
+
+enum berth_status trainer_init(struct trainer *trainer, struct state *state,
+                               const struct bert_config *config, const struct trainer_rules *rules,
+                               const struct trainer_shape *shape, struct berth_error *error) {
+    *trainer = (struct trainer){.state = state, .rules = *rules};
+    trainer->model = state_model(state, config);
+    struct device *device = state->device;
+    struct trainer_bytes bytes;
+    TRY(trainer_measure(state, config, shape, &bytes, error));
+    struct device_shape worst = device_shape_of(state, config, shape);
+    TRY(device->reserve(device, &worst, error));
+    enum berth_status status;
+    trainer->activation_bytes = bytes.activations;
+    trainer->activations = device->memory_new(device, bytes.activations);
+    trainer->losses = memory_array((size_t)worst.max_sequences, sizeof *trainer->losses);
+    if (trainer->activations == NULL || trainer->losses == NULL) {
+        status = error_no_memory(error, bytes.activations, "the activations");
+        goto done;
+    }
+    TRY_DONE(packer_init(&trainer->packer, worst.max_rows, worst.max_sequences, error));
+    struct arena arena = {.base = trainer->activations, .size = bytes.activations};
+    TRY_DONE(carve(&trainer->model, shape, &arena, &trainer->training, &trainer->inference, error));
+    return BERTH_OK;
+done:
+    trainer_done(trainer);
+    return status;
+}
+
+void trainer_done(struct trainer *trainer) {
+    if (trainer->state == NULL) {
+        return;
+    }
+    struct device *device = trainer->state->device;
+    bert_activations_free(trainer->training);
+    bert_activations_free(trainer->inference);
+    if (trainer->activations != NULL) {
+        device->memory_free(device, trainer->activations, trainer->activation_bytes);
+    }
+    packer_done(&trainer->packer);
+    memory_free(trainer->losses);
+    *trainer = (struct trainer){0};
+}
+
+// --- one update ---------------------------------------------------------------------------------
+
+static double sum_losses(struct trainer *trainer, const struct batch *batch) {
+    struct device *device = trainer->state->device;
+    device->download(device, trainer->losses, bert_losses(trainer->training),
+                     (size_t)batch->sequence_count * sizeof(float));
+    double sum = 0;
+    for (int64_t i = 0; i < batch->sequence_count; i++) {
+        sum += (double)trainer->losses[i];
+    }
+    return sum;
+}
+
+static void count_batch(const struct trainer *trainer, const struct batch *batch,
+                        struct update_result *result) {
+    result->tokens += batch->token_count;
+    result->micro_batches++;
+    for (int64_t i = 0; i < batch->sequence_count; i++) {
+        int64_t length = batch->cu_seqlens[i + 1] - batch->cu_seqlens[i];
+        result->needed_flops += 3 * bert_forward_flops(trainer->model.config, length);
+    }
+}
+
+// Forward and backward of one micro-batch; its sequences' share of the update's loss.
+static void run_micro(struct trainer *trainer, const struct bert_dropout *dropout, double weight,
+                      struct update_result *result) {
+    const struct batch *batch = &trainer->packer.batch;
+    double begin = machine_seconds();
+    bert_forward(&trainer->model, trainer->training, batch, dropout);
+    double middle = machine_seconds();
+    bert_backward(&trainer->model, trainer->training, batch, dropout, (float)weight);
+    result->loss += weight * sum_losses(trainer, batch);
+    result->forward_seconds += middle - begin;
+    result->backward_seconds += machine_seconds() - middle;
+    count_batch(trainer, batch, result);
+}
+
+// A mean of means needs the number of micro-batches before the first of them runs.
+static size_t count_micro(const struct update_args *args) {
+    size_t micro_batches = 0;
+    for (size_t done = 0; done < args->count; micro_batches++) {
+        done += batching_cut(args->batching, args->source, args->order + done, args->count - done);
+    }
+    return micro_batches;
+}
+
+static void run_backward(struct trainer *trainer, const struct update_args *args,
+                         struct update_result *result) {
+    struct bert_dropout dropout = {.seed = trainer->rules.seed,
+                                   .step = (uint32_t)args->step,
+                                   .hidden_probability = trainer->rules.hidden_dropout,
+                                   .attention_probability = trainer->rules.attention_dropout};
+    size_t micro_batches = trainer->rules.micro_average ? count_micro(args) : 1;
+    for (size_t done = 0; done < args->count;) {
+        if (args->stop != NULL && *args->stop >= 2) {
+            result->stopped = 1;
+            return;
+        }
+        const uint32_t *order = args->order + done;
+        size_t cut = batching_cut(args->batching, args->source, order, args->count - done);
+        packer_fill(&trainer->packer, args->source, order, cut, (int64_t)done);
+        double weight = trainer->rules.micro_average ? 1.0 / (double)(cut * micro_batches)
+                                                     : 1.0 / (double)args->count;
+        run_micro(trainer, &dropout, weight, result);
+        done += cut;
+    }
+}
+
+// AdamW over [first, first + count): matrices with their compute copy, then tables, then what has
+// no decay.
+static void run_adamw(struct trainer *trainer, const struct update_args *args, int64_t first,
+                      int64_t count, double weight_decay) {
+    const struct state *state = trainer->state;
+    const struct trainer_rules *rules = &trainer->rules;
+    double t = (double)args->step + 1;
+    struct mat compute = {0};
+    if (state->copy != NULL && first == 0) {
+        compute = mat_of(state->copy, 1, count, state->compute);
+    }
+    state->device->adamw(
+        state->device,
+        &(struct adamw_args){
+            .parameters = state->master + first,
+            .gradients = state->gradients + first,
+            .first_moment = state->moment1 + first,
+            .second_moment = state->moment2 + first,
+            .compute = compute,
+            .count = count,
+            .learning_rate = args->learning_rate,
+            .beta1 = rules->beta1,
+            .beta2 = rules->beta2,
+            .epsilon = rules->epsilon,
+            .weight_decay = weight_decay,
+            .correction1 = rules->bias_correction ? 1 - pow(rules->beta1, t) : 1,
+            .correction2 = rules->bias_correction ? 1 - pow(rules->beta2, t) : 1,
+            .gradient_scale = 1,
+            .max_grad_norm = rules->max_grad_norm,
+            .l2_mode = rules->l2_mode,
+            .stats = state->stats,
+        });
+}
+
+static void run_step(struct trainer *trainer, const struct update_args *args,
+                     struct update_result *result) {
+    const struct state *state = trainer->state;
+    const struct param_table *table = state->table;
+    double begin = machine_seconds();
+    struct grad_stats stats;
+    state->device->grad_norm(state->device, state->stats, state->gradients, table->total, 1);
+    state->device->download(state->device, &stats, state->stats, sizeof stats);
+    result->grad_norm = sqrt(stats.sum_squares);
+    if (isfinite(result->grad_norm) && isfinite(result->loss)) {
+        int64_t matrices = table->matrix_count, decayed = table->decay_count;
+        double decay = trainer->rules.weight_decay;
+        run_adamw(trainer, args, 0, matrices, decay);
+        run_adamw(trainer, args, matrices, decayed - matrices, decay);
+        run_adamw(trainer, args, decayed, table->total - decayed, 0);
+    }
+    result->step_seconds = machine_seconds() - begin;
+}
+
+enum berth_status trainer_update(struct trainer *trainer, const struct update_args *args,
+                                 struct update_result *result, struct berth_error *error) {
+    *result = (struct update_result){0};
+    run_backward(trainer, args, result);
+    if (!result->stopped) {
+        run_step(trainer, args, result);
+    }
+    return trainer->state->device->status(trainer->state->device, error);
+}
+
+// --- not finite ---------------------------------------------------------------------------------
+
+static int is_finite(const float *values, const struct param *param) {
+    const float *own = values + param->offset;
+    for (int64_t i = 0; i < param->rows * param->cols; i++) {
+        if (!isfinite(own[i])) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+// How late the backward pass reaches a parameter: the head first, the embeddings last.
+static int64_t backward_rank(const struct param *param, int64_t layers) {
+    int layer;
+    if (sscanf(param->name, "bert.encoder.layer.%d.", &layer) == 1) {
+        return layers - layer;
+    }
+    return strncmp(param->name, "bert.", 5) == 0 ? layers + 1 : 0;
+}
+
+static const struct param *first_bad(const struct trainer *trainer, const float *values,
+                                     size_t *bad) {
+    const struct param_table *table = trainer->state->table;
+    int64_t layers = trainer->model.config->num_hidden_layers;
+    const struct param *first = NULL;
+    *bad = 0;
+    for (size_t i = 0; i < table->count; i++) {
+        const struct param *param = &table->params[i];
+        if (is_finite(values, param)) {
+            continue;
+        }
+        ++*bad;
+        if (first == NULL || backward_rank(param, layers) < backward_rank(first, layers)) {
+            first = param;
+        }
+    }
+    return first;
+}
+
+static int blame(const struct trainer *trainer, const float *values, const char *what, char *text,
+                 size_t size) {
+    size_t bad;
+    const struct param *param = first_bad(trainer, values, &bad);
+    if (param != NULL) {
+        snprintf(text, size, "the %s of %s is not finite (%zu of %zu parameters are affected)", what,
+                 param->name, bad, trainer->state->table->count);
+    }
+    return param != NULL;
+}
+
+enum berth_status trainer_blame(const struct trainer *trainer, char *text, size_t size,
+                                struct berth_error *error) {
+    const struct state *state = trainer->state;
+    float *weights = NULL, *gradients = NULL;
+    enum berth_status status;
+    TRY_DONE(state_borrow(state, state->master, 1, &weights, error));
+    TRY_DONE(state_borrow(state, state->gradients, 1, &gradients, error));
+    if (!blame(trainer, weights, "value", text, size) &&
+        !blame(trainer, gradients, "gradient", text, size)) {
+        snprintf(text, size, "the sum of the gradient's squares is too large for a double");
+    }
+done:
+    state_give_back(state, state->master, weights);
+    state_give_back(state, state->gradients, gradients);
+    return status;
+}

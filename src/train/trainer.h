@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// One update: forward and backward over its micro-batches, the norm, the clipping, AdamW.
+//
+//   loss of an update = sum of its sequences' losses / their count   (loss_average "update")
+//                     = mean over micro-batches of their means       (loss_average "micro")
+//
+// Nothing is allocated inside an update. The same activation memory serves inference between
+// updates (infer.h).
+#ifndef BERTH_TRAIN_TRAINER_H
+#define BERTH_TRAIN_TRAINER_H
+
+#include "core/device.h"
+#include "core/error.h"
+#include "data/packer.h"
+#include "model/bert.h"
+#include "train/batching.h"
+#include "train/state.h"
+
+#include <stdint.h>
+
+// The numbers of the optimizer and of dropout; fixed for a run.
+struct trainer_rules {
+    double beta1, beta2, epsilon, weight_decay, max_grad_norm;
+    int bias_correction, l2_mode;
+    int micro_average; // loss_average "micro"
+    uint64_t seed;
+    double hidden_dropout, attention_dropout;
+};
+struct trainer_rules trainer_rules_of(const struct berth_config *config,
+                                      const struct bert_config *shape);
+
+// The largest batches that will come, for training and for inference; 0 rows: none of that kind.
+struct trainer_shape {
+    int64_t train_tokens, train_sequences;
+    int64_t infer_tokens, infer_sequences;
+    int64_t max_length;
+};
+
+struct trainer_bytes {
+    size_t activations, workspace, batches;
+};
+
+struct trainer {
+    struct state *state;
+    struct bert model;
+    struct trainer_rules rules;
+    struct bert_activations *training, *inference; // views of `activations`; NULL when not wanted
+    void *activations;
+    size_t activation_bytes;
+    struct packer packer;
+    float *losses; // host [sequences]
+};
+
+// What a trainer of this shape takes, without taking it.
+enum berth_status trainer_measure(const struct state *state, const struct bert_config *config,
+                                  const struct trainer_shape *shape, struct trainer_bytes *bytes,
+                                  struct berth_error *error);
+
+enum berth_status trainer_init(struct trainer *trainer, struct state *state,
+                               const struct bert_config *config, const struct trainer_rules *rules,
+                               const struct trainer_shape *shape, struct berth_error *error);
+void trainer_done(struct trainer *trainer);
+
+struct update_args {
+    const struct batching *batching;
+    const struct packer_source *source;
+    const uint32_t *order; // the update's sequences
+    size_t count;
+    int64_t step;          // from 0
+    double learning_rate;
+    const volatile int *stop; // may be NULL; 2 leaves between two micro-batches
+};
+
+struct update_result {
+    double loss;
+    double grad_norm; // before clipping; not finite: nothing was changed
+    int64_t tokens;
+    double needed_flops;
+    int64_t micro_batches;
+    double forward_seconds, backward_seconds, step_seconds;
+    int stopped; // left at once: the weights are those before the update
+};
+
+// A gradient or loss that is not finite is not an error here: the weights stay as they were and the
+// caller decides (trainer_blame names the place). Errors are the device's.
+enum berth_status trainer_update(struct trainer *trainer, const struct update_args *args,
+                                 struct update_result *result, struct berth_error *error);
+
+// Where numbers stopped being finite: the first weight that is not, else the first gradient in the
+// order of the backward pass (head, last layer, ...). Writes a sentence into text[size].
+enum berth_status trainer_blame(const struct trainer *trainer, char *text, size_t size,
+                                struct berth_error *error);
+
+#endif
