@@ -13,14 +13,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct json_t;               // jansson's value
-typedef struct json_t json;  // the one typedef: jansson's own name clashes with nothing of ours
+struct json_t;              // jansson's value
+typedef struct json_t json; // the one typedef: jansson's own name clashes with nothing of ours
 
 // Parses a file or memory; duplicate keys, invalid UTF-8 and nesting deeper than 512 are errors.
 // Free with json_free.
 enum berth_status json_read_file(const char *path, json **value, struct berth_error *error);
-enum berth_status json_read_memory(const char *name, const char *bytes, size_t length,
-                                   json **value, struct berth_error *error);
+enum berth_status json_read_memory(const char *name, const char *bytes, size_t length, json **value,
+                                   struct berth_error *error);
 void json_free(json *value);
 
 // Types and children. A NULL value has no type and no children.

@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
-target_link_libraries(berth_format PUBLIC PkgConfig::JANSSON)
+pkg_check_modules(LIBCRYPTO REQUIRED IMPORTED_TARGET libcrypto)
+target_link_libraries(berth_format PUBLIC PkgConfig::JANSSON PkgConfig::LIBCRYPTO)

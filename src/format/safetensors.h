@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The safetensors container: u64 header length, JSON header, data. Rules and error cases follow the
-// reference implementation (conventions.md A1.2), stricter on duplicate names.
+// The safetensors container: u64 header length (little-endian), JSON header, data. Rules and error
+// cases are the reference implementation's, stricter where doc/formats.md says so.
 #ifndef BERTH_FORMAT_SAFETENSORS_H
 #define BERTH_FORMAT_SAFETENSORS_H
 
@@ -13,12 +13,24 @@
 #define TENSOR_MAX_RANK 8
 
 enum tensor_dtype {
-    TENSOR_BOOL, TENSOR_U8, TENSOR_I8, TENSOR_I16, TENSOR_U16, TENSOR_F16, TENSOR_BF16,
-    TENSOR_I32, TENSOR_U32, TENSOR_F32, TENSOR_F64, TENSOR_I64, TENSOR_U64, TENSOR_OTHER
+    TENSOR_BOOL,
+    TENSOR_U8,
+    TENSOR_I8,
+    TENSOR_I16,
+    TENSOR_U16,
+    TENSOR_F16,
+    TENSOR_BF16,
+    TENSOR_I32,
+    TENSOR_U32,
+    TENSOR_F32,
+    TENSOR_F64,
+    TENSOR_I64,
+    TENSOR_U64,
+    TENSOR_OTHER
 };
 
 struct tensor_entry {
-    char *name;
+    const char *name;
     char dtype_name[16]; // as the file spells it: "F32"
     enum tensor_dtype dtype;
     int rank;
@@ -28,10 +40,14 @@ struct tensor_entry {
 
 struct safetensors {
     struct file_reader file;
-    uint64_t data_begin; // offset of the data part in the file
+    uint64_t data_begin;          // offset of the data part in the file
     struct tensor_entry *entries; // in the order of their data
     size_t count;
-    char **metadata; // key, value, key, value, ..., NULL
+    struct tensor_entry **by_name; // the same, sorted by name
+    char **metadata;               // key, value, key, value, ..., NULL
+    size_t metadata_count;         // keys and values together
+    size_t ignored_keys;           // keys of entries that mean nothing here
+    char *header;                  // holds every name and text above
 };
 
 // Reads and checks the header; data stays on disk. The limit on the header is 16 MiB.
@@ -59,8 +75,9 @@ struct tensor_out {
     int64_t shape[TENSOR_MAX_RANK];
     const void *data;
 };
-// Writes atomically. Tensors are laid out by descending alignment of their dtype, then by name; the
-// header is padded to a multiple of 8. `metadata` as in struct safetensors, may be NULL.
+// Writes atomically; names must be distinct. Tensors are laid out by descending alignment of their
+// dtype, then by name; the header is padded to a multiple of 8. `metadata` as in struct
+// safetensors, may be NULL.
 enum berth_status safetensors_write(const char *path, const struct tensor_out *tensors,
                                     size_t count, const char *const *metadata,
                                     struct berth_error *error);
