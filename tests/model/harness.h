@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model on a device with everything around it that a test needs, and sequences to feed it with.
+#ifndef BERTH_TESTS_MODEL_HARNESS_H
+#define BERTH_TESTS_MODEL_HARNESS_H
+
+#include "model/bert.h"
+#include "reference.h"
+
+struct harness {
+    struct bert_config config;
+    struct param_table table;
+    struct device *device;
+    struct bert model;
+    struct bert_activations *activations;
+    void *block; // device memory behind the activations
+    size_t block_bytes;
+    float *master, *gradients; // device memory
+    void *compute;
+    int training;
+};
+
+struct harness_options {
+    enum dtype compute;
+    int threads;
+    const char *instructions; // NULL: the best
+    int64_t max_rows, max_sequences, max_length;
+    int inference;
+};
+
+// 0 when the machine lacks the instruction set that was asked for; anything else wrong fails the
+// test. Weights are zero until harness_load.
+int harness_open(struct harness *harness, const struct bert_config *config,
+                 const struct harness_options *options);
+void harness_close(struct harness *harness);
+// parameters[table.total]
+void harness_load(struct harness *harness, const float *parameters);
+void harness_zero_gradients(struct harness *harness);
+// Host copies of results; the caller frees them.
+float *harness_gradients(struct harness *harness);
+float *harness_logits(struct harness *harness, const struct batch *batch);
+
+// Sequences laid out as a batch. Free with packed_free.
+struct packed;
+struct packed *packed_new(const struct reference_sequence *sequences, int64_t count);
+const struct batch *packed_batch(const struct packed *packed);
+void packed_free(struct packed *packed);
+
+// Forward and backward on a batch; returns the sum of the losses. Gradients are added.
+double harness_step(struct harness *harness, const struct batch *batch,
+                    const struct bert_dropout *dropout, float loss_scale);
+
+// --- random material, the same on every machine -------------------------------------------------
+
+struct bert_config tiny_config(int64_t hidden, int64_t heads, int64_t inner, int64_t layers);
+// Parameters that make every gradient matter: weights of about 1 / sqrt(H), gammas around 1.
+float *random_parameters(const struct param_table *table, uint64_t seed);
+// `count` sequences of the given lengths with labels, places counting from first_place. Their ids
+// and types lie in one block: free with sequences_free.
+struct reference_sequence *sequences_new(const struct bert_config *config, const int64_t *lengths,
+                                         int64_t count, int64_t first_place, uint64_t seed);
+void sequences_free(struct reference_sequence *sequences);
+
+// --- comparisons
+// ----------------------------------------------------------------------------------
+
+double norm2(const double *x, int64_t count);
+double *to_double(const float *x, int64_t count);
+// |x - y| / |y|
+double relative_error(const float *x, const float *y, int64_t count);
+double largest_difference(const float *x, const double *y, int64_t count);
+// Asserts |g - g0| <= relative |g0| + floor |G0| for every tensor; the message names the tensor.
+// Returns the largest |g - g0| / (relative |g0| + floor |G0|).
+double assert_gradients(const struct param_table *table, const float *g, const double *g0,
+                        double relative, double floor, const char *what);
+
+#endif

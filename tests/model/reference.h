@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// BERT with a span head in plain double precision, one sequence at a time: what the real model is
+// tested against. Shares with it the parameter table, the config and the dropout definition only.
+#ifndef BERTH_TESTS_MODEL_REFERENCE_H
+#define BERTH_TESTS_MODEL_REFERENCE_H
+
+#include "model/bert.h"
+
+struct reference {
+    const struct bert_config *config;
+    const struct param_table *table;
+    const double *parameters;    // [total]
+    struct bert_dropout dropout; // zero: none
+};
+
+struct reference_sequence {
+    int64_t length;
+    const int32_t *ids, *type_ids;
+    int64_t place;
+    int32_t start, end; // labels
+};
+
+// Loss of one sequence. logits [length, 2] and gradient [total] may be NULL; to the latter,
+// scale * d(loss)/d(parameters) is added.
+double reference_run(const struct reference *reference, const struct reference_sequence *sequence,
+                     double *logits, double *gradient, double scale);
+
+#endif
