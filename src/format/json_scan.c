@@ -157,7 +157,7 @@ enum berth_status json_scan_text(struct json_scan *scan, char **value, struct be
     char *to = scan->text + scan->at;
     *value = to;
     while (look(scan, 0) != '"') {
-        size_t bytes;
+        size_t bytes = 0;
         if (look(scan, 0) == '\\') {
             TRY(escape(scan, to, &bytes, error));
             to += bytes;

@@ -346,7 +346,7 @@ static enum berth_status read_length(const struct file_reader *file, uint64_t *l
 
 static enum berth_status open_header(struct safetensors *container, const char *path,
                                      struct berth_error *error) {
-    uint64_t length;
+    uint64_t length = 0;
     TRY(file_reader_open(&container->file, path, error));
     TRY(read_length(&container->file, &length, error));
     container->data_begin = LENGTH_BYTES + length;
