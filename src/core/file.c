@@ -444,6 +444,13 @@ enum berth_status file_write(const char *path, const void *bytes, size_t length,
     return file_writer_commit(&writer, error);
 }
 
+enum berth_status file_remove(const char *path, struct berth_error *error) {
+    if (CALL(unlink(path)) < 0 && errno != ENOENT) {
+        return error_set_errno(error, BERTH_IO, errno, "cannot remove %s", path);
+    }
+    return BERTH_OK;
+}
+
 // --- locks --------------------------------------------------------------------------------------
 
 static enum berth_status held_by_another(int descriptor, const char *folder,

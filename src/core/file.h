@@ -63,6 +63,9 @@ void file_writer_abort(struct file_writer *writer);
 enum berth_status file_write(const char *path, const void *bytes, size_t length,
                              struct berth_error *error);
 
+// Removes a file (or link); fine when it is not there.
+enum berth_status file_remove(const char *path, struct berth_error *error);
+
 // --- folders ------------------------------------------------------------------------------------
 
 int file_exists(const char *path);
