@@ -37,7 +37,8 @@ enum berth_status bert_config_read(const char *path, struct bert_config *config,
 // The same from memory; `name` stands for the file in messages.
 enum berth_status bert_config_read_memory(const char *name, const char *bytes, size_t length,
                                           struct bert_config *config, struct berth_error *error);
-// Writes config.json for `architecture` ("BertForQuestionAnswering", "BertModel"): indent 2, sorted.
+// Writes config.json for `architecture` ("BertForQuestionAnswering", "BertModel"): indent 2,
+// sorted.
 enum berth_status bert_config_write(const struct bert_config *config, const char *architecture,
                                     const char *path, struct berth_error *error);
 void bert_config_done(struct bert_config *config);

@@ -11,9 +11,10 @@
 
 // What reading weights met. Lists are newline-separated names, NULL when empty.
 struct folder_report {
-    char *missing;     // filled with initial values (heads only; a missing body tensor is an error)
-    char *unexpected;  // in the file, not in the model (poolers, other heads)
-    size_t loaded;     // tensors taken from the file
+    char *missing;    // filled with initial values (heads only; a missing body tensor is an error)
+    char *unexpected; // in the file, not in the model (poolers, other heads)
+    size_t loaded;    // tensors taken from the file
+    size_t ignored_keys; // keys in the file's header that mean nothing here: worth a warning
 };
 void folder_report_done(struct folder_report *report);
 
@@ -22,24 +23,31 @@ void folder_report_done(struct folder_report *report);
 // tensors get initial values from `seed`. A shape mismatch, a missing body tensor, a folder with
 // pytorch_model.bin only: an error that says so.
 enum berth_status folder_read_weights(const char *folder, const struct bert_config *config,
-                                      const struct param_table *table, uint64_t seed,
-                                      float *buffer, struct folder_report *report,
-                                      struct berth_error *error);
+                                      const struct param_table *table, uint64_t seed, float *buffer,
+                                      struct folder_report *report, struct berth_error *error);
 
 // Writes config.json and model.safetensors (fp32) into an existing folder, each atomically.
 enum berth_status folder_write_weights(const char *folder, const struct bert_config *config,
                                        const struct param_table *table, const float *buffer,
                                        struct berth_error *error);
 
+// A vocabulary fits when it has vocab_size entries, or that many after rounding up to a multiple of
+// 8, 64 or 128 (tables are padded so for speed). Else BERTH_CONFIG naming both files. For whoever
+// opens both.
+enum berth_status folder_check_vocab(const struct bert_config *config, const char *config_path,
+                                     int64_t vocab_size, const char *vocab_path,
+                                     struct berth_error *error);
+
 // Copies the tokenizer's files (vocab.txt, tokenizer.json, tokenizer_config.json,
 // special_tokens_map.json) from `source` where they are there, and writes the missing
-// tokenizer_config.json and special_tokens_map.json. `vocab_path` may replace source's vocab.txt.
+// tokenizer_config.json and special_tokens_map.json. `vocab_path` (may be NULL) replaces source's
+// vocab.txt, do_lower_case (-1: as the source says) its casing; tokenizer.json, which repeats both,
+// is then left out. `source` may be NULL.
 enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_path,
                                         int do_lower_case, const char *target,
                                         struct berth_error *error);
 
 // do_lower_case of the folder's tokenizer_config.json; 1 when it says nothing.
-enum berth_status folder_lower_case(const char *folder, int *lower_case,
-                                    struct berth_error *error);
+enum berth_status folder_lower_case(const char *folder, int *lower_case, struct berth_error *error);
 
 #endif

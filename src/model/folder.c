@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Hugging Face model folder: weights (the tokenizer's files are in folder_tokenizer.c).
+//
+// Leaves out: sharded models, pytorch_model.bin.
+#include "model/folder.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+#include "format/safetensors.h"
+#include "model/names.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define WEIGHTS_FILE "model.safetensors"
+#define NAME_SIZE 128
+
+void folder_report_done(struct folder_report *report) {
+    memory_free(report->missing);
+    memory_free(report->unexpected);
+    *report = (struct folder_report){0};
+}
+
+// Adds a line to a list of the report.
+static enum berth_status add_line(char **list, const char *name, struct berth_error *error) {
+    size_t used = *list != NULL ? strlen(*list) : 0, length = strlen(name);
+    char *grown = memory_resize(*list, used + length + 2, 1);
+    if (grown == NULL) {
+        return error_no_memory(error, used + length + 2, "the list of tensors");
+    }
+    *list = grown;
+    if (used > 0) {
+        grown[used++] = '\n';
+    }
+    memcpy(grown + used, name, length + 1);
+    return BERTH_OK;
+}
+
+// --- opening ------------------------------------------------------------------------------------
+
+static int holds(const char *folder, const char *name) {
+    char *path = path_join(folder, name);
+    int found = path != NULL && file_exists(path);
+    memory_free(path);
+    return found;
+}
+
+static enum berth_status open_weights(const char *folder, struct safetensors *container,
+                                      struct berth_error *error) {
+    char *path = path_join(folder, WEIGHTS_FILE);
+    if (path == NULL) {
+        return error_set(error, BERTH_NO_MEMORY, "out of memory for a file name");
+    }
+    enum berth_status status;
+    if (!file_exists(path) && holds(folder, WEIGHTS_FILE ".index.json")) {
+        status = error_set(error, BERTH_NO_INPUT,
+                           "%s: the weights are cut into several files, which is not supported; "
+                           "save them as one " WEIGHTS_FILE,
+                           folder);
+    } else if (!file_exists(path) && holds(folder, "pytorch_model.bin")) {
+        status = error_set(error, BERTH_NO_INPUT,
+                           "%s: there is a pytorch_model.bin, but no " WEIGHTS_FILE
+                           ", which is needed; convert it with transformers' save_pretrained",
+                           folder);
+    } else {
+        status = safetensors_open(container, path, error);
+    }
+    memory_free(path);
+    return status;
+}
+
+// --- matching names -----------------------------------------------------------------------------
+
+// Everything a reading of weights needs; found[i] is the entry of params[i] or NULL.
+struct reading {
+    struct safetensors container;
+    const struct param_table *table;
+    const struct tensor_entry **found;
+    struct folder_report *report;
+};
+
+static enum berth_status match_entry(struct reading *reading, const struct tensor_entry *entry,
+                                     struct berth_error *error) {
+    char name[NAME_SIZE];
+    if (!name_translate(entry->name, name, sizeof name)) {
+        return BERTH_OK;
+    }
+    const struct param *param = param_table_find(reading->table, name);
+    if (param == NULL) {
+        return add_line(&reading->report->unexpected, entry->name, error);
+    }
+    const struct tensor_entry **found = &reading->found[param - reading->table->params];
+    if (*found != NULL) {
+        return error_set(error, BERTH_BAD_DATA, "%s: tensors \"%s\" and \"%s\" are both %s",
+                         reading->container.file.path, (*found)->name, entry->name, name);
+    }
+    *found = entry;
+    return BERTH_OK;
+}
+
+static void print_shape(char *text, size_t size, const int64_t *shape, int rank) {
+    size_t used = (size_t)snprintf(text, size, "[");
+    for (int i = 0; i < rank && used < size; i++) {
+        used += (size_t)snprintf(text + used, size - used, "%s%lld", i > 0 ? ", " : "",
+                                 (long long)shape[i]);
+    }
+    if (used < size) {
+        snprintf(text + used, size - used, "]");
+    }
+}
+
+static enum berth_status check_shape(const struct reading *reading, const struct param *param,
+                                     const struct tensor_entry *entry, struct berth_error *error) {
+    int64_t expected[2] = {param->rows, param->cols};
+    const int64_t *shape = param->rank == 2 ? expected : expected + 1;
+    if (entry->rank == param->rank &&
+        memcmp(entry->shape, shape, (size_t)param->rank * sizeof *shape) == 0) {
+        return BERTH_OK;
+    }
+    char wanted[64], found[256];
+    print_shape(wanted, sizeof wanted, shape, param->rank);
+    print_shape(found, sizeof found, entry->shape, entry->rank);
+    return error_set(error, BERTH_BAD_DATA,
+                     "%s: tensor \"%s\": expected the shape %s, found %s: the weights do not fit "
+                     "the config.json",
+                     reading->container.file.path, entry->name, wanted, found);
+}
+
+static int is_body(const struct param *param) {
+    return strncmp(param->name, "bert.", 5) == 0;
+}
+
+static enum berth_status check_body(const struct reading *reading, struct berth_error *error) {
+    const struct param *first = NULL;
+    size_t missing = 0;
+    for (size_t i = 0; i < reading->table->count; i++) {
+        const struct param *param = &reading->table->params[i];
+        if (reading->found[i] == NULL && is_body(param)) {
+            first = first == NULL ? param : first;
+            missing++;
+        }
+    }
+    return missing == 0
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA,
+                           "%s: tensor \"%s\" is missing (%zu in all): these are not the weights "
+                           "of a BERT of this config.json",
+                           reading->container.file.path, first->name, missing);
+}
+
+static enum berth_status match_names(struct reading *reading, struct berth_error *error) {
+    for (size_t i = 0; i < reading->container.count; i++) {
+        TRY(match_entry(reading, &reading->container.entries[i], error));
+    }
+    TRY(check_body(reading, error));
+    for (size_t i = 0; i < reading->table->count; i++) {
+        if (reading->found[i] != NULL) {
+            TRY(check_shape(reading, &reading->table->params[i], reading->found[i], error));
+        } else {
+            TRY(add_line(&reading->report->missing, reading->table->params[i].name, error));
+        }
+    }
+    return BERTH_OK;
+}
+
+// --- reading ------------------------------------------------------------------------------------
+
+static enum berth_status read_tensors(struct reading *reading, const struct bert_config *config,
+                                      uint64_t seed, float *buffer, struct berth_error *error) {
+    memset(buffer, 0, (size_t)reading->table->total * sizeof *buffer);
+    for (size_t i = 0; i < reading->table->count; i++) {
+        const struct param *param = &reading->table->params[i];
+        if (reading->found[i] == NULL) {
+            param_initialise_one(param, config, seed, buffer);
+            continue;
+        }
+        TRY(safetensors_read_f32(&reading->container, reading->found[i], 0,
+                                 param->rows * param->cols, buffer + param->offset, error));
+        reading->report->loaded++;
+    }
+    return BERTH_OK;
+}
+
+enum berth_status folder_read_weights(const char *folder, const struct bert_config *config,
+                                      const struct param_table *table, uint64_t seed, float *buffer,
+                                      struct folder_report *report, struct berth_error *error) {
+    struct reading reading = {.table = table, .report = report};
+    *report = (struct folder_report){0};
+    TRY(open_weights(folder, &reading.container, error));
+    enum berth_status status;
+    reading.found = memory_array_zeroed(table->count, sizeof *reading.found);
+    if (reading.found == NULL) {
+        status = error_no_memory(error, table->count * sizeof *reading.found, folder);
+        goto done;
+    }
+    report->ignored_keys = reading.container.ignored_keys;
+    TRY_DONE(match_names(&reading, error));
+    TRY_DONE(read_tensors(&reading, config, seed, buffer, error));
+done:
+    if (status != BERTH_OK) {
+        folder_report_done(report);
+    }
+    memory_free(reading.found);
+    safetensors_close(&reading.container);
+    return status;
+}
+
+// --- writing ------------------------------------------------------------------------------------
+
+static enum berth_status write_tensors(const char *path, const struct param_table *table,
+                                       const float *buffer, struct berth_error *error) {
+    // transformers refuses a file that does not name its format.
+    static const char *const metadata[] = {"format", "pt", NULL};
+    struct tensor_out *tensors = memory_array_zeroed(table->count, sizeof *tensors);
+    if (tensors == NULL) {
+        return error_no_memory(error, table->count * sizeof *tensors, path);
+    }
+    for (size_t i = 0; i < table->count; i++) {
+        const struct param *param = &table->params[i];
+        tensors[i] = (struct tensor_out){.name = param->name,
+                                         .dtype = TENSOR_F32,
+                                         .rank = param->rank,
+                                         .shape = {param->rows, param->cols},
+                                         .data = buffer + param->offset};
+        if (param->rank == 1) {
+            tensors[i].shape[0] = param->cols;
+        }
+    }
+    enum berth_status status = safetensors_write(path, tensors, table->count, metadata, error);
+    memory_free(tensors);
+    return status;
+}
+
+enum berth_status folder_write_weights(const char *folder, const struct bert_config *config,
+                                       const struct param_table *table, const float *buffer,
+                                       struct berth_error *error) {
+    char *config_path = path_join(folder, "config.json");
+    char *weights_path = path_join(folder, WEIGHTS_FILE);
+    enum berth_status status;
+    if (config_path == NULL || weights_path == NULL) {
+        status = error_set(error, BERTH_NO_MEMORY, "out of memory for a file name");
+        goto done;
+    }
+    const char *architecture = table->head_weight >= 0 ? "BertForQuestionAnswering" : "BertModel";
+    TRY_DONE(bert_config_write(config, architecture, config_path, error));
+    TRY_DONE(write_tensors(weights_path, table, buffer, error));
+done:
+    memory_free(config_path);
+    memory_free(weights_path);
+    return status;
+}
+
+enum berth_status folder_check_vocab(const struct bert_config *config, const char *config_path,
+                                     int64_t vocab_size, const char *vocab_path,
+                                     struct berth_error *error) {
+    static const int64_t paddings[] = {1, 8, 64, 128};
+    for (size_t i = 0; i < sizeof paddings / sizeof *paddings; i++) {
+        int64_t rows = (vocab_size + paddings[i] - 1) / paddings[i] * paddings[i];
+        if (rows == config->vocab_size) {
+            return BERTH_OK;
+        }
+    }
+    return error_set(error, BERTH_CONFIG,
+                     "%s has %lld entries, but \"vocab_size\" in %s is %lld: the vocabulary does "
+                     "not belong to this model",
+                     vocab_path, (long long)vocab_size, config_path, (long long)config->vocab_size);
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tokenizer's files of a model folder. They are copied byte by byte where they say what was
+// used; tokenizer.json repeats the vocabulary and the casing, so it is left out when one of the two
+// was replaced (transformers makes it again from vocab.txt).
+#include "core/file.h"
+#include "core/memory.h"
+#include "format/json.h"
+#include "model/folder.h"
+
+#include <string.h>
+
+#define FILE_LIMIT ((size_t)1 << 30)
+#define SETTINGS_FILE "tokenizer_config.json"
+#define SPECIALS_FILE "special_tokens_map.json"
+#define VOCAB_FILE "vocab.txt"
+
+static const char *const special_tokens[][2] = {{"unk_token", "[UNK]"},
+                                                {"sep_token", "[SEP]"},
+                                                {"pad_token", "[PAD]"},
+                                                {"cls_token", "[CLS]"},
+                                                {"mask_token", "[MASK]"}};
+
+static enum berth_status no_name(struct berth_error *error) {
+    return error_set(error, BERTH_NO_MEMORY, "out of memory for a file name");
+}
+
+// --- reading ------------------------------------------------------------------------------------
+
+// The folder's settings, NULL when it has none.
+static enum berth_status read_settings(const char *folder, json **settings,
+                                       struct berth_error *error) {
+    *settings = NULL;
+    char *path = path_join(folder, SETTINGS_FILE);
+    if (path == NULL) {
+        return no_name(error);
+    }
+    enum berth_status status = file_exists(path) ? json_read_file(path, settings, error) : BERTH_OK;
+    memory_free(path);
+    return status;
+}
+
+enum berth_status folder_lower_case(const char *folder, int *lower_case,
+                                    struct berth_error *error) {
+    json *settings;
+    *lower_case = 1;
+    TRY(read_settings(folder, &settings, error));
+    enum berth_status status =
+        json_get_boolean(settings, SETTINGS_FILE, "do_lower_case", lower_case, error);
+    json_free(settings);
+    return status == BERTH_OK ? BERTH_OK : error_prefix(error, status, "%s", folder);
+}
+
+// --- copying ------------------------------------------------------------------------------------
+
+static enum berth_status copy_file(const char *from, const char *to, struct berth_error *error) {
+    char *bytes;
+    size_t length;
+    TRY(file_read(from, FILE_LIMIT, &bytes, &length, error));
+    enum berth_status status = file_write(to, bytes, length, error);
+    memory_free(bytes);
+    return status;
+}
+
+// Copies source/name to target/name; fine when it is not there.
+static enum berth_status copy_member(const char *source, const char *target, const char *name,
+                                     struct berth_error *error) {
+    char *from = path_join(source, name), *to = path_join(target, name);
+    enum berth_status status = BERTH_OK;
+    if (from == NULL || to == NULL) {
+        status = no_name(error);
+    } else if (file_exists(from)) {
+        status = copy_file(from, to, error);
+    }
+    memory_free(from);
+    memory_free(to);
+    return status;
+}
+
+static enum berth_status copy_vocab(const char *source, const char *vocab_path, const char *target,
+                                    struct berth_error *error) {
+    if (vocab_path == NULL) {
+        return source != NULL ? copy_member(source, target, VOCAB_FILE, error) : BERTH_OK;
+    }
+    char *to = path_join(target, VOCAB_FILE);
+    enum berth_status status = to != NULL ? copy_file(vocab_path, to, error) : no_name(error);
+    memory_free(to);
+    return status;
+}
+
+// Whether the vocabulary at `vocab_path` holds the same bytes as the source's own.
+static int is_own_vocab(const char *source, const char *vocab_path) {
+    if (vocab_path == NULL) {
+        return 1;
+    }
+    char *own = path_join(source, VOCAB_FILE), *own_bytes = NULL, *bytes = NULL;
+    size_t own_length, length;
+    int same = own != NULL && file_read(own, FILE_LIMIT, &own_bytes, &own_length, NULL) == 0 &&
+               file_read(vocab_path, FILE_LIMIT, &bytes, &length, NULL) == 0 &&
+               own_length == length && memcmp(own_bytes, bytes, length) == 0;
+    memory_free(own);
+    memory_free(own_bytes);
+    memory_free(bytes);
+    return same;
+}
+
+// --- writing what is missing --------------------------------------------------------------------
+
+static json *special_tokens_object(void) {
+    json *object = json_new_object();
+    for (size_t i = 0; i < sizeof special_tokens / sizeof *special_tokens; i++) {
+        if (json_set(object, special_tokens[i][0], json_new_text(special_tokens[i][1])) != 0) {
+            json_free(object);
+            return NULL;
+        }
+    }
+    return object;
+}
+
+static json *default_settings(void) {
+    json *settings = special_tokens_object();
+    int failed = json_set(settings, "tokenizer_class", json_new_text("BertTokenizer")) |
+                 json_set(settings, "tokenize_chinese_chars", json_new_boolean(1));
+    if (failed) {
+        json_free(settings);
+        return NULL;
+    }
+    return settings;
+}
+
+static enum berth_status write_member(const json *value, const char *folder, const char *name,
+                                      struct berth_error *error) {
+    char *path = path_join(folder, name);
+    enum berth_status status =
+        path != NULL ? json_write_file(value, JSON_INDENT_2_SORTED, path, error) : no_name(error);
+    memory_free(path);
+    return status;
+}
+
+// The source's settings with the casing that was used.
+static enum berth_status write_settings(const char *source, int lower_case, const char *target,
+                                        struct berth_error *error) {
+    json *settings = NULL;
+    if (source != NULL) {
+        TRY(read_settings(source, &settings, error));
+    }
+    settings = settings != NULL ? settings : default_settings();
+    enum berth_status status =
+        json_set(settings, "do_lower_case", json_new_boolean(lower_case)) != 0
+            ? error_set(error, BERTH_NO_MEMORY, "out of memory for " SETTINGS_FILE)
+            : write_member(settings, target, SETTINGS_FILE, error);
+    json_free(settings);
+    return status;
+}
+
+static enum berth_status write_missing_specials(const char *target, struct berth_error *error) {
+    char *path = path_join(target, SPECIALS_FILE);
+    if (path == NULL) {
+        return no_name(error);
+    }
+    enum berth_status status = BERTH_OK;
+    if (!file_exists(path)) {
+        json *specials = special_tokens_object();
+        status = json_write_file(specials, JSON_INDENT_2_SORTED, path, error);
+        json_free(specials);
+    }
+    memory_free(path);
+    return status;
+}
+
+static int has_settings(const char *source) {
+    char *path = source != NULL ? path_join(source, SETTINGS_FILE) : NULL;
+    int found = path != NULL && file_exists(path);
+    memory_free(path);
+    return found;
+}
+
+enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_path,
+                                        int do_lower_case, const char *target,
+                                        struct berth_error *error) {
+    int source_lower_case = 1;
+    if (source != NULL) {
+        TRY(folder_lower_case(source, &source_lower_case, error));
+    }
+    int lower_case = do_lower_case < 0 ? source_lower_case : do_lower_case;
+    int same_case = lower_case == source_lower_case;
+    TRY(copy_vocab(source, vocab_path, target, error));
+    if (source != NULL && same_case && is_own_vocab(source, vocab_path)) {
+        TRY(copy_member(source, target, "tokenizer.json", error));
+    }
+    if (source != NULL) {
+        TRY(copy_member(source, target, SPECIALS_FILE, error));
+    }
+    if (same_case && has_settings(source)) {
+        TRY(copy_member(source, target, SETTINGS_FILE, error));
+    } else {
+        TRY(write_settings(source, lower_case, target, error));
+    }
+    return write_missing_specials(target, error);
+}
