@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: Apache-2.0
+// Walks over a text word by word.
+//
+// Order of the rules (BertNormalizer and BertPreTokenizer; Google's differ in their tables only,
+// and in the final sigma): drop controls, white space ends a word, ideographs stand alone; when
+// lower-casing: NFD, strip non-spacing marks, lower-case; then split at punctuation.
+//
+// Words of ASCII letters and digits take a short cut. Stripping makes canonical order invisible
+// except where a combining character survives it (a spacing one, or one newer than the reference
+// program): such runs are sorted here. A sorted character is given the place in the text that the
+// reference gives it: the n-th character of the run as sorted gets the place of the n-th of the
+// run as it stands; one that came out of a decomposition shares that of the one before it.
+#include "text/basic.h"
+
+#include "core/memory.h"
+#include "text/unicode.h"
+
+#include <string.h>
+
+#define FINAL_SIGMA 0x3C2u
+#define CAPITAL_SIGMA 0x3A3u
+#define SMALL_SIGMA 0x3C3u
+#define COMBINING_CLASSES 256
+
+struct basic_mark {
+    uint32_t point;
+    uint8_t combining;
+    uint8_t kept;  // survives stripping
+    uint8_t added; // second or later of a decomposition
+    struct basic_origin place;
+};
+
+void basic_rules_init(struct basic_rules *rules, int column, int lower_case) {
+    *rules = (struct basic_rules){.column = column, .lower_case = lower_case};
+    for (uint32_t c = 0; c < 0x80; c++) {
+        unsigned flags = unicode_kind_of(c, column)->flags;
+        uint32_t lower[UNICODE_MAP_MAX] = {c};
+        if (lower_case && (flags & UNICODE_MAPPED) != 0) {
+            unicode_map(c, column, lower);
+        }
+        rules->ascii[c] = (flags & UNICODE_DROP) != 0          ? BASIC_DROP
+                          : (flags & UNICODE_SPACE) != 0       ? BASIC_SPACE
+                          : (flags & UNICODE_PUNCTUATION) != 0 ? BASIC_PUNCTUATION
+                                                               : (unsigned char)lower[0];
+    }
+}
+
+void basic_init(struct basic *walk, const struct basic_rules *rules, const char *text,
+                size_t length) {
+    *walk = (struct basic){.rules = rules, .text = (const unsigned char *)text, .length = length};
+}
+
+void basic_done(struct basic *walk) {
+    memory_free(walk->buffer);
+    memory_free(walk->places);
+    memory_free(walk->marks);
+}
+
+// --- the word -----------------------------------------------------------------------------------
+
+// Room for `extra` more bytes; 0 when memory is out.
+static int reserve(struct basic *walk, size_t extra) {
+    if (walk->capacity - walk->count >= extra) {
+        return 1;
+    }
+    size_t capacity = (walk->count + extra) * 2 + 128;
+    char *buffer = memory_resize(walk->buffer, capacity, 1);
+    if (buffer == NULL) {
+        return 0;
+    }
+    walk->buffer = buffer;
+    struct basic_origin *places = memory_resize(walk->places, capacity, sizeof *places);
+    if (places == NULL) {
+        return 0;
+    }
+    walk->places = places;
+    walk->capacity = capacity;
+    return 1;
+}
+
+static int put(struct basic *walk, uint32_t point, struct basic_origin place) {
+    if (!reserve(walk, 4)) {
+        return 0;
+    }
+    size_t bytes = unicode_encode(point, walk->buffer + walk->count);
+    for (size_t i = 0; i < bytes; i++) {
+        walk->places[walk->count + i] = place;
+    }
+    walk->count += bytes;
+    walk->characters++;
+    return 1;
+}
+
+// --- capital sigma ------------------------------------------------------------------------------
+
+// The character that ends before `at`; returns its bytes. Bytes of ill-formed sequences come one
+// by one: they are dropped, so their number does not matter.
+static size_t decode_before(const struct basic *walk, size_t at, uint32_t *point) {
+    for (size_t bytes = 1; bytes <= 4 && bytes <= at; bytes++) {
+        if ((walk->text[at - bytes] & 0xC0) != 0x80) {
+            if (unicode_decode(walk->text + at - bytes, bytes, point) == bytes) {
+                return bytes;
+            }
+            break;
+        }
+    }
+    *point = UNICODE_ILL_FORMED;
+    return 1;
+}
+
+// Whether a character decides about a sigma: -1 not at all, 0 against "inside a word", 1 for it.
+static int judge(const struct basic *walk, uint32_t point) {
+    if (point == UNICODE_ILL_FORMED) {
+        return -1;
+    }
+    unsigned flags = unicode_kind_of(point, walk->rules->column)->flags;
+    if ((flags & (UNICODE_SPACE | UNICODE_CJK)) != 0) {
+        return 0;
+    }
+    if ((flags & (UNICODE_DROP | UNICODE_IGNORABLE)) != 0) {
+        return -1;
+    }
+    return (flags & UNICODE_CASED) != 0;
+}
+
+// Unicode chapter 3.13, Final_Sigma: a cased letter before and none after, looking past what is
+// case-ignorable.
+static int sigma_is_final(const struct basic *walk, size_t begin, size_t end) {
+    uint32_t point;
+    int before = -1;
+    while (before < 0 && begin > 0) {
+        begin -= decode_before(walk, begin, &point);
+        before = judge(walk, point);
+    }
+    if (before != 1) {
+        return 0;
+    }
+    int after = -1;
+    while (after < 0 && end < walk->length) {
+        end += unicode_decode(walk->text + end, walk->length - end, &point);
+        after = judge(walk, point);
+    }
+    return after != 1;
+}
+
+// --- runs of combining characters ---------------------------------------------------------------
+
+static int add_mark(struct basic *walk, size_t *count, struct basic_mark mark) {
+    if (*count == walk->mark_capacity) {
+        size_t capacity = walk->mark_capacity * 2 + 32;
+        struct basic_mark *marks = memory_resize(walk->marks, capacity, sizeof *marks);
+        if (marks == NULL) {
+            return 0;
+        }
+        walk->marks = marks;
+        walk->mark_capacity = capacity;
+    }
+    walk->marks[(*count)++] = mark;
+    return 1;
+}
+
+// Adds the combining characters from walk->at on and moves past them.
+static int gather_marks(struct basic *walk, size_t *count) {
+    while (walk->at < walk->length) {
+        uint32_t point;
+        size_t bytes = unicode_decode(walk->text + walk->at, walk->length - walk->at, &point);
+        int dropped = point == UNICODE_ILL_FORMED;
+        walk->ill_formed += (size_t)dropped;
+        if (!dropped) {
+            const struct unicode_kind *kind = unicode_kind_of(point, walk->rules->column);
+            dropped = (kind->flags & UNICODE_DROP) != 0;
+            if (!dropped && kind->combining == 0) {
+                break;
+            }
+            struct basic_origin place = {walk->character, (uint32_t)walk->at,
+                                         (uint32_t)(walk->at + bytes)};
+            struct basic_mark mark = {point, kind->combining, (kind->flags & UNICODE_KEPT) != 0, 0,
+                                      place};
+            if (!dropped && !add_mark(walk, count, mark)) {
+                return 0;
+            }
+        }
+        walk->at += bytes;
+        walk->character++;
+    }
+    return 1;
+}
+
+// Puts the marks that survive, in canonical order. `place` is that of the character before them.
+static int put_marks(struct basic *walk, size_t count, struct basic_origin place) {
+    size_t next = 0; // place of the next mark that stands in the text
+    size_t sizes[COMBINING_CLASSES] = {0};
+    for (size_t i = 0; i < count; i++) {
+        sizes[walk->marks[i].combining]++;
+    }
+    for (int combining = 1; combining < COMBINING_CLASSES; combining++) {
+        for (size_t i = 0; sizes[combining] > 0; i++) {
+            const struct basic_mark *mark = &walk->marks[i];
+            if (mark->combining != combining) {
+                continue;
+            }
+            sizes[combining]--;
+            if (!mark->added) {
+                while (walk->marks[next].added) {
+                    next++;
+                }
+                place = walk->marks[next++].place;
+            }
+            if (mark->kept && !put(walk, mark->point, place)) {
+                return 0;
+            }
+        }
+    }
+    return 1;
+}
+
+// A run around the surviving mark at walk->at: begins again where the run began, of which nothing
+// was put so far.
+static int put_run(struct basic *walk) {
+    size_t count = 0;
+    size_t ill_formed = walk->ill_formed; // those before walk->at are met a second time
+    size_t met = walk->at;
+    walk->at = walk->run_at;
+    walk->character = walk->run_character;
+    for (size_t at = walk->run_at; at < met;) {
+        uint32_t point;
+        at += unicode_decode(walk->text + at, walk->length - at, &point);
+        ill_formed -= point == UNICODE_ILL_FORMED;
+    }
+    walk->ill_formed = ill_formed;
+    struct basic_origin before = {0};
+    return gather_marks(walk, &count) && put_marks(walk, count, before);
+}
+
+// A character that decomposes into a starter and surviving marks; walk->at is behind it.
+static int put_composed(struct basic *walk, uint32_t point, struct basic_origin place) {
+    uint32_t output[UNICODE_MAP_MAX];
+    size_t parts = unicode_map(point, walk->rules->column, output);
+    size_t count = 0;
+    for (size_t i = 1; i < parts; i++) {
+        const struct unicode_kind *kind = unicode_kind_of(output[i], walk->rules->column);
+        if (!add_mark(walk, &count, (struct basic_mark){output[i], kind->combining, 1, 1, place})) {
+            return 0;
+        }
+    }
+    return put(walk, output[0], place) && gather_marks(walk, &count) &&
+           put_marks(walk, count, place);
+}
+
+// --- the walk -----------------------------------------------------------------------------------
+
+static size_t special_at(const struct basic *walk) {
+    if (walk->text[walk->at] != '[') {
+        return 0;
+    }
+    for (size_t i = 0; i < walk->rules->special_count; i++) {
+        size_t bytes = strlen(walk->rules->specials[i]);
+        if (walk->length - walk->at >= bytes &&
+            memcmp(walk->text + walk->at, walk->rules->specials[i], bytes) == 0) {
+            return bytes;
+        }
+    }
+    return 0;
+}
+
+static void take_plain(struct basic *walk, size_t bytes) {
+    walk->bytes = (const char *)walk->text + walk->at;
+    walk->count = walk->characters = bytes;
+    walk->plain = 1;
+    walk->plain_begin = (uint32_t)walk->at;
+    walk->plain_character = walk->character;
+    walk->at += bytes;
+    walk->character += (uint32_t)bytes;
+    walk->run_at = walk->at;
+    walk->run_character = walk->character;
+}
+
+// What one character did to the word.
+enum step { STEP_ON, STEP_END, STEP_NO_MEMORY };
+
+static void pass(struct basic *walk, size_t bytes, int begins_run) {
+    walk->at += bytes;
+    walk->character++;
+    if (begins_run) {
+        walk->run_at = walk->at;
+        walk->run_character = walk->character;
+    }
+}
+
+// A character that is neither dropped nor white space.
+struct letter {
+    uint32_t point;
+    const struct unicode_kind *kind;
+    struct basic_origin place;
+    uint32_t output[UNICODE_MAP_MAX]; // what becomes of it, unless marks around it are sorted
+    size_t parts;
+    int alone; // a word by itself, in the form that the vocabulary sees
+};
+
+static void convert(const struct basic *walk, struct letter *letter) {
+    unsigned flags = letter->kind->flags;
+    letter->output[0] = letter->point;
+    letter->parts = 1;
+    letter->alone = (flags & (UNICODE_CJK | UNICODE_PUNCTUATION)) != 0;
+    if (!walk->rules->lower_case || (flags & UNICODE_KEPT) != 0) {
+        return;
+    }
+    int column = walk->rules->column;
+    if ((flags & UNICODE_MARK) != 0) {
+        letter->parts = 0;
+    } else if (letter->point == CAPITAL_SIGMA && column == UNICODE_GOOGLE) {
+        int final = sigma_is_final(walk, letter->place.begin, letter->place.end);
+        letter->output[0] = final ? FINAL_SIGMA : SMALL_SIGMA;
+    } else if ((flags & UNICODE_MAPPED) != 0) {
+        letter->parts = unicode_map(letter->point, column, letter->output);
+        unsigned mapped = unicode_kind_of(letter->output[0], column)->flags;
+        letter->alone = ((flags & UNICODE_CJK) | (mapped & UNICODE_PUNCTUATION)) != 0;
+    }
+}
+
+// A character whose neighbours' order matters.
+static int put_sorted(struct basic *walk, const struct letter *letter) {
+    int done;
+    if (letter->kind->combining != 0) {
+        done = put_run(walk);
+    } else {
+        pass(walk, letter->place.end - letter->place.begin, 1);
+        done = put_composed(walk, letter->point, letter->place);
+    }
+    walk->run_at = walk->at;
+    walk->run_character = walk->character;
+    return done;
+}
+
+static int put_letter(struct basic *walk, const struct letter *letter) {
+    if (walk->rules->lower_case && (letter->kind->flags & UNICODE_KEPT) != 0) {
+        return put_sorted(walk, letter);
+    }
+    pass(walk, letter->place.end - letter->place.begin, letter->kind->combining == 0);
+    for (size_t i = 0; i < letter->parts; i++) {
+        if (!put(walk, letter->output[i], letter->place)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static enum step take_character(struct basic *walk) {
+    struct letter letter;
+    size_t bytes = unicode_decode(walk->text + walk->at, walk->length - walk->at, &letter.point);
+    if (letter.point == UNICODE_ILL_FORMED) {
+        walk->ill_formed++;
+        pass(walk, bytes, 0);
+        return STEP_ON;
+    }
+    letter.kind = unicode_kind_of(letter.point, walk->rules->column);
+    if ((letter.kind->flags & UNICODE_DROP) != 0) {
+        pass(walk, bytes, 0);
+        return STEP_ON;
+    }
+    if ((letter.kind->flags & UNICODE_SPACE) != 0) {
+        pass(walk, bytes, 1);
+        return walk->count > 0 ? STEP_END : STEP_ON;
+    }
+    uint32_t begin = (uint32_t)walk->at;
+    letter.place = (struct basic_origin){walk->character, begin, begin + (uint32_t)bytes};
+    convert(walk, &letter);
+    if (letter.alone && walk->count > 0) {
+        return STEP_END;
+    }
+    if (!put_letter(walk, &letter)) {
+        return STEP_NO_MEMORY;
+    }
+    return letter.alone ? STEP_END : STEP_ON;
+}
+
+// A word that the short cut could not finish; what it has of it is in the buffer.
+static int next_slow(struct basic *walk) {
+    walk->plain = 0;
+    enum step step = STEP_ON;
+    while (step == STEP_ON && walk->at < walk->length) {
+        if (special_at(walk) > 0) {
+            break;
+        }
+        step = take_character(walk);
+    }
+    walk->bytes = walk->buffer;
+    walk->origins = walk->places;
+    return step == STEP_NO_MEMORY ? -1 : walk->count > 0;
+}
+
+// ASCII letters and digits from walk->at on; the word is finished when a blank or punctuation
+// follows.
+static int take_ascii(struct basic *walk, size_t letters) {
+    if (!reserve(walk, letters)) {
+        return -1;
+    }
+    size_t begin = walk->at;
+    uint32_t character = walk->character;
+    for (size_t i = 0; i < letters; i++) {
+        walk->buffer[i] = (char)walk->rules->ascii[walk->text[begin + i]];
+    }
+    take_plain(walk, letters);
+    walk->bytes = walk->buffer;
+    if (walk->at == walk->length) {
+        return 1;
+    }
+    unsigned char next = walk->rules->ascii[walk->text[walk->at]];
+    if (next == BASIC_SPACE || next == BASIC_PUNCTUATION) {
+        return 1;
+    }
+    for (uint32_t i = 0; i < letters; i++) {
+        uint32_t byte = (uint32_t)begin + i;
+        walk->places[i] = (struct basic_origin){character + i, byte, byte + 1};
+    }
+    return next_slow(walk);
+}
+
+static void skip_blanks(struct basic *walk) {
+    while (walk->at < walk->length && walk->rules->ascii[walk->text[walk->at]] == BASIC_SPACE) {
+        pass(walk, 1, 1);
+    }
+}
+
+int basic_next(struct basic *walk) {
+    const unsigned char *ascii = walk->rules->ascii;
+    int found = 0;
+    walk->special = 0;
+    walk->count = walk->characters = 0;
+    for (skip_blanks(walk); found == 0 && walk->at < walk->length; skip_blanks(walk)) {
+        size_t special = special_at(walk);
+        if (special > 0 || ascii[walk->text[walk->at]] == BASIC_PUNCTUATION) {
+            take_plain(walk, special > 0 ? special : 1);
+            walk->special = special > 0;
+            return 1;
+        }
+        size_t end = walk->at;
+        while (end < walk->length && ascii[walk->text[end]] >= BASIC_FIRST_LETTER) {
+            end++;
+        }
+        // Nothing is found when all that stands before a special token is dropped.
+        found = end > walk->at ? take_ascii(walk, end - walk->at) : next_slow(walk);
+    }
+    return found;
+}

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+// WordPiece over the words of basic.c: from the left, the longest piece that the vocabulary has,
+// the second and later ones written with ##; a word that cannot be cut, or is too long, is [UNK].
+#include "text/tokenizer.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+#include "text/basic.h"
+#include "text/unicode.h"
+#include "text/vocabulary.h"
+
+#include <string.h>
+
+#define VOCABULARY_LIMIT ((size_t)256 << 20)
+#define HUGGINGFACE_WORD_LENGTH 100
+#define GOOGLE_WORD_LENGTH 200
+
+struct tokenizer {
+    struct tokenizer_options options; // with the defaults filled in
+    struct vocabulary vocabulary;
+    struct basic_rules rules;
+    struct tokenizer_special special;
+    uint32_t continuation; // where the trie stands after "##"; TRIE_NONE: no such pieces
+};
+
+// --- opening ------------------------------------------------------------------------------------
+
+static int32_t special_id(struct tokenizer *tokenizer, const char *name) {
+    int32_t id = tokenizer_find(tokenizer, name, strlen(name));
+    if (id >= 0 && !tokenizer->options.split_special) {
+        tokenizer->rules.specials[tokenizer->rules.special_count++] = name;
+    }
+    return id;
+}
+
+static void set_rules(struct tokenizer *tokenizer, const struct tokenizer_options *options) {
+    int google = options->rules == TOKENIZER_GOOGLE;
+    tokenizer->options = *options;
+    if (google) {
+        tokenizer->options.split_special = 1;
+    }
+    if (options->max_word_length <= 0) {
+        tokenizer->options.max_word_length = google ? GOOGLE_WORD_LENGTH : HUGGINGFACE_WORD_LENGTH;
+    }
+    basic_rules_init(&tokenizer->rules, google ? UNICODE_GOOGLE : UNICODE_HUGGINGFACE,
+                     options->lower_case);
+    tokenizer->special = (struct tokenizer_special){
+        .pad = special_id(tokenizer, "[PAD]"),
+        .unknown = special_id(tokenizer, "[UNK]"),
+        .cls = special_id(tokenizer, "[CLS]"),
+        .sep = special_id(tokenizer, "[SEP]"),
+        .mask = special_id(tokenizer, "[MASK]"),
+    };
+    tokenizer->continuation = trie_walk(&tokenizer->vocabulary.trie, 0, "##", 2);
+}
+
+enum berth_status tokenizer_open_memory(const char *name, const char *bytes, size_t length,
+                                        const struct tokenizer_options *options,
+                                        struct tokenizer **tokenizer, struct berth_error *error) {
+    *tokenizer = NULL;
+    struct tokenizer *made = memory_array_zeroed(1, sizeof *made);
+    if (made == NULL) {
+        return error_no_memory(error, sizeof *made, "the tokenizer");
+    }
+    enum berth_status status = vocabulary_read(&made->vocabulary, name, bytes, length, error);
+    if (status == BERTH_OK) {
+        set_rules(made, options);
+        if (made->special.unknown < 0) {
+            status = error_set(error, BERTH_BAD_DATA,
+                               "%s: none of its %zu lines is [UNK], which stands for words that "
+                               "cannot be cut; is this a WordPiece vocabulary?",
+                               name, made->vocabulary.count);
+        }
+    }
+    if (status != BERTH_OK) {
+        tokenizer_close(made);
+        return status;
+    }
+    *tokenizer = made;
+    return BERTH_OK;
+}
+
+enum berth_status tokenizer_open(const char *vocab_path, const struct tokenizer_options *options,
+                                 struct tokenizer **tokenizer, struct berth_error *error) {
+    char *bytes;
+    size_t length;
+    *tokenizer = NULL;
+    TRY(file_read(vocab_path, VOCABULARY_LIMIT, &bytes, &length, error));
+    enum berth_status status =
+        tokenizer_open_memory(vocab_path, bytes, length, options, tokenizer, error);
+    memory_free(bytes);
+    return status;
+}
+
+void tokenizer_close(struct tokenizer *tokenizer) {
+    if (tokenizer != NULL) {
+        vocabulary_done(&tokenizer->vocabulary);
+        memory_free(tokenizer);
+    }
+}
+
+// --- questions ----------------------------------------------------------------------------------
+
+size_t tokenizer_size(const struct tokenizer *tokenizer) {
+    return tokenizer->vocabulary.count;
+}
+
+const struct tokenizer_options *tokenizer_rules_of(const struct tokenizer *tokenizer) {
+    return &tokenizer->options;
+}
+
+struct tokenizer_special tokenizer_special_ids(const struct tokenizer *tokenizer) {
+    return tokenizer->special;
+}
+
+const char *tokenizer_piece(const struct tokenizer *tokenizer, int32_t id) {
+    const struct vocabulary *vocabulary = &tokenizer->vocabulary;
+    return id < 0 || (size_t)id >= vocabulary->count ? NULL
+                                                     : vocabulary->text + vocabulary->starts[id];
+}
+
+int32_t tokenizer_find(const struct tokenizer *tokenizer, const char *piece, size_t length) {
+    return vocabulary_find(&tokenizer->vocabulary, piece, length);
+}
+
+// --- encoding -----------------------------------------------------------------------------------
+
+void token_list_done(struct token_list *list) {
+    memory_free(list->items);
+    *list = (struct token_list){0};
+}
+
+static int reserve(struct token_list *list, size_t extra) {
+    if (list->capacity - list->count >= extra) {
+        return 1;
+    }
+    size_t capacity = (list->count + extra) * 2 + 64;
+    struct token *items = memory_resize(list->items, capacity, sizeof *items);
+    if (items == NULL) {
+        return 0;
+    }
+    list->items = items;
+    list->capacity = capacity;
+    return 1;
+}
+
+// Appends bytes [begin, end) of the word as one piece; there is room.
+static void append(struct token_list *list, const struct basic *word, int32_t id, int32_t number,
+                   size_t begin, size_t end) {
+    struct basic_origin first = basic_origin_of(word, begin);
+    struct basic_origin last = basic_origin_of(word, end - 1);
+    list->items[list->count++] = (struct token){.id = id,
+                                                .word = number,
+                                                .begin = first.character,
+                                                .end = last.character + 1,
+                                                .byte_begin = first.begin,
+                                                .byte_end = last.end};
+}
+
+// The longest piece at `begin`; returns its id, or -1, and sets *end.
+static int32_t longest_piece(const struct tokenizer *tokenizer, const struct basic *word,
+                             size_t begin, size_t *end) {
+    const struct trie *trie = &tokenizer->vocabulary.trie;
+    uint32_t node = begin == 0 ? 0 : tokenizer->continuation;
+    int32_t best = -1;
+    for (size_t i = begin; i < word->count && node != TRIE_NONE; i++) {
+        node = trie_step(trie, node, (unsigned char)word->bytes[i]);
+        if (node != TRIE_NONE && trie->nodes[node].id >= 0) {
+            best = trie->nodes[node].id;
+            *end = i + 1;
+        }
+    }
+    return best;
+}
+
+// Appends the pieces of a word; there is room for one a byte.
+static void cut_word(const struct tokenizer *tokenizer, const struct basic *word, int32_t number,
+                     struct token_list *list) {
+    size_t before = list->count;
+    size_t begin = 0;
+    int32_t id = word->characters > (size_t)tokenizer->options.max_word_length ? -1 : 0;
+    while (id >= 0 && begin < word->count) {
+        size_t end = 0;
+        id = longest_piece(tokenizer, word, begin, &end);
+        if (id >= 0) {
+            append(list, word, id, number, begin, end);
+            begin = end;
+        }
+    }
+    if (id < 0) {
+        list->count = before;
+        append(list, word, tokenizer->special.unknown, number, 0, word->count);
+    }
+}
+
+static enum berth_status check_length(size_t length, struct berth_error *error) {
+    return length < UINT32_MAX ? BERTH_OK
+                               : error_set(error, BERTH_NO_MEMORY,
+                                           "a text of %zu bytes is too long for 32-bit offsets; "
+                                           "give it in parts",
+                                           length);
+}
+
+enum berth_status tokenizer_encode(const struct tokenizer *tokenizer, const char *text,
+                                   size_t length, struct token_list *list,
+                                   struct berth_error *error) {
+    TRY(check_length(length, error));
+    size_t before = list->count;
+    struct basic walk;
+    basic_init(&walk, &tokenizer->rules, text, length);
+    int found;
+    for (int32_t number = 0; (found = basic_next(&walk)) > 0; number++) {
+        if (!reserve(list, walk.count)) {
+            found = -1;
+            break;
+        }
+        if (walk.special) {
+            append(list, &walk, tokenizer_find(tokenizer, walk.bytes, walk.count), number, 0,
+                   walk.count);
+        } else {
+            cut_word(tokenizer, &walk, number, list);
+        }
+    }
+    list->ill_formed += walk.ill_formed;
+    basic_done(&walk);
+    if (found < 0) {
+        list->count = before;
+        return error_no_memory(error, length, "the tokens of a text");
+    }
+    return BERTH_OK;
+}
+
+// --- basic tokens -------------------------------------------------------------------------------
+
+// A text that grows, and where each of its bytes came from.
+struct joined {
+    char *bytes;
+    uint32_t *origin;
+    size_t count;
+    size_t capacity;
+};
+
+static int grow_joined(struct joined *joined, size_t extra) {
+    if (joined->capacity - joined->count >= extra) {
+        return 1;
+    }
+    size_t capacity = (joined->count + extra) * 2 + 64;
+    char *bytes = memory_resize(joined->bytes, capacity, 1);
+    if (bytes == NULL) {
+        return 0;
+    }
+    joined->bytes = bytes;
+    uint32_t *origin = memory_resize(joined->origin, capacity, sizeof *origin);
+    if (origin == NULL) {
+        return 0;
+    }
+    joined->origin = origin;
+    joined->capacity = capacity;
+    return 1;
+}
+
+// Adds a word, after a blank if it is not the first. The blank's origin is the byte after the last
+// word.
+static int join_word(struct joined *joined, const struct basic *word, uint32_t *last_end) {
+    if (!grow_joined(joined, word->count + 2)) {
+        return 0;
+    }
+    if (joined->count > 0) {
+        joined->bytes[joined->count] = ' ';
+        joined->origin[joined->count++] = *last_end;
+    }
+    for (size_t i = 0; i < word->count; i++) {
+        joined->bytes[joined->count] = word->bytes[i];
+        joined->origin[joined->count++] = basic_origin_of(word, i).begin;
+    }
+    *last_end = basic_origin_of(word, word->count - 1).end;
+    return 1;
+}
+
+enum berth_status tokenizer_basic(const struct tokenizer *tokenizer, const char *text,
+                                  size_t length, char **result, size_t *result_length,
+                                  uint32_t **origin, struct berth_error *error) {
+    TRY(check_length(length, error));
+    struct joined joined = {0};
+    struct basic walk;
+    uint32_t last_end = 0;
+    basic_init(&walk, &tokenizer->rules, text, length);
+    int found = grow_joined(&joined, 1) ? 1 : -1;
+    while (found > 0 && (found = basic_next(&walk)) > 0) {
+        found = join_word(&joined, &walk, &last_end) ? 1 : -1;
+    }
+    basic_done(&walk);
+    if (found < 0) {
+        memory_free(joined.bytes);
+        memory_free(joined.origin);
+        return error_no_memory(error, length, "the words of a text");
+    }
+    joined.bytes[joined.count] = '\0';
+    *result = joined.bytes;
+    *result_length = joined.count;
+    if (origin != NULL) {
+        *origin = joined.origin;
+    } else {
+        memory_free(joined.origin);
+    }
+    return BERTH_OK;
+}

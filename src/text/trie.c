@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Building the double array breadth first: nodes near the root, which every search passes, lie
+// close together.
+#include "text/trie.h"
+
+#include "core/memory.h"
+
+#define ALPHABET 256
+#define MAX_SLOTS ((size_t)1 << 31)
+
+// A node whose children are still to be placed: the strings [first, last) share `depth` bytes.
+struct pending {
+    uint32_t node;
+    size_t first, last, depth;
+};
+
+struct builder {
+    struct trie *trie;
+    const struct trie_string *strings;
+    struct pending *queue;
+    size_t queued, queue_capacity;
+    size_t search_from; // no free slot that is worth a try lies before it
+};
+
+static int grow_nodes(struct trie *trie, size_t needed) {
+    if (needed <= trie->count) {
+        return 1;
+    }
+    size_t count = needed + needed / 2 + 2 * ALPHABET;
+    if (count > MAX_SLOTS) {
+        return 0;
+    }
+    struct trie_node *nodes = memory_resize(trie->nodes, count, sizeof *nodes);
+    if (nodes == NULL) {
+        return 0;
+    }
+    for (size_t i = trie->count; i < count; i++) {
+        nodes[i] = (struct trie_node){.parent = TRIE_NONE, .id = -1};
+    }
+    trie->nodes = nodes;
+    trie->count = count;
+    return 1;
+}
+
+static int push(struct builder *builder, struct pending pending) {
+    if (builder->queued == builder->queue_capacity) {
+        size_t capacity = builder->queue_capacity * 2 + 64;
+        struct pending *queue = memory_resize(builder->queue, capacity, sizeof *queue);
+        if (queue == NULL) {
+            return 0;
+        }
+        builder->queue = queue;
+        builder->queue_capacity = capacity;
+    }
+    builder->queue[builder->queued++] = pending;
+    return 1;
+}
+
+static unsigned char byte_at(const struct builder *builder, size_t string, size_t depth) {
+    return (unsigned char)builder->strings[string].bytes[depth];
+}
+
+// The different bytes that follow in `pending`, ascending; returns their number.
+static size_t gather_labels(const struct builder *builder, const struct pending *pending,
+                            unsigned char labels[ALPHABET]) {
+    size_t count = 0;
+    for (size_t i = pending->first; i < pending->last; i++) {
+        unsigned char byte = byte_at(builder, i, pending->depth);
+        if (count == 0 || labels[count - 1] != byte) {
+            labels[count++] = byte;
+        }
+    }
+    return count;
+}
+
+static int fits(const struct trie *trie, size_t base, const unsigned char *labels, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (trie->nodes[base + labels[i]].parent != TRIE_NONE) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+// A base that puts all labels on free slots, or SIZE_MAX. Slots are tried in ascending order; where
+// more than nine tenths of those passed were taken the next search begins here.
+static size_t find_base(struct builder *builder, const unsigned char *labels, size_t count) {
+    struct trie *trie = builder->trie;
+    size_t taken = 0;
+    size_t slot = builder->search_from > labels[0] ? builder->search_from : labels[0] + (size_t)1;
+    size_t begin = slot;
+    for (;; slot++) {
+        if (!grow_nodes(trie, slot + 2 * ALPHABET)) {
+            return SIZE_MAX;
+        }
+        if (trie->nodes[slot].parent != TRIE_NONE) {
+            taken++;
+        } else if (fits(trie, slot - labels[0], labels, count)) {
+            break;
+        }
+    }
+    if (taken * 10 >= (slot - begin + 1) * 9 || slot - begin > 4096) {
+        builder->search_from = slot;
+    }
+    return slot - labels[0];
+}
+
+static int place_children(struct builder *builder, struct pending pending) {
+    struct trie *trie = builder->trie;
+    if (builder->strings[pending.first].length == pending.depth) {
+        trie->nodes[pending.node].id = builder->strings[pending.first].id;
+        pending.first++;
+    }
+    if (pending.first == pending.last) {
+        return 1;
+    }
+    unsigned char labels[ALPHABET];
+    size_t count = gather_labels(builder, &pending, labels);
+    size_t base = find_base(builder, labels, count);
+    if (base == SIZE_MAX) {
+        return 0;
+    }
+    trie->nodes[pending.node].base = (uint32_t)base;
+    size_t first = pending.first;
+    for (size_t i = 0; i < count; i++) {
+        size_t last = first;
+        while (last < pending.last && byte_at(builder, last, pending.depth) == labels[i]) {
+            last++;
+        }
+        uint32_t child = (uint32_t)(base + labels[i]);
+        trie->nodes[child].parent = pending.node;
+        if (!push(builder, (struct pending){child, first, last, pending.depth + 1})) {
+            return 0;
+        }
+        first = last;
+    }
+    return 1;
+}
+
+int trie_build(struct trie *trie, const struct trie_string *strings, size_t count) {
+    *trie = (struct trie){0};
+    struct builder builder = {.trie = trie, .strings = strings, .search_from = 1};
+    int done = grow_nodes(trie, 2 * ALPHABET);
+    if (done) {
+        trie->nodes[0].parent = TRIE_NONE - 1; // taken, and nobody's child
+        done = count == 0 || push(&builder, (struct pending){0, 0, count, 0});
+    }
+    for (size_t next = 0; done && next < builder.queued; next++) {
+        done = place_children(&builder, builder.queue[next]);
+    }
+    memory_free(builder.queue);
+    if (!done) {
+        trie_done(trie);
+    }
+    return done;
+}
+
+void trie_done(struct trie *trie) {
+    memory_free(trie->nodes);
+    *trie = (struct trie){0};
+}
+
+uint32_t trie_walk(const struct trie *trie, uint32_t node, const char *bytes, size_t length) {
+    for (size_t i = 0; i < length && node != TRIE_NONE; i++) {
+        node = trie_step(trie, node, (unsigned char)bytes[i]);
+    }
+    return node;
+}

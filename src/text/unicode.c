@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Look-ups in the generated tables, and UTF-8.
+//
+// Tables: stage 1 gives the block of a code point divided by UNICODE_BLOCK, stage 2 the number of
+// its kind; past the end of stage 1 the last block goes on. Runs, ascending and apart, map first,
+// first + step, ..., last to `to`, `to` + step, ...; with the highest bit set `to` is a place in
+// the pool, where a length and that many points stand. Hangul syllables are mapped by formula.
+#include "text/unicode.h"
+
+#include "text/unicode_tables.h"
+
+#define POOLED 0x80000000u
+
+const struct unicode_kind *unicode_kind_of(uint32_t point, int column) {
+    uint32_t block = point / UNICODE_BLOCK;
+    unsigned stage2 = unicode_stage1[block < UNICODE_STAGE1 ? block : UNICODE_STAGE1 - 1];
+    return &unicode_kinds[unicode_stage2[stage2][point % UNICODE_BLOCK]][column];
+}
+
+static const struct unicode_run *find_run(const struct unicode_run *runs, size_t count,
+                                          uint32_t point) {
+    size_t low = 0;
+    while (count > 1) {
+        size_t half = count / 2;
+        if (runs[low + half].first <= point) {
+            low += half;
+        }
+        count -= half;
+    }
+    const struct unicode_run *run = &runs[low];
+    int inside = point >= run->first && point <= run->last && (point - run->first) % run->step == 0;
+    return inside ? run : NULL;
+}
+
+// Unicode chapter 3.12: a leading consonant, a vowel, perhaps a trailing consonant.
+static size_t map_hangul(uint32_t point, uint32_t output[UNICODE_MAP_MAX]) {
+    uint32_t index = point - 0xAC00u;
+    output[0] = 0x1100u + index / (21 * 28);
+    output[1] = 0x1161u + index / 28 % 21;
+    output[2] = 0x11A7u + index % 28;
+    return index % 28 == 0 ? 2 : 3;
+}
+
+size_t unicode_map(uint32_t point, int column, uint32_t output[UNICODE_MAP_MAX]) {
+    if (point >= 0xAC00u && point <= 0xD7A3u) {
+        return map_hangul(point, output);
+    }
+    const struct unicode_run *run = NULL;
+    if (column == UNICODE_GOOGLE) {
+        run = find_run(unicode_google_runs,
+                       sizeof unicode_google_runs / sizeof *unicode_google_runs, point);
+    }
+    if (run == NULL) {
+        run = find_run(unicode_runs, sizeof unicode_runs / sizeof *unicode_runs, point);
+    }
+    if (run == NULL) {
+        output[0] = point;
+        return 1;
+    }
+    if ((run->to & POOLED) == 0) {
+        output[0] = run->to + (point - run->first);
+        return 1;
+    }
+    const uint32_t *pooled = &unicode_pool[run->to & ~POOLED];
+    for (uint32_t i = 0; i < pooled[0]; i++) {
+        output[i] = pooled[1 + i];
+    }
+    return pooled[0];
+}
+
+size_t unicode_decode(const unsigned char *text, size_t length, uint32_t *point) {
+    unsigned char first = text[0];
+    *point = first;
+    if (first < 0x80) {
+        return 1;
+    }
+    *point = UNICODE_ILL_FORMED;
+    if (first < 0xC2 || first > 0xF4) {
+        return 1;
+    }
+    size_t bytes = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+    // The second byte's range shuts out overlong forms, surrogates and points past 0x10FFFF.
+    unsigned char low = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
+    unsigned char high = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
+    uint32_t value = first & (0x7Fu >> bytes);
+    for (size_t i = 1; i < bytes; i++) {
+        if (i >= length || text[i] < low || text[i] > high) {
+            return i;
+        }
+        value = value << 6 | (text[i] & 0x3Fu);
+        low = 0x80;
+        high = 0xBF;
+    }
+    *point = value;
+    return bytes;
+}
+
+size_t unicode_encode(uint32_t point, char *bytes) {
+    if (point < 0x80) {
+        bytes[0] = (char)point;
+        return 1;
+    }
+    size_t count = point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
+    for (size_t i = count - 1; i > 0; i--) {
+        bytes[i] = (char)(0x80u | (point & 0x3Fu));
+        point >>= 6;
+    }
+    bytes[0] = (char)((0xF00u >> count & 0xF0u) | point);
+    return count;
+}
+
+size_t unicode_check(const char *text, size_t length) {
+    size_t at = 0;
+    uint32_t point;
+    while (at < length) {
+        size_t bytes = unicode_decode((const unsigned char *)text + at, length - at, &point);
+        if (point == UNICODE_ILL_FORMED) {
+            break;
+        }
+        at += bytes;
+    }
+    return at;
+}

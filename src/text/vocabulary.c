@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading and checking a vocabulary. The file's bytes are untrusted: every count comes from bytes
+// that are there.
+#include "text/vocabulary.h"
+
+#include "core/memory.h"
+#include "text/unicode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static size_t count_byte(const char *bytes, size_t length, char byte) {
+    size_t count = 0;
+    for (size_t i = 0; i < length; i++) {
+        count += bytes[i] == byte;
+    }
+    return count;
+}
+
+static enum berth_status check_bytes(const char *name, const char *bytes, size_t length,
+                                     struct berth_error *error) {
+    if (length == 0) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: the vocabulary is empty; expected one token a line", name);
+    }
+    if (length >= 3 && memcmp(bytes, "\xEF\xBB\xBF", 3) == 0) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: byte 0: a byte order mark, which would become part of the first "
+                         "token; save the vocabulary as UTF-8 without it",
+                         name);
+    }
+    size_t bad = unicode_check(bytes, length);
+    if (bad < length) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: byte %zu (line %zu): not UTF-8; save the vocabulary as UTF-8", name,
+                         bad, count_byte(bytes, bad, '\n') + 1);
+    }
+    const char *nul = memchr(bytes, '\0', length);
+    if (nul != NULL) {
+        size_t at = (size_t)(nul - bytes);
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: byte %zu (line %zu): a NUL byte; a vocabulary is a text file with "
+                         "one token a line",
+                         name, at, count_byte(bytes, at, '\n') + 1);
+    }
+    return BERTH_OK;
+}
+
+// Whether every line ends in CR LF, the last one perhaps in nothing.
+static int has_crlf_lines(const char *bytes, size_t length) {
+    size_t lines = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (bytes[i] == '\n') {
+            if (i == 0 || bytes[i - 1] != '\r') {
+                return 0;
+            }
+            lines++;
+        }
+    }
+    return lines > 0;
+}
+
+// Fills text and starts; there is room for one more byte and two more starts than needed.
+static void cut_lines(struct vocabulary *vocabulary, const char *bytes, size_t length) {
+    int crlf = has_crlf_lines(bytes, length);
+    size_t used = 0;
+    size_t line = 0;
+    for (size_t at = 0; at < length; line++) {
+        const char *end = memchr(bytes + at, '\n', length - at);
+        size_t stop = end == NULL ? length : (size_t)(end - bytes);
+        size_t size = stop - at - (crlf && end != NULL);
+        vocabulary->starts[line] = used;
+        memcpy(vocabulary->text + used, bytes + at, size);
+        used += size;
+        vocabulary->text[used++] = '\0';
+        at = stop + 1;
+    }
+    vocabulary->starts[line] = used;
+    vocabulary->count = line;
+}
+
+static int compare(const void *a, const void *b) {
+    const struct trie_string *x = a;
+    const struct trie_string *y = b;
+    size_t common = x->length < y->length ? x->length : y->length;
+    int order = memcmp(x->bytes, y->bytes, common);
+    if (order != 0) {
+        return order;
+    }
+    if (x->length != y->length) {
+        return x->length < y->length ? -1 : 1;
+    }
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static enum berth_status check_repeats(const char *name, const struct trie_string *strings,
+                                       size_t count, struct berth_error *error) {
+    for (size_t i = 1; i < count; i++) {
+        if (strings[i].length == strings[i - 1].length &&
+            memcmp(strings[i].bytes, strings[i - 1].bytes, strings[i].length) == 0) {
+            return error_set(error, BERTH_BAD_DATA,
+                             "%s: line %d repeats the token of line %d, so its id would be "
+                             "ambiguous; every token must stand once",
+                             name, strings[i].id + 1, strings[i - 1].id + 1);
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status build_trie(struct vocabulary *vocabulary, const char *name,
+                                    struct berth_error *error) {
+    struct trie_string *strings = memory_array(vocabulary->count, sizeof *strings);
+    if (strings == NULL) {
+        return error_no_memory(error, vocabulary->count * sizeof *strings, "the vocabulary");
+    }
+    for (size_t i = 0; i < vocabulary->count; i++) {
+        size_t start = vocabulary->starts[i];
+        strings[i] = (struct trie_string){vocabulary->text + start,
+                                          vocabulary->starts[i + 1] - start - 1, (int32_t)i};
+    }
+    qsort(strings, vocabulary->count, sizeof *strings, compare);
+    enum berth_status status = check_repeats(name, strings, vocabulary->count, error);
+    if (status == BERTH_OK && !trie_build(&vocabulary->trie, strings, vocabulary->count)) {
+        status = error_no_memory(error, vocabulary->starts[vocabulary->count],
+                                 "the vocabulary's search tree");
+    }
+    memory_free(strings);
+    return status;
+}
+
+enum berth_status vocabulary_read(struct vocabulary *vocabulary, const char *name,
+                                  const char *bytes, size_t length, struct berth_error *error) {
+    *vocabulary = (struct vocabulary){0};
+    TRY(check_bytes(name, bytes, length, error));
+    size_t lines = count_byte(bytes, length, '\n') + 1;
+    if (lines > INT32_MAX) {
+        return error_set(error, BERTH_BAD_DATA, "%s: %zu lines; ids hold 31 bits", name, lines);
+    }
+    vocabulary->text = memory_new(length + 1);
+    vocabulary->starts = memory_array(lines + 1, sizeof *vocabulary->starts);
+    enum berth_status status;
+    if (vocabulary->text == NULL || vocabulary->starts == NULL) {
+        status =
+            error_no_memory(error, length + lines * sizeof *vocabulary->starts, "the vocabulary");
+    } else {
+        cut_lines(vocabulary, bytes, length);
+        status = build_trie(vocabulary, name, error);
+    }
+    if (status != BERTH_OK) {
+        vocabulary_done(vocabulary);
+    }
+    return status;
+}
+
+void vocabulary_done(struct vocabulary *vocabulary) {
+    memory_free(vocabulary->text);
+    memory_free(vocabulary->starts);
+    trie_done(&vocabulary->trie);
+    *vocabulary = (struct vocabulary){0};
+}
+
+int32_t vocabulary_find(const struct vocabulary *vocabulary, const char *token, size_t length) {
+    uint32_t node = trie_walk(&vocabulary->trie, 0, token, length);
+    return node == TRIE_NONE ? -1 : vocabulary->trie.nodes[node].id;
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tokens as numbers, for comparison with other tokenizers (dev/unicode/check_tokenizer.py).
+//
+//   dump_tokens VOCAB huggingface|google cased|uncased keep|split < texts > tokens
+//
+// In: any number of texts, each a 32-bit length and that many bytes. Out, for each: the number of
+// tokens, then id, word, begin, end, byte_begin, byte_end of each; 32-bit numbers of this machine.
+#include "core/memory.h"
+#include "text/tokenizer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int fail(const char *message) {
+    fprintf(stderr, "dump_tokens: %s\n", message);
+    return 1;
+}
+
+static int write_tokens(const struct token_list *list) {
+    uint32_t count = (uint32_t)list->count;
+    return fwrite(&count, sizeof count, 1, stdout) == 1 &&
+           fwrite(list->items, sizeof *list->items, list->count, stdout) == list->count;
+}
+
+static int dump(const struct tokenizer *tokenizer) {
+    struct token_list list = {0};
+    struct berth_error error;
+    uint32_t length;
+    int status = 0;
+    while (status == 0 && fread(&length, sizeof length, 1, stdin) == 1) {
+        char *text = memory_new(length);
+        list.count = 0;
+        if (text == NULL || fread(text, 1, length, stdin) != length) {
+            status = fail("a text is cut short");
+        } else if (tokenizer_encode(tokenizer, text, length, &list, &error) != BERTH_OK) {
+            status = fail(error.message);
+        } else if (!write_tokens(&list)) {
+            status = fail("cannot write");
+        }
+        memory_free(text);
+    }
+    token_list_done(&list);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 5) {
+        return fail("VOCAB huggingface|google cased|uncased keep|split");
+    }
+    struct tokenizer_options options = {
+        .rules = strcmp(argv[2], "google") == 0 ? TOKENIZER_GOOGLE : TOKENIZER_HUGGINGFACE,
+        .lower_case = strcmp(argv[3], "uncased") == 0,
+        .split_special = strcmp(argv[4], "split") == 0};
+    struct tokenizer *tokenizer;
+    struct berth_error error;
+    if (tokenizer_open(argv[1], &options, &tokenizer, &error) != BERTH_OK) {
+        return fail(error.message);
+    }
+    int status = dump(tokenizer);
+    tokenizer_close(tokenizer);
+    return status;
+}
