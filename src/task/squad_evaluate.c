@@ -169,7 +169,7 @@ static enum berth_status put_part(struct evaluation *evaluation, enum part part,
     double exact_sum = 0.0, f1_sum = 0.0;
     int64_t total = 0;
     for (size_t i = 0; i < dataset->count; i++) {
-        double exact, f1;
+        double exact = 0.0, f1 = 0.0;
         int answered = dataset->examples[i].answer_count > 0;
         if ((part == PART_ANSWERED && !answered) || (part == PART_UNANSWERED && answered)) {
             continue;
