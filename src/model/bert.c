@@ -296,6 +296,12 @@ static void embed_backward(const struct pass *pass) {
         .scratch = dresidual,
     };
     model->device->embed_backward(model->device, &args, pass->batch);
+    // As in transformers, whose table has a padding_idx: the row of [PAD] is not trained.
+    if (config->pad_token_id >= 0 && config->pad_token_id < config->vocab_size) {
+        model->device->zero(model->device,
+                            gradient(model, at->word + config->pad_token_id * config->hidden_size),
+                            (size_t)config->hidden_size * sizeof(float));
+    }
 }
 
 // The loss, and the gradient of the last layer's output in dresidual alone.

@@ -289,7 +289,7 @@ struct reference_sequence *sequences_new(const struct bert_config *config, const
         int32_t *ids = next, *types = next + lengths[s];
         next = types + lengths[s];
         for (int64_t i = 0; i < lengths[s]; i++) {
-            ids[i] = (int32_t)rng_below(seed, 8, &index, (uint32_t)config->vocab_size);
+            ids[i] = 1 + (int32_t)rng_below(seed, 8, &index, (uint32_t)config->vocab_size - 1);
             types[i] = i > lengths[s] / 3 && config->type_vocab_size > 1;
         }
         sequences[s] = (struct reference_sequence){

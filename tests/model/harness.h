@@ -55,7 +55,7 @@ struct bert_config tiny_config(int64_t hidden, int64_t heads, int64_t inner, int
 // Parameters that make every gradient matter: weights of about 1 / sqrt(H), gammas around 1.
 float *random_parameters(const struct param_table *table, uint64_t seed);
 // `count` sequences of the given lengths with labels, places counting from first_place. Their ids
-// and types lie in one block: free with sequences_free.
+// (never [PAD], id 0) and types lie in one block: free with sequences_free.
 struct reference_sequence *sequences_new(const struct bert_config *config, const int64_t *lengths,
                                          int64_t count, int64_t first_place, uint64_t seed);
 void sequences_free(struct reference_sequence *sequences);

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "golden.h"
+
+// clang-format off
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+// clang-format on
+
+#include "format/json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void assert_ok(enum berth_status status, const struct berth_error *error) {
+    if (status != BERTH_OK) {
+        fail_msg("%s", error->message);
+    }
+}
+
+static int64_t element_count(const struct tensor_entry *entry) {
+    int64_t count = 1;
+    for (int i = 0; i < entry->rank; i++) {
+        count *= entry->shape[i];
+    }
+    return count;
+}
+
+static const struct tensor_entry *find(const struct golden *golden, const char *prefix,
+                                       const char *name) {
+    char whole[256];
+    snprintf(whole, sizeof whole, "%s%s", prefix, name);
+    const struct tensor_entry *entry = safetensors_find(&golden->file, whole);
+    if (!entry) {
+        fail_msg("%s: no tensor %s", golden->file.file.path, whole);
+    }
+    return entry;
+}
+
+static void read_config(struct golden *golden, const char *path) {
+    static const struct {
+        const char *key;
+        size_t offset;
+    } integers[] = {
+        {"vocab_size", offsetof(struct bert_config, vocab_size)},
+        {"hidden_size", offsetof(struct bert_config, hidden_size)},
+        {"num_hidden_layers", offsetof(struct bert_config, num_hidden_layers)},
+        {"num_attention_heads", offsetof(struct bert_config, num_attention_heads)},
+        {"intermediate_size", offsetof(struct bert_config, intermediate_size)},
+        {"max_position_embeddings", offsetof(struct bert_config, max_position_embeddings)},
+        {"type_vocab_size", offsetof(struct bert_config, type_vocab_size)},
+    };
+    struct berth_error error = {0};
+    const char *text = safetensors_metadata(&golden->file, "config");
+    assert_non_null(text);
+    json *root = NULL;
+    assert_ok(json_read_memory(path, text, strlen(text), &root, &error), &error);
+    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++) {
+        int64_t *to = (int64_t *)(void *)((char *)&golden->config + integers[i].offset);
+        assert_ok(json_get_integer(root, path, integers[i].key, to, &error), &error);
+        assert_true(*to > 0);
+    }
+    assert_ok(json_get_real(root, path, "layer_norm_eps", &golden->config.layer_norm_eps, &error),
+              &error);
+    assert_ok(json_get_integer(root, path, "pad_token_id", &golden->config.pad_token_id, &error),
+              &error);
+    const char *activation = "";
+    assert_ok(json_get_text(root, path, "hidden_act", &activation, &error), &error);
+    golden->config.hidden_act =
+        strcmp(activation, "gelu") == 0 ? ACTIVATION_GELU_ERF : ACTIVATION_GELU_TANH;
+    json_free(root);
+}
+
+void golden_open(struct golden *golden, const char *path) {
+    *golden = (struct golden){0};
+    struct berth_error error = {0};
+    assert_ok(safetensors_open(&golden->file, path, &error), &error);
+    read_config(golden, path);
+}
+
+void golden_close(struct golden *golden) {
+    safetensors_close(&golden->file);
+}
+
+int golden_has(const struct golden *golden, const char *prefix, const char *name) {
+    char whole[256];
+    snprintf(whole, sizeof whole, "%s%s", prefix, name);
+    return safetensors_find(&golden->file, whole) != NULL;
+}
+
+float *golden_floats(const struct golden *golden, const char *prefix, const char *name,
+                     int64_t *count) {
+    const struct tensor_entry *entry = find(golden, prefix, name);
+    int64_t elements = element_count(entry);
+    float *values = malloc((size_t)elements * sizeof *values);
+    assert_non_null(values);
+    struct berth_error error = {0};
+    assert_ok(safetensors_read_f32(&golden->file, entry, 0, elements, values, &error), &error);
+    if (count) {
+        *count = elements;
+    }
+    return values;
+}
+
+double golden_number(const struct golden *golden, const char *prefix, const char *name) {
+    float *values = golden_floats(golden, prefix, name, NULL);
+    double first = values[0];
+    free(values);
+    return first;
+}
+
+static int32_t *integers_of(const struct golden *golden, const char *name, const char *suffix,
+                            int64_t *count) {
+    const struct tensor_entry *entry = find(golden, name, suffix);
+    assert_int_equal(entry->dtype, TENSOR_I32);
+    int64_t elements = element_count(entry);
+    int32_t *values = malloc((size_t)elements * sizeof *values);
+    assert_non_null(values);
+    struct berth_error error = {0};
+    assert_ok(safetensors_read_raw(&golden->file, entry, 0, (size_t)elements * sizeof *values,
+                                   values, &error),
+              &error);
+    *count = elements;
+    return values;
+}
+
+void golden_sequences_read(const struct golden *golden, const char *suffix,
+                           struct golden_sequences *all) {
+    *all = (struct golden_sequences){0};
+    int64_t count;
+    all->ids = integers_of(golden, "ids", suffix, &all->tokens);
+    all->type_ids = integers_of(golden, "token_type_ids", suffix, &count);
+    all->cu_seqlens = integers_of(golden, "cu_seqlens", suffix, &count);
+    all->count = count - 1;
+    if (golden_has(golden, "start_positions", suffix)) {
+        all->starts = integers_of(golden, "start_positions", suffix, &count);
+        all->ends = integers_of(golden, "end_positions", suffix, &count);
+    }
+    all->sequences = calloc((size_t)all->count, sizeof *all->sequences);
+    assert_non_null(all->sequences);
+    for (int64_t s = 0; s < all->count; s++) {
+        int32_t first = all->cu_seqlens[s];
+        int64_t length = all->cu_seqlens[s + 1] - first;
+        all->sequences[s] = (struct reference_sequence){
+            .length = length,
+            .ids = all->ids + first,
+            .type_ids = all->type_ids + first,
+            .place = s,
+            .start = all->starts ? all->starts[s] : 0,
+            .end = all->ends ? all->ends[s] : 0,
+        };
+        all->longest = length > all->longest ? length : all->longest;
+    }
+}
+
+void golden_sequences_free(struct golden_sequences *all) {
+    free(all->sequences);
+    free(all->ids);
+    free(all->type_ids);
+    free(all->cu_seqlens);
+    free(all->starts);
+    free(all->ends);
+}
+
+static float *whole_layout(const struct param_table *table) {
+    float *values = calloc((size_t)table->total, sizeof *values);
+    assert_non_null(values);
+    return values;
+}
+
+static void read_parameter(const struct safetensors *file, const struct tensor_entry *entry,
+                           const struct param *param, float *values) {
+    struct berth_error error = {0};
+    int64_t count = param->rows * param->cols;
+    assert_int_equal(element_count(entry), count);
+    assert_ok(safetensors_read_f32(file, entry, 0, count, values + param->offset, &error), &error);
+}
+
+float *golden_parameters(const struct golden *golden, const struct param_table *table,
+                         const struct safetensors *model) {
+    float *values = whole_layout(table);
+    for (size_t p = 0; p < table->count; p++) {
+        const struct param *param = &table->params[p];
+        const struct safetensors *file = &golden->file;
+        const struct tensor_entry *entry = safetensors_find(file, param->name);
+        if (!entry && model) {
+            file = model;
+            entry = safetensors_find(file, param->name);
+            if (!entry && strncmp(param->name, "bert.", 5) == 0) {
+                entry = safetensors_find(file, param->name + 5);
+            }
+        }
+        if (!entry) {
+            fail_msg("no tensor %s", param->name);
+        }
+        read_parameter(file, entry, param, values);
+    }
+    return values;
+}
+
+float *golden_layout(const struct golden *golden, const struct param_table *table,
+                     const char *prefix) {
+    float *values = whole_layout(table);
+    for (size_t p = 0; p < table->count; p++) {
+        read_parameter(&golden->file, find(golden, prefix, table->params[p].name),
+                       &table->params[p], values);
+    }
+    return values;
+}

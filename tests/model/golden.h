@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The files of tests/golden (its README.md lists their tensors) and the larger ones of the same
+// form that dev/goldens makes from real data.
+#ifndef BERTH_TESTS_MODEL_GOLDEN_H
+#define BERTH_TESTS_MODEL_GOLDEN_H
+
+#include "format/safetensors.h"
+#include "reference.h"
+
+struct golden {
+    struct safetensors file;
+    struct bert_config config;
+};
+
+// Opens a file; the config is the metadata's. Anything wrong fails the test.
+void golden_open(struct golden *golden, const char *path);
+void golden_close(struct golden *golden);
+
+int golden_has(const struct golden *golden, const char *prefix, const char *name);
+// The tensor `prefix``name` as f32, newly allocated; *count elements (count may be NULL).
+float *golden_floats(const struct golden *golden, const char *prefix, const char *name,
+                     int64_t *count);
+double golden_number(const struct golden *golden, const char *prefix, const char *name);
+
+// The packed batch whose tensors end in `suffix` as sequences; free with golden_sequences_free.
+struct golden_sequences {
+    int64_t count, tokens, longest;
+    struct reference_sequence *sequences;
+    int32_t *ids, *type_ids, *cu_seqlens, *starts, *ends; // labels: NULL when the file has none
+};
+void golden_sequences_read(const struct golden *golden, const char *suffix,
+                           struct golden_sequences *sequences);
+void golden_sequences_free(struct golden_sequences *sequences);
+
+// All parameters in the table's layout: from the golden file, what it lacks from `model` (a
+// model.safetensors; may be NULL), where "bert." may be missing from the names.
+float *golden_parameters(const struct golden *golden, const struct param_table *table,
+                         const struct safetensors *model);
+// All tensors PREFIX<parameter> in the table's layout.
+float *golden_layout(const struct golden *golden, const struct param_table *table,
+                     const char *prefix);
+
+#endif

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+// The model against PyTorch + transformers, through the files of tests/golden: logits, loss and
+// every gradient in fp32 and bf16, and the loss curve of ten AdamW updates. The same on real
+// features when BERTH_GOLDEN_REAL names a folder with minilm_logits.safetensors and
+// minilm_grads.safetensors (dev/goldens/minilm_logits.py makes them) and BERTH_MODEL the model's
+// folder.
+
+// clang-format off
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+// clang-format on
+
+#include "golden.h"
+#include "harness.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const tiny[] = {"tiny_h20",      "tiny_h36", "tiny_h48_one_token",
+                                   "tiny_h33_long", "tiny_h64", "tiny_h24_many"};
+#define TINY_COUNT (sizeof tiny / sizeof *tiny)
+
+// A golden file and the model that it belongs to.
+struct scene {
+    const char *name;
+    struct golden golden;
+    struct golden_sequences sequences;
+    struct packed *packed;
+    struct harness harness;
+};
+
+static void scene_open_file(struct scene *scene, const char *path, const struct safetensors *model,
+                            enum dtype compute, int inference) {
+    golden_open(&scene->golden, path);
+    golden_sequences_read(&scene->golden, "", &scene->sequences);
+    scene->packed = packed_new(scene->sequences.sequences, scene->sequences.count);
+    struct harness_options options = {
+        .compute = compute,
+        .max_rows = batch_round(scene->sequences.tokens),
+        .max_sequences = scene->sequences.count,
+        .max_length = scene->sequences.longest,
+        .inference = inference,
+    };
+    assert_true(harness_open(&scene->harness, &scene->golden.config, &options));
+    float *parameters = golden_parameters(&scene->golden, &scene->harness.table, model);
+    harness_load(&scene->harness, parameters);
+    free(parameters);
+}
+
+static void scene_open(struct scene *scene, const char *name, enum dtype compute) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/tests/golden/%s.safetensors", BERTH_TEST_SOURCE_DIR, name);
+    scene->name = name;
+    scene_open_file(scene, path, NULL, compute, 0);
+}
+
+static void scene_close(struct scene *scene) {
+    harness_close(&scene->harness);
+    packed_free(scene->packed);
+    golden_sequences_free(&scene->sequences);
+    golden_close(&scene->golden);
+}
+
+static double step(struct scene *scene) {
+    return harness_step(&scene->harness, packed_batch(scene->packed), NULL,
+                        1 / (float)scene->sequences.count) /
+           (double)scene->sequences.count;
+}
+
+// --- fp32
+// -----------------------------------------------------------------------------------------
+
+static void check_f32(struct scene *scene) {
+    double loss = step(scene);
+    double expected_loss = golden_number(&scene->golden, "", "loss");
+    assert_true(fabs(loss - expected_loss) <= 1e-5 * fabs(expected_loss));
+    float *expected = golden_floats(&scene->golden, "", "logits", NULL);
+    float *logits = harness_logits(&scene->harness, packed_batch(scene->packed));
+    double *wide = to_double(expected, 2 * scene->sequences.tokens);
+    double apart = largest_difference(logits, wide, 2 * scene->sequences.tokens);
+    assert_true(apart <= 1e-4);
+    const struct param_table *table = &scene->harness.table;
+    float *g0 = golden_layout(&scene->golden, table, "grad.");
+    double *wide_g0 = to_double(g0, table->total);
+    float *g = harness_gradients(&scene->harness);
+    double worst = assert_gradients(table, g, wide_g0, 1e-4, 1e-6, scene->name);
+    print_message("%-20s fp32 logits apart by %.1e, gradients use %.0f %% of their bound\n",
+                  scene->name, apart, 100 * worst);
+    free(expected);
+    free(logits);
+    free(wide);
+    free(g0);
+    free(wide_g0);
+    free(g);
+}
+
+static void f32_equals_pytorch(void **state) {
+    for (size_t i = 0; i < TINY_COUNT; i++) {
+        struct scene scene;
+        scene_open(&scene, tiny[i], DTYPE_F32);
+        check_f32(&scene);
+        scene_close(&scene);
+    }
+}
+
+// --- bf16
+// -----------------------------------------------------------------------------------------
+
+static double cosine(const float *a, const float *b, int64_t count) {
+    double dot = 0, aa = 0, bb = 0;
+    for (int64_t i = 0; i < count; i++) {
+        dot += (double)a[i] * b[i];
+        aa += (double)a[i] * a[i];
+        bb += (double)b[i] * b[i];
+    }
+    return aa == 0 && bb == 0 ? 1 : dot / sqrt(aa * bb);
+}
+
+static double distance(const float *a, const float *b, int64_t count) {
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++) {
+        sum += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+    }
+    return sqrt(sum);
+}
+
+// |g - g0| <= 1.25 |autocast - g0| + 1e-3 |G0| for every tensor. Reports how our error compares.
+static void check_bf16_gradients(struct scene *scene, const float *g, const float *g0) {
+    const struct param_table *table = &scene->harness.table;
+    double *wide = to_double(g0, table->total);
+    const double whole = norm2(wide, table->total);
+    double worst = 0, worst_plain = 0, sum = 0, autocast_sum = 0;
+    const char *worst_name = "none";
+    for (size_t p = 0; p < table->count; p++) {
+        const struct param *param = &table->params[p];
+        double error = distance(g + param->offset, g0 + param->offset, param->rows * param->cols);
+        double autocast = golden_number(&scene->golden, "autocast_error.", param->name);
+        double bound = 1.25 * autocast + 1e-3 * whole;
+        if (!(error <= bound)) {
+            fail_msg("%s: gradient of %s is off by %g |G0|, autocast's by %g", scene->name,
+                     param->name, error / whole, autocast / whole);
+        }
+        if (bound > 0 && error / bound > worst) {
+            worst = error / bound;
+            worst_plain = error / autocast;
+            worst_name = param->name;
+        }
+        sum += error * error;
+        autocast_sum += autocast * autocast;
+    }
+    print_message("    gradients' error: whole %.2f of autocast's; nearest to its bound %s at %.0f "
+                  "%% (%.2f of autocast's)\n",
+                  autocast_sum > 0 ? sqrt(sum / autocast_sum) : 0.0, worst_name, 100 * worst,
+                  worst_plain);
+    free(wide);
+}
+
+static void check_bf16(struct scene *scene) {
+    step(scene);
+    int64_t count;
+    float *expected = golden_floats(&scene->golden, "", "logits", &count);
+    float *logits = harness_logits(&scene->harness, packed_batch(scene->packed));
+    double error = relative_error(logits, expected, count);
+    const struct param_table *table = &scene->harness.table;
+    float *g0 = golden_layout(&scene->golden, table, "grad.");
+    float *g = harness_gradients(&scene->harness);
+    double ours = cosine(g, g0, table->total);
+    double autocast = golden_number(&scene->golden, "autocast_cosine", "");
+    print_message("%-20s bf16 logits' relative error %.4f (autocast %.4f), cosine %.6f (%.6f)\n",
+                  scene->name, error, golden_number(&scene->golden, "autocast_logits_error", ""),
+                  ours, autocast);
+    check_bf16_gradients(scene, g, g0);
+    assert_true(error <= 0.02);
+    assert_true(isnan(autocast) || ours >= autocast - 1e-3);
+    free(expected);
+    free(logits);
+    free(g0);
+    free(g);
+}
+
+static void bf16_is_as_good_as_autocast(void **state) {
+    for (size_t i = 0; i < TINY_COUNT; i++) {
+        struct scene scene;
+        scene_open(&scene, tiny[i], DTYPE_BF16);
+        check_bf16(&scene);
+        scene_close(&scene);
+    }
+}
+
+// --- ten updates
+// ----------------------------------------------------------------------------------
+
+// What AdamW keeps beside the model's buffers, in device memory.
+struct moments {
+    float *first, *second;
+    struct grad_stats *stats;
+};
+
+static void update(struct harness *harness, const struct moments *moments, int index, double rate) {
+    struct device *dev = harness->device;
+    dev->grad_norm(dev, moments->stats, harness->gradients, harness->table.total, 1);
+    const int64_t decay_count = harness->table.decay_count;
+    for (int plain = 0; plain < 2; plain++) {
+        int64_t first = plain ? decay_count : 0;
+        struct adamw_args args = {
+            .parameters = harness->master + first,
+            .gradients = harness->gradients + first,
+            .first_moment = moments->first + first,
+            .second_moment = moments->second + first,
+            .count = plain ? harness->table.total - decay_count : decay_count,
+            .learning_rate = rate,
+            .beta1 = 0.9,
+            .beta2 = 0.999,
+            .epsilon = 1e-8,
+            .weight_decay = plain ? 0 : 0.01,
+            .correction1 = 1 - pow(0.9, index + 1),
+            .correction2 = 1 - pow(0.999, index + 1),
+            .gradient_scale = 1,
+            .max_grad_norm = 1,
+            .stats = moments->stats,
+        };
+        dev->adamw(dev, &args);
+    }
+}
+
+static double curve_step(struct harness *harness, const struct golden *golden, int index) {
+    char suffix[8];
+    snprintf(suffix, sizeof suffix, ".%d", index % 3);
+    struct golden_sequences sequences;
+    golden_sequences_read(golden, suffix, &sequences);
+    struct packed *packed = packed_new(sequences.sequences, sequences.count);
+    double loss = harness_step(harness, packed_batch(packed), NULL, 1 / (float)sequences.count) /
+                  (double)sequences.count;
+    packed_free(packed);
+    golden_sequences_free(&sequences);
+    return loss;
+}
+
+static void check_final(struct harness *harness, const struct golden *golden) {
+    float *parameters = malloc((size_t)harness->table.total * sizeof *parameters);
+    assert_non_null(parameters);
+    harness->device->download(harness->device, parameters, harness->master,
+                              (size_t)harness->table.total * sizeof *parameters);
+    for (size_t p = 0; p < harness->table.count; p++) {
+        const struct param *param = &harness->table.params[p];
+        if (golden_has(golden, "final.", param->name)) {
+            int64_t count;
+            float *expected = golden_floats(golden, "final.", param->name, &count);
+            double error = relative_error(parameters + param->offset, expected, count);
+            if (!(error <= 1e-3)) {
+                fail_msg("after ten steps %s is off by %g", param->name, error);
+            }
+            free(expected);
+        }
+    }
+    free(parameters);
+}
+
+static void ten_steps_follow_pytorch(void **state) {
+    struct golden golden;
+    golden_open(&golden, BERTH_TEST_SOURCE_DIR "/tests/golden/adamw_curve.safetensors");
+    struct harness harness;
+    struct harness_options options = {
+        .compute = DTYPE_F32, .max_rows = 128, .max_sequences = 4, .max_length = 48};
+    assert_true(harness_open(&harness, &golden.config, &options));
+    float *parameters = golden_parameters(&golden, &harness.table, NULL);
+    harness_load(&harness, parameters);
+    struct device *dev = harness.device;
+    const size_t bytes = (size_t)harness.table.total * sizeof(float);
+    struct moments moments = {dev->memory_new(dev, bytes), dev->memory_new(dev, bytes),
+                              dev->memory_new(dev, sizeof(struct grad_stats))};
+    float *losses = golden_floats(&golden, "", "losses_float64", NULL);
+    float *rates = golden_floats(&golden, "", "learning_rates", NULL);
+    double worst = 0;
+    for (int k = 0; k < 10; k++) {
+        double error = fabs(curve_step(&harness, &golden, k) / losses[k] - 1);
+        worst = fmax(worst, error);
+        assert_true(error <= 1e-4);
+        update(&harness, &moments, k, rates[k]);
+    }
+    print_message("ten steps: losses apart by at most %.1e\n", worst);
+    check_final(&harness, &golden);
+    free(losses);
+    free(rates);
+    free(parameters);
+    dev->memory_free(dev, moments.first, bytes);
+    dev->memory_free(dev, moments.second, bytes);
+    dev->memory_free(dev, moments.stats, sizeof(struct grad_stats));
+    harness_close(&harness);
+    golden_close(&golden);
+}
+
+// --- real data
+// ------------------------------------------------------------------------------------
+
+// Opens the real golden `file` with the model's own weights; 0 when the environment names none.
+static int real_open(struct scene *scene, const char *file, enum dtype compute, int inference) {
+    const char *folder = getenv("BERTH_GOLDEN_REAL"), *model_folder = getenv("BERTH_MODEL");
+    if (!folder || !model_folder) {
+        print_message("skipped: BERTH_GOLDEN_REAL and BERTH_MODEL name no folders\n");
+        return 0;
+    }
+    char path[1024], model_path[1024];
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    snprintf(model_path, sizeof model_path, "%s/model.safetensors", model_folder);
+    struct safetensors model;
+    struct berth_error error = {0};
+    if (safetensors_open(&model, model_path, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    scene->name = file;
+    scene_open_file(scene, path, &model, compute, inference);
+    safetensors_close(&model);
+    return 1;
+}
+
+static void real_logits_equal_pytorch(void **state) {
+    for (int half = 0; half < 2; half++) {
+        struct scene scene;
+        if (!real_open(&scene, "minilm_logits.safetensors", half ? DTYPE_BF16 : DTYPE_F32, 1)) {
+            skip();
+        }
+        const struct batch *batch = packed_batch(scene.packed);
+        bert_forward(&scene.harness.model, scene.harness.activations, batch, NULL);
+        int64_t count;
+        float *expected = golden_floats(&scene.golden, "", "logits_float64", &count);
+        float *logits = harness_logits(&scene.harness, batch);
+        double *wide = to_double(expected, count);
+        double apart = largest_difference(logits, wide, count);
+        double error = relative_error(logits, expected, count);
+        print_message("%d real features in %s: largest difference %.1e, relative error %.1e\n",
+                      (int)batch->sequence_count, half ? "bf16" : "fp32", apart, error);
+        assert_true(half ? error <= 0.02 : apart <= 1e-4);
+        free(expected);
+        free(wide);
+        free(logits);
+        scene_close(&scene);
+    }
+}
+
+static void real_gradients_equal_pytorch(void **state) {
+    for (int half = 0; half < 2; half++) {
+        struct scene scene;
+        if (!real_open(&scene, "minilm_grads.safetensors", half ? DTYPE_BF16 : DTYPE_F32, 0)) {
+            skip();
+        }
+        if (half) {
+            check_bf16(&scene);
+        } else {
+            check_f32(&scene);
+        }
+        scene_close(&scene);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(f32_equals_pytorch),
+        cmocka_unit_test(bf16_is_as_good_as_autocast),
+        cmocka_unit_test(ten_steps_follow_pytorch),
+        cmocka_unit_test(real_logits_equal_pytorch),
+        cmocka_unit_test(real_gradients_equal_pytorch),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
