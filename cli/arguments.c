@@ -18,8 +18,7 @@ struct reader {
     int next;
 };
 
-// --- names
-// ----------------------------------------------------------------------------------------
+// --- names ---------------------------------------------------------------------------------------
 
 static int named(const char *name, const char *known, const char *aliases) {
     if (option_same_name(name, known)) {
@@ -71,8 +70,7 @@ static enum berth_status unknown(const struct cli_call *call, const char *name,
                      verb->task != NULL ? verb->task : "");
 }
 
-// --- values
-// ---------------------------------------------------------------------------------------
+// --- values --------------------------------------------------------------------------------------
 
 static int is_truth_word(const char *word) {
     int ignored;
@@ -202,8 +200,7 @@ static enum berth_status set_legacy(struct cli_call *call, struct reader *reader
     return cli_legacy_set(call, name, value, error);
 }
 
-// --- one option
-// -----------------------------------------------------------------------------------
+// --- one option ----------------------------------------------------------------------------------
 
 // "--no_flag" for a flag that the verb has.
 static const struct option_row *negated(const struct cli_verb *verb, const char *name) {
@@ -300,7 +297,7 @@ static enum berth_status read_word(struct cli_call *call, struct reader *reader,
                                    struct berth_error *error) {
     const char *word = reader->words[reader->next++];
     char name[NAME_SIZE];
-    const char *attached;
+    const char *attached = NULL;
     if (word[0] == '-' && word[1] == '-') {
         TRY(split(word + 2, name, &attached, error));
         return set_option(call, reader, name, attached, error);
@@ -315,8 +312,7 @@ static enum berth_status read_word(struct cli_call *call, struct reader *reader,
     return read_argument(call, word, error);
 }
 
-// --- the whole line
-// ---------------------------------------------------------------------------------
+// --- the whole line ------------------------------------------------------------------------------
 
 static int was_given(const struct cli_call *call, const char *name) {
     int own = find_own(call->verb, name);
@@ -368,8 +364,7 @@ enum berth_status cli_parse(struct cli_call *call, const struct cli_verb *verb, 
     return check_required(call, error);
 }
 
-// --- values of the verb's own options
-// -----------------------------------------------------------------
+// --- values of the verb's own options ------------------------------------------------------------
 
 const char *cli_value(const struct cli_call *call, const char *name) {
     int own = find_own(call->verb, name);

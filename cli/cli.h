@@ -12,8 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// --- verbs
-// ----------------------------------------------------------------------------------------
+// --- verbs ---------------------------------------------------------------------------------------
 
 enum cli_kind { CLI_FLAG, CLI_TEXT, CLI_INTEGER, CLI_REAL };
 
@@ -51,8 +50,7 @@ struct cli_verb {
 extern const struct cli_verb cli_finetune, cli_predict, cli_evaluate, cli_answer, cli_show,
     cli_tokenize, cli_features, cli_inspect, cli_init, cli_verify, cli_bench, cli_doctor;
 
-// --- the command line
-// -----------------------------------------------------------------------------
+// --- the command line ----------------------------------------------------------------------------
 
 struct cli_call {
     const struct cli_verb *verb;
@@ -85,8 +83,7 @@ enum berth_status cli_legacy_set(struct cli_call *call, const char *name, const 
 // Puts together what the originals' flags mean in common, after all words were read.
 enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *error);
 
-// --- messages
-// -------------------------------------------------------------------------------------
+// --- messages ------------------------------------------------------------------------------------
 
 // "berth: error: ...", "berth: warning: ...", "berth: note: ..." on standard error.
 void cli_error(const char *message);
@@ -103,8 +100,7 @@ int cli_exit_code(enum berth_status status);
 void cli_help_program(int to_error);
 void cli_help_verb(const struct cli_verb *verb);
 
-// --- input and output
-// -------------------------------------------------------------------------------
+// --- input and output ----------------------------------------------------------------------------
 
 struct json_line;
 
@@ -123,8 +119,7 @@ void cli_highlight(const char *text, int64_t start, int64_t end, int colour, int
 // Words of `text` wrapped to `width` columns, `indent` blanks before each line.
 void cli_wrap(const char *text, int width, int indent);
 
-// --- signals
-// --------------------------------------------------------------------------------------
+// --- signals -------------------------------------------------------------------------------------
 
 // From now on SIGINT, SIGTERM and SIGUSR1 set the stop flag (1: save and stop); a second SIGINT
 // exits at once with 130.

@@ -22,16 +22,15 @@ static void heading(const char *text) {
 
 // "  --learning_rate RATE, --lr"
 static void print_names(const char *name, const char *aliases, const char *unit) {
-    printf("  %s--%s%s", bold(), name, plain());
-    if (unit != NULL) {
-        printf(" %s", unit);
-    }
+    char text[512];
+    int used = snprintf(text, sizeof text, "--%s%s%s", name, unit != NULL ? " " : "",
+                        unit != NULL ? unit : "");
     for (const char *at = aliases != NULL ? aliases : ""; *at != '\0';) {
         size_t length = strcspn(at, " ");
-        printf(", --%.*s", (int)length, at);
+        used += snprintf(text + used, sizeof text - (size_t)used, ", --%.*s", (int)length, at);
         at += length + strspn(at + length, " ");
     }
-    putchar('\n');
+    cli_wrap(text, terminal_width(STDOUT_FILENO), 2);
 }
 
 // The help, then the values it takes, then the default in brackets.
@@ -78,6 +77,13 @@ static void print_example(const char *example) {
     }
 }
 
+static void print_usage(const struct cli_verb *verb) {
+    char text[512];
+    snprintf(text, sizeof text, "berth %s%s%s %s", verb->name, verb->task != NULL ? " " : "",
+             verb->task != NULL ? verb->task : "", verb->usage);
+    cli_wrap(text, terminal_width(STDOUT_FILENO), 2);
+}
+
 void cli_help_verb(const struct cli_verb *verb) {
     struct berth_config defaults;
     int width = terminal_width(STDOUT_FILENO);
@@ -86,11 +92,14 @@ void cli_help_verb(const struct cli_verb *verb) {
            verb->task != NULL ? verb->task : "", plain());
     cli_wrap(verb->summary, width, 0);
     heading("usage");
-    printf("  berth %s%s%s %s\n", verb->name, verb->task != NULL ? " " : "",
-           verb->task != NULL ? verb->task : "", verb->usage);
+    print_usage(verb);
     heading("example");
     print_example(verb->example);
-    heading("options (- and _ are the same; defaults stand in brackets)");
+    heading("options");
+    cli_wrap(
+        "In names - and _ are the same. Defaults stand in brackets. A flag takes true or false "
+        "or nothing; --no_NAME switches it off.",
+        width, 2);
     for (size_t i = 0; i < verb->option_count; i++) {
         print_own(&verb->options[i]);
     }

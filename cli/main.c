@@ -9,7 +9,7 @@
 
 static const struct cli_verb *const verbs[] = {
     &cli_finetune, &cli_predict, &cli_evaluate, &cli_answer, &cli_show,  &cli_tokenize,
-    &cli_features, &cli_inspect, &cli_init,     &cli_verify, &cli_doctor};
+    &cli_features, &cli_inspect, &cli_init,     &cli_verify, &cli_bench, &cli_doctor};
 #define VERB_COUNT (sizeof verbs / sizeof *verbs)
 
 void cli_help_program(int to_error) {
@@ -97,10 +97,21 @@ static enum berth_status skip_task(const struct cli_verb *verb, int *count, char
     return BERTH_OK;
 }
 
+// A verb without any words that cannot do without: its usage is the best answer.
+static enum berth_status need_words(const struct cli_verb *verb, struct berth_error *error) {
+    const char *space = verb->task != NULL ? " " : "", *task = verb->task != NULL ? verb->task : "";
+    fprintf(stderr, "usage: berth %s%s%s %s\n\n%s\n\n`berth %s%s%s --help` tells more\n",
+            verb->name, space, task, verb->usage, verb->example, verb->name, space, task);
+    return error_set(error, BERTH_USAGE, "`berth %s%s%s` needs options", verb->name, space, task);
+}
+
 static enum berth_status run_verb(const struct cli_verb *verb, int count, char **words,
                                   struct berth_error *error) {
     static struct cli_call call; // large: it holds a path
     TRY(skip_task(verb, &count, &words, error));
+    if (count == 0 && (verb->required != NULL || verb->arguments_least > 0)) {
+        return need_words(verb, error);
+    }
     TRY(cli_parse(&call, verb, count, words, error));
     return verb->run(&call, error);
 }

@@ -70,8 +70,7 @@ int cli_exit_code(enum berth_status status) {
     return status == BERTH_NO_MEMORY ? BERTH_INTERNAL : (int)status;
 }
 
-// --- input and output
-// -------------------------------------------------------------------------------
+// --- input and output ----------------------------------------------------------------------------
 
 #define READ_LIMIT ((size_t)1 << 32)
 

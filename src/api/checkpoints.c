@@ -12,8 +12,7 @@
 
 #define CONFIG_LIMIT ((size_t)1 << 20)
 
-// --- inspect
-// --------------------------------------------------------------------------------------
+// --- inspect -------------------------------------------------------------------------------------
 
 typedef void visitor(void *context, const struct berth_tensor_info *info);
 
@@ -108,8 +107,17 @@ done:
     return status;
 }
 
-// --- init
-// -----------------------------------------------------------------------------------------
+// --- verify --------------------------------------------------------------------------------------
+
+enum berth_status berth_verify(const char *path, int64_t *files, struct berth_error *error) {
+    if (!dir_exists(path)) {
+        return error_set(error, BERTH_NO_INPUT, "%s: no such folder; give a checkpoint's folder",
+                         path);
+    }
+    return checkpoint_verify(path, files, error);
+}
+
+// --- init ----------------------------------------------------------------------------------------
 
 static enum berth_status read_shape(const char *name_or_file, struct bert_config *config,
                                     struct berth_error *error) {

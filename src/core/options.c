@@ -50,8 +50,7 @@ const struct option_row *option_find(const char *name) {
     return NULL;
 }
 
-// --- the nearest name
-// -----------------------------------------------------------------------------
+// --- the nearest name ----------------------------------------------------------------------------
 
 static unsigned least(unsigned a, unsigned b) {
     return a < b ? a : b;
@@ -110,8 +109,7 @@ const char *option_nearest(const char *name, unsigned jobs) {
     return best != NULL && option_is_near(name, best_distance) ? best : NULL;
 }
 
-// --- setting
-// ----------------------------------------------------------------------------------------
+// --- setting -------------------------------------------------------------------------------------
 
 static void *field_of(struct berth_config *config, const struct option_row *row) {
     return (char *)config + row->offset;
@@ -266,8 +264,7 @@ int option_is_given(const struct berth_config *config, const struct option_row *
     return config->given[index / 64] >> index % 64 & 1;
 }
 
-// --- printing
-// ---------------------------------------------------------------------------------------
+// --- printing ------------------------------------------------------------------------------------
 
 static void print_choice(const char *choices, int number, char *text, size_t size) {
     while (number-- > 0) {

@@ -80,8 +80,7 @@ void console_warning(struct console *console, const char *text) {
     console_line(console, line);
 }
 
-// --- progress
-// ---------------------------------------------------------------------------------------
+// --- progress ------------------------------------------------------------------------------------
 
 static void begin_phase(struct console *console, const char *phase, int64_t done) {
     snprintf(console->phase, sizeof console->phase, "%s", phase);

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+// berth bench: the machine's peak, single operations, whole training and prediction steps. Looks
+// inside the library, whose public face has no benchmarks.
+#include "cli.h"
+#include "core/json_line.h"
+#include "core/number.h"
+#include "cpu/bench_cpu.h"
+#include "model/config.h"
+#include "train/machine.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct cli_option options[] = {
+    {.name = "config",
+     .aliases = "config_file",
+     .kind = CLI_TEXT,
+     .unit = "NAME|FILE",
+     .fallback = "base",
+     .help = "geometry: tiny, minilm, base, large, or a config.json"},
+    {.name = "rows",
+     .kind = CLI_INTEGER,
+     .minimum = 64,
+     .maximum = 1 << 20,
+     .unit = "N",
+     .fallback = "4096",
+     .help = "gemm, ops: tokens of a batch"},
+    {.name = "length",
+     .kind = CLI_INTEGER,
+     .minimum = 1,
+     .maximum = 65536,
+     .unit = "N",
+     .fallback = "192",
+     .help = "gemm, ops: tokens of each sequence"},
+    {.name = "repeats",
+     .kind = CLI_INTEGER,
+     .minimum = 1,
+     .maximum = 1000000,
+     .unit = "N",
+     .fallback = "5",
+     .help = "gemm, ops: runs of each operation, of which the best counts"},
+    {.name = "seconds",
+     .kind = CLI_REAL,
+     .minimum = 0.01,
+     .maximum = 600,
+     .unit = "X",
+     .fallback = "1",
+     .help = "peak: how long each reading takes"},
+    {.name = "json", .kind = CLI_FLAG, .help = "one JSON object on one line"},
+};
+
+// One number, for people or as a member of the object.
+static void put_number(struct json_line *line, int json, const char *key, double value,
+                       const char *unit) {
+    if (json) {
+        json_line_real(line, key, value);
+        return;
+    }
+    char text[64];
+    number_format(text, sizeof text, "%.1f", value);
+    printf("%-28s %12s %s\n", key, text, unit);
+}
+
+static void put_words(struct json_line *line, int json, const char *key, const char *value) {
+    if (json) {
+        json_line_text(line, key, value);
+    } else {
+        printf("%-28s %s\n", key, value);
+    }
+}
+
+static enum berth_status end_object(struct json_line *line, int json, struct berth_error *error) {
+    enum berth_status status = BERTH_OK;
+    if (json) {
+        json_line_close(line, '}');
+        status = cli_put_json(line, error);
+    }
+    json_line_done(line);
+    return status;
+}
+
+// --- peak ----------------------------------------------------------------------------------------
+
+static enum berth_status run_peak(struct cli_call *call, struct berth_error *error) {
+    struct device *device;
+    struct json_line line = {0};
+    int json = cli_flag(call, "json");
+    double seconds = cli_real(call, "seconds", 1.0);
+    TRY(machine_device_open(&call->config, NULL, &device, error));
+    double fp32 = bench_peak(device, DTYPE_F32, seconds);
+    double bf16 = bench_peak(device, DTYPE_BF16, seconds);
+    double bandwidth = bench_bandwidth(device, seconds);
+    if (json) {
+        json_line_open(&line, NULL, '{');
+    }
+    put_words(&line, json, "device", device->describe(device));
+    put_number(&line, json, "fp32_gflops", fp32 / 1e9, "GFLOP/s");
+    put_number(&line, json, "bf16_gflops", bf16 / 1e9, "GFLOP/s");
+    put_number(&line, json, "bandwidth_gigabytes", bandwidth / 1e9, "GB/s");
+    device->close(device);
+    return end_object(&line, json, error);
+}
+
+// --- gemm and ops --------------------------------------------------------------------------------
+
+typedef enum berth_status measure(struct device *dev, const struct bench_geometry *geometry,
+                                  int repeats, struct bench_line lines[BENCH_LINES], int *count,
+                                  struct berth_error *error);
+
+static enum berth_status read_config(const char *name, struct bert_config *config,
+                                     struct berth_error *error) {
+    if (strpbrk(name, "./") != NULL) {
+        return bert_config_read(name, config, error);
+    }
+    return bert_config_builtin(name, config, error);
+}
+
+static enum berth_status make_geometry(const struct cli_call *call, struct bench_geometry *geometry,
+                                       struct berth_error *error) {
+    const char *name = cli_value(call, "config") != NULL ? cli_value(call, "config") : "base";
+    struct bert_config config = {0};
+    TRY(read_config(name, &config, error));
+    int64_t rows = cli_integer(call, "rows", 4096);
+    int64_t length = cli_integer(call, "length", 192);
+    *geometry = (struct bench_geometry){
+        .rows = batch_round(rows),
+        .length = length < rows ? length : rows,
+        .hidden = config.hidden_size,
+        .intermediate = config.intermediate_size,
+        .heads = config.num_attention_heads,
+        .vocabulary = config.vocab_size,
+        .compute = call->config.precision == BERTH_BF16 ? DTYPE_BF16 : DTYPE_F32};
+    bert_config_done(&config);
+    return BERTH_OK;
+}
+
+struct table {
+    struct bench_line lines[BENCH_LINES];
+    int count;
+    double peak, bandwidth; // FLOP/s, bytes/s
+};
+
+// The least time that the machine could need.
+static double floor_seconds(const struct table *table, const struct bench_line *line) {
+    double compute = table->peak > 0 ? line->flops / table->peak : 0.0;
+    double memory = table->bandwidth > 0 ? line->bytes / table->bandwidth : 0.0;
+    return compute > memory ? compute : memory;
+}
+
+static void print_table(const struct table *table) {
+    printf("%-36s %10s %10s %10s %8s\n", "operation", "ms", "GFLOP/s", "GB/s", "of floor");
+    for (int i = 0; i < table->count; i++) {
+        const struct bench_line *line = &table->lines[i];
+        char text[128];
+        number_format(text, sizeof text, "%10.3f %10.1f %10.1f %7.1f%%", line->seconds * 1e3,
+                      line->flops / line->seconds / 1e9, line->bytes / line->seconds / 1e9,
+                      100.0 * floor_seconds(table, line) / line->seconds);
+        printf("%-36s %s\n", line->name, text);
+    }
+}
+
+static void add_table(struct json_line *out, const struct table *table) {
+    json_line_open(out, "operations", '[');
+    for (int i = 0; i < table->count; i++) {
+        const struct bench_line *line = &table->lines[i];
+        json_line_open(out, NULL, '{');
+        json_line_text(out, "name", line->name);
+        json_line_real(out, "seconds", line->seconds);
+        json_line_real(out, "gflops", line->flops / line->seconds / 1e9);
+        json_line_real(out, "gigabytes_per_second", line->bytes / line->seconds / 1e9);
+        json_line_real(out, "of_floor", floor_seconds(table, line) / line->seconds);
+        json_line_close(out, '}');
+    }
+    json_line_close(out, ']');
+}
+
+static enum berth_status measure_table(struct cli_call *call, measure *run,
+                                       const struct bench_geometry *geometry, struct table *table,
+                                       struct berth_error *error) {
+    struct device *device;
+    TRY(machine_device_open(&call->config, NULL, &device, error));
+    table->peak = bench_peak(device, geometry->compute, 0.5);
+    table->bandwidth = bench_bandwidth(device, 0.5);
+    enum berth_status status = run(device, geometry, (int)cli_integer(call, "repeats", 5),
+                                   table->lines, &table->count, error);
+    device->close(device);
+    return status;
+}
+
+static enum berth_status run_table(struct cli_call *call, measure *run, struct berth_error *error) {
+    struct bench_geometry geometry;
+    struct json_line line = {0};
+    static struct table table;
+    int json = cli_flag(call, "json");
+    TRY(make_geometry(call, &geometry, error));
+    TRY(measure_table(call, run, &geometry, &table, error));
+    if (json) {
+        json_line_open(&line, NULL, '{');
+    }
+    put_words(&line, json, "precision", geometry.compute == DTYPE_BF16 ? "bf16" : "fp32");
+    put_number(&line, json, "peak_gflops", table.peak / 1e9, "GFLOP/s");
+    put_number(&line, json, "bandwidth_gigabytes", table.bandwidth / 1e9, "GB/s");
+    if (json) {
+        add_table(&line, &table);
+    } else {
+        print_table(&table);
+    }
+    return end_object(&line, json, error);
+}
+
+static enum berth_status run_gemm(struct cli_call *call, struct berth_error *error) {
+    return run_table(call, bench_gemm, error);
+}
+
+static enum berth_status run_ops(struct cli_call *call, struct berth_error *error) {
+    return run_table(call, bench_ops, error);
+}
+
+// --- the verb ------------------------------------------------------------------------------------
+
+static enum berth_status run(struct cli_call *call, struct berth_error *error) {
+    static const struct {
+        const char *name;
+        enum berth_status (*run)(struct cli_call *call, struct berth_error *error);
+    } kinds[] = {{"peak", run_peak}, {"gemm", run_gemm}, {"ops", run_ops}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (strcmp(call->arguments[0], kinds[i].name) == 0) {
+            return kinds[i].run(call, error);
+        }
+    }
+    return error_set(error, BERTH_USAGE, "unknown benchmark \"%s\"; usage: berth bench %s",
+                     call->arguments[0], call->verb->usage);
+}
+
+const struct cli_verb cli_bench = {
+    .name = "bench",
+    .summary = "measure the machine, the operations, training and prediction",
+    .usage = "peak | gemm | ops | train | predict [--config NAME] [--data FILE] [--json]",
+    .example = "berth bench peak\n"
+               "berth bench ops --config base --precision bf16\n"
+               "berth bench train --config base --data train-v1.1.json --precision bf16 --json",
+    .jobs = JOB_BENCH,
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .arguments_least = 1,
+    .arguments_most = 1,
+    .run = run,
+};
