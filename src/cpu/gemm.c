@@ -371,7 +371,16 @@ static int run_primitive(struct gemm *gemm, const struct gemm_plan *plan, int th
             args[count++] = (dnnl_exec_arg_t){names[i], plan->memories[thread][i]};
         }
     }
-    return (int)dnnl_primitive_execute(plan->primitive, gemm->streams[thread], count, args);
+    if (omp_in_parallel()) {
+        return (int)dnnl_primitive_execute(plan->primitive, gemm->streams[thread], count, args);
+    }
+    // A region of one thread does not count as parallel, and some of the library's kernels would
+    // start threads of their own.
+    int outer = omp_get_max_threads();
+    omp_set_num_threads(1);
+    int status = (int)dnnl_primitive_execute(plan->primitive, gemm->streams[thread], count, args);
+    omp_set_num_threads(outer);
+    return status;
 }
 
 static int run_converted(struct gemm *gemm, const struct gemm_plan *plan, int thread,

@@ -67,6 +67,11 @@ struct kernels {
     double (*sum_squares)(const float *x, int64_t count);
     // Elements [first, last) of the optimizer's update; `factor` multiplies the gradients.
     void (*adamw)(const struct adamw_args *args, double factor, int64_t first, int64_t last);
+
+    // Runs `rounds` rounds of multiply-adds in registers and returns how many floating-point
+    // operations they were.
+    double (*peak_f32)(int64_t rounds);
+    double (*peak_bf16)(int64_t rounds);
 };
 
 extern const struct kernels kernels_generic;

@@ -4,6 +4,7 @@
 #include "cpu/kernels/gelu.h"
 #include "cpu/kernels/norm.h"
 #include "cpu/kernels/optimizer.h"
+#include "cpu/kernels/peak.h"
 #include "cpu/kernels/softmax.h"
 
 const struct kernels KERNELS_TABLE = {
@@ -23,4 +24,6 @@ const struct kernels KERNELS_TABLE = {
     .copy = copy,
     .sum_squares = sum_squares,
     .adamw = adamw,
+    .peak_f32 = peak_f32,
+    .peak_bf16 = peak_bf16,
 };

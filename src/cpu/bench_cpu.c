@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operations are timed through the device contract, on the data of an ordinary batch, each
+// after one run that is left out. With one thread the clock is that thread's processor time, which
+// other programs do not disturb; with more it is the wall clock.
+#include "cpu/bench_cpu.h"
+
+#include "core/error.h"
+#include "cpu/cpu.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static double now(const struct cpu *cpu) {
+    struct timespec t;
+    clock_gettime(cpu->threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double bench_peak(struct device *dev, enum dtype dtype, double seconds) {
+    struct cpu *cpu = cpu_of(dev);
+    double (*loop)(int64_t) = dtype == DTYPE_F32 ? cpu->kernels->peak_f32 : cpu->kernels->peak_bf16;
+    const int64_t rounds = 100000;
+    double best = 0, started = now(cpu);
+    do {
+        double flops = 0, before = now(cpu);
+#pragma omp parallel num_threads(cpu->threads) reduction(+ : flops)
+        flops += loop(rounds);
+        double rate = flops / (now(cpu) - before);
+        best = rate > best ? rate : best;
+    } while (now(cpu) - started < seconds);
+    return best;
+}
+
+double bench_bandwidth(struct device *dev, double seconds) {
+    struct cpu *cpu = cpu_of(dev);
+    const int64_t count = (int64_t)64 << 20;
+    float *block = dev->memory_new(dev, (size_t)count * sizeof *block);
+    if (block == NULL) {
+        return 0;
+    }
+    dev->zero(dev, block, (size_t)count * sizeof *block);
+    struct grad_stats stats;
+    double best = 0, started = now(cpu);
+    do {
+        double before = now(cpu);
+        dev->grad_norm(dev, &stats, block, count, 1.0);
+        double rate = (double)count * sizeof *block / (now(cpu) - before);
+        best = rate > best ? rate : best;
+    } while (now(cpu) - started < seconds);
+    dev->memory_free(dev, block, (size_t)count * sizeof *block);
+    return best;
+}
+
+// --- the data of one layer ----------------------------------------------------------------------
+
+struct bench {
+    struct device *dev;
+    struct bench_geometry g;
+    struct batch batch;
+    char *memory;
+    size_t bytes, used;
+    int repeats;
+    struct bench_line *lines;
+    int count;
+
+    struct mat x, x2, wide, wide2, qkv, dqkv, f32, f32_2, logits, dlogits, none;
+    struct mat w, w_wide, w_back, w_qkv, dw; // weights [H, H], [I, H], [H, I], [3H, H]; dw any
+    struct mat tables;                       // [V, H] f32
+    float *rstd, *lse, *bias, *dbias, *losses;
+    float *optimizer[4];
+    struct mat compute_copy;
+    int64_t parameter_count;
+    struct grad_stats stats;
+};
+
+// With a NULL base only the size is counted.
+static void *carve(struct bench *b, size_t bytes) {
+    void *block = b->memory == NULL ? NULL : b->memory + b->used;
+    b->used += (bytes + 63) / 64 * 64;
+    return block;
+}
+
+static struct mat matrix(struct bench *b, int64_t rows, int64_t cols, enum dtype dtype) {
+    struct mat m = mat_of(NULL, rows, cols, dtype);
+    m.data = carve(b, (size_t)(rows * cols) * dtype_size(dtype));
+    return m;
+}
+
+static float *vector(struct bench *b, int64_t count) {
+    return carve(b, (size_t)count * sizeof(float));
+}
+
+static void carve_batch(struct bench *b) {
+    const int64_t rows = b->g.rows, sequences = (rows + b->g.length - 1) / b->g.length;
+    int32_t *ids[4], *starts = carve(b, (size_t)(sequences + 1) * sizeof *starts);
+    int32_t *labels = carve(b, (size_t)sequences * sizeof *labels);
+    int64_t *places = carve(b, (size_t)sequences * sizeof *places);
+    for (int i = 0; i < 4; i++) {
+        ids[i] = carve(b, (size_t)rows * sizeof **ids);
+    }
+    b->batch = (struct batch){rows,   rows,   sequences, b->g.length, ids[0], ids[1],
+                              ids[2], ids[3], starts,    places,      labels, labels};
+    for (int64_t r = 0; b->memory != NULL && r < rows; r++) {
+        ids[0][r] = (int32_t)(r * 7919 % b->g.vocabulary);
+        ids[2][r] = (int32_t)(r % b->g.length);
+        ids[3][r] = (int32_t)(r / b->g.length);
+        starts[r / b->g.length + 1] = (int32_t)(r + 1);
+    }
+}
+
+static void carve_all(struct bench *b) {
+    const struct bench_geometry *g = &b->g;
+    b->used = 0;
+    carve_batch(b);
+    b->x = matrix(b, g->rows, g->hidden, g->compute);
+    b->x2 = matrix(b, g->rows, g->hidden, g->compute);
+    b->wide = matrix(b, g->rows, g->intermediate, g->compute);
+    b->wide2 = matrix(b, g->rows, g->intermediate, g->compute);
+    b->qkv = matrix(b, g->rows, 3 * g->hidden, g->compute);
+    b->dqkv = matrix(b, g->rows, 3 * g->hidden, g->compute);
+    b->f32 = matrix(b, g->rows, g->hidden, DTYPE_F32);
+    b->f32_2 = matrix(b, g->rows, g->hidden, DTYPE_F32);
+    b->logits = matrix(b, g->rows, 2, DTYPE_F32);
+    b->dlogits = matrix(b, g->rows, 2, g->compute);
+    b->w = matrix(b, g->hidden, g->hidden, g->compute);
+    b->w_wide = matrix(b, g->intermediate, g->hidden, g->compute);
+    b->w_back = matrix(b, g->hidden, g->intermediate, g->compute);
+    b->w_qkv = matrix(b, 3 * g->hidden, g->hidden, g->compute);
+    b->dw = matrix(b, g->intermediate + 3 * g->hidden, g->intermediate, DTYPE_F32);
+    b->tables = matrix(b, g->vocabulary, g->hidden, DTYPE_F32);
+    b->rstd = vector(b, g->rows);
+    b->lse = vector(b, g->rows * g->heads);
+    b->bias = vector(b, g->intermediate + 3 * g->hidden);
+    b->dbias = vector(b, g->intermediate + 3 * g->hidden);
+    b->losses = vector(b, g->rows);
+    b->parameter_count = 4 * g->hidden * g->hidden + 2 * g->hidden * g->intermediate;
+    for (int i = 0; i < 4; i++) {
+        b->optimizer[i] = vector(b, b->parameter_count);
+    }
+    b->compute_copy = matrix(b, 1, b->parameter_count, g->compute);
+    if (g->compute == DTYPE_F32) {
+        b->compute_copy = b->none;
+    }
+}
+
+static void fill(struct bench *b, struct mat m, double size) {
+    float row[256];
+    uint64_t index = 0;
+    const int64_t count = m.rows * m.cols;
+    for (int i = 0; i < 256; i++) {
+        row[i] = (float)(size * ((double)rng_draw(5, 3, &index) / 2147483648.0 - 1.0));
+    }
+    for (int64_t i = 0; i < count; i += 256) {
+        int64_t some = cpu_piece(i, count, 256);
+        struct mat to = {(char *)m.data + (size_t)i * dtype_size(m.dtype), 1, some, some, m.dtype};
+        cpu_of(b->dev)->kernels->copy(to, mat_of(row, 1, some, DTYPE_F32));
+    }
+}
+
+static enum berth_status bench_open(struct bench *b, struct berth_error *error) {
+    carve_all(b);
+    b->bytes = b->used;
+    b->memory = b->dev->memory_new(b->dev, b->bytes);
+    if (b->memory == NULL) {
+        return error_no_memory(error, b->bytes, "the benchmark's matrices");
+    }
+    carve_all(b);
+    const struct mat normal[] = {b->x, b->x2, b->wide, b->wide2, b->qkv, b->dqkv, b->f32, b->f32_2};
+    for (size_t i = 0; i < sizeof normal / sizeof *normal; i++) {
+        fill(b, normal[i], 1.0);
+    }
+    const struct mat small[] = {b->w, b->w_wide, b->w_back, b->w_qkv, b->tables};
+    for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
+        fill(b, small[i], 0.04);
+    }
+    for (int i = 0; i < 4; i++) {
+        b->dev->zero(b->dev, b->optimizer[i], (size_t)b->parameter_count * sizeof(float));
+    }
+    b->stats.sum_squares = 1.0;
+    const struct device_shape shape = {b->g.rows,
+                                       b->batch.sequence_count,
+                                       b->g.length,
+                                       b->g.hidden,
+                                       b->g.intermediate,
+                                       b->g.heads,
+                                       b->g.vocabulary,
+                                       b->g.compute,
+                                       1};
+    return b->dev->reserve(b->dev, &shape, error);
+}
+
+// --- the operations -----------------------------------------------------------------------------
+
+typedef void operation(struct bench *b);
+
+static void measure(struct bench *b, const char *name, operation *run, double flops, double bytes) {
+    const struct cpu *cpu = cpu_of(b->dev);
+    struct bench_line *line = &b->lines[b->count++];
+    snprintf(line->name, sizeof line->name, "%s", name);
+    line->flops = flops;
+    line->bytes = bytes;
+    line->seconds = 1e30;
+    run(b);
+    for (int i = 0; i < b->repeats; i++) {
+        double before = now(cpu);
+        run(b);
+        double seconds = now(cpu) - before;
+        line->seconds = seconds < line->seconds ? seconds : line->seconds;
+    }
+}
+
+static struct dropout tenth(enum rng_site site) {
+    return (struct dropout){1, 1, 1, site, rng_dropout_threshold(0.1)};
+}
+
+static struct mat compute_of(const struct bench *b) {
+    return b->g.compute == DTYPE_F32 ? b->none : b->x2;
+}
+
+static void embed_forward(struct bench *b) {
+    const struct embed_args args = {b->f32,
+                                    compute_of(b),
+                                    b->x,
+                                    b->rstd,
+                                    b->tables,
+                                    b->tables,
+                                    b->tables,
+                                    b->bias,
+                                    b->bias,
+                                    1e-12f,
+                                    tenth(RNG_SITE_EMBEDDING)};
+    b->dev->embed_forward(b->dev, &args, &b->batch);
+}
+
+static void embed_backward(struct bench *b) {
+    struct mat dtable = {b->dw.data, b->g.length, b->g.hidden, b->g.hidden, DTYPE_F32};
+    const struct embed_grad_args args = {b->f32,
+                                         b->x2,
+                                         b->x,
+                                         b->rstd,
+                                         b->bias,
+                                         b->tables,
+                                         dtable,
+                                         dtable,
+                                         b->dbias,
+                                         b->dbias,
+                                         tenth(RNG_SITE_EMBEDDING),
+                                         b->f32_2};
+    b->dev->embed_backward(b->dev, &args, &b->batch);
+}
+
+static void norm_forward(struct bench *b) {
+    const struct norm_args args = {
+        b->f32,   compute_of(b), b->x,    b->rstd, b->x,
+        b->f32_2, b->bias,       b->bias, 1e-12f,  tenth(RNG_SITE_OUTPUT)};
+    b->dev->norm_forward(b->dev, &args, &b->batch);
+}
+
+static void norm_backward(struct bench *b) {
+    const struct norm_grad_args args = {b->f32_2,
+                                        b->x2,
+                                        b->dbias,
+                                        b->f32,
+                                        b->none,
+                                        b->x,
+                                        b->rstd,
+                                        b->bias,
+                                        b->dbias,
+                                        b->dbias,
+                                        tenth(RNG_SITE_OUTPUT)};
+    b->dev->norm_backward(b->dev, &args, &b->batch);
+}
+
+static void qkv_forward(struct bench *b) {
+    b->dev->linear_forward(b->dev, b->qkv, b->x, b->w_qkv, b->bias);
+}
+
+static void projection_forward(struct bench *b) {
+    b->dev->linear_forward(b->dev, b->x2, b->x, b->w, b->bias);
+}
+
+static void output_forward(struct bench *b) {
+    b->dev->linear_forward(b->dev, b->x2, b->wide, b->w_back, b->bias);
+}
+
+static void head_forward(struct bench *b) {
+    b->dev->linear_forward(b->dev, b->logits, b->x, mat_rows(b->w, 0, 2), b->bias);
+}
+
+static void gelu_forward(struct bench *b) {
+    b->dev->linear_gelu_forward(b->dev, b->wide, b->wide2, b->x, b->w_wide, b->bias,
+                                ACTIVATION_GELU_ERF);
+}
+
+static void qkv_backward_input(struct bench *b) {
+    b->dev->linear_backward_input(b->dev, b->x2, b->dqkv, b->w_qkv);
+}
+
+static void projection_backward_input(struct bench *b) {
+    b->dev->linear_backward_input(b->dev, b->x2, b->x, b->w);
+}
+
+static void inner_backward_input(struct bench *b) {
+    b->dev->linear_backward_input(b->dev, b->x2, b->wide, b->w_wide);
+}
+
+static void gelu_backward(struct bench *b) {
+    b->dev->linear_gelu_backward(b->dev, b->wide, b->dbias, b->x, b->w_back, b->wide2,
+                                 ACTIVATION_GELU_ERF);
+}
+
+static struct mat gradient(const struct bench *b, int64_t rows, int64_t cols) {
+    return mat_of(b->dw.data, rows, cols, DTYPE_F32);
+}
+
+static void qkv_backward_weight(struct bench *b) {
+    b->dev->linear_backward_weight(b->dev, gradient(b, 3 * b->g.hidden, b->g.hidden), b->dbias,
+                                   b->dqkv, b->x);
+}
+
+static void projection_backward_weight(struct bench *b) {
+    b->dev->linear_backward_weight(b->dev, gradient(b, b->g.hidden, b->g.hidden), NULL, b->x2,
+                                   b->x);
+}
+
+static void inner_backward_weight(struct bench *b) {
+    b->dev->linear_backward_weight(b->dev, gradient(b, b->g.intermediate, b->g.hidden), NULL,
+                                   b->wide, b->x);
+}
+
+static void output_backward_weight(struct bench *b) {
+    b->dev->linear_backward_weight(b->dev, gradient(b, b->g.hidden, b->g.intermediate), NULL, b->x,
+                                   b->wide);
+}
+
+static void attention_forward(struct bench *b) {
+    const struct attention_args args = {b->x2, b->lse, b->qkv, b->g.heads,
+                                        tenth(RNG_SITE_ATTENTION)};
+    b->dev->attention_forward(b->dev, &args, &b->batch);
+}
+
+static void attention_backward(struct bench *b) {
+    const struct attention_grad_args args = {
+        b->dqkv, b->x, b->x2, b->lse, b->qkv, b->g.heads, tenth(RNG_SITE_ATTENTION)};
+    b->dev->attention_backward(b->dev, &args, &b->batch);
+}
+
+static void span_loss(struct bench *b) {
+    b->dev->span_loss(b->dev, b->dlogits, b->losses, b->logits, 1.0f, &b->batch);
+}
+
+static void grad_norm(struct bench *b) {
+    struct grad_stats stats;
+    b->dev->grad_norm(b->dev, &stats, b->optimizer[1], b->parameter_count, 1.0);
+}
+
+static void adamw(struct bench *b) {
+    const struct adamw_args args = {
+        .parameters = b->optimizer[0],
+        .gradients = b->optimizer[1],
+        .first_moment = b->optimizer[2],
+        .second_moment = b->optimizer[3],
+        .compute = b->compute_copy,
+        .count = b->parameter_count,
+        .learning_rate = 1e-4,
+        .beta1 = 0.9,
+        .beta2 = 0.999,
+        .epsilon = 1e-6,
+        .weight_decay = 0.01,
+        .correction1 = 1,
+        .correction2 = 1,
+        .gradient_scale = 1,
+        .max_grad_norm = 1,
+        .stats = &b->stats,
+    };
+    b->dev->adamw(b->dev, &args);
+}
+
+static void bench_products(struct bench *b) {
+    const double r = (double)b->g.rows, h = (double)b->g.hidden, i = (double)b->g.intermediate;
+    const double s = (double)dtype_size(b->g.compute);
+    measure(b, "qkv forward", qkv_forward, 6 * r * h * h, s * (4 * r * h + 3 * h * h));
+    measure(b, "projection forward", projection_forward, 2 * r * h * h, s * (2 * r * h + h * h));
+    measure(b, "inner + gelu forward", gelu_forward, 2 * r * h * i,
+            s * (r * h + 2 * r * i + h * i));
+    measure(b, "output forward", output_forward, 2 * r * h * i, s * (r * h + r * i + h * i));
+    measure(b, "span head forward", head_forward, 4 * r * h, s * r * h + 8 * r);
+    measure(b, "output backward input + gelu", gelu_backward, 2 * r * h * i,
+            s * (r * h + 2 * r * i + h * i));
+    measure(b, "output backward weight", output_backward_weight, 2 * r * h * i,
+            s * (r * h + r * i) + 8 * h * i);
+    measure(b, "inner backward input", inner_backward_input, 2 * r * h * i,
+            s * (r * h + r * i + h * i));
+    measure(b, "inner backward weight", inner_backward_weight, 2 * r * h * i,
+            s * (r * h + r * i) + 8 * h * i);
+    measure(b, "projection backward input", projection_backward_input, 2 * r * h * h,
+            s * (2 * r * h + h * h));
+    measure(b, "projection backward weight", projection_backward_weight, 2 * r * h * h,
+            2 * s * r * h + 8 * h * h);
+    measure(b, "qkv backward input", qkv_backward_input, 6 * r * h * h,
+            s * (4 * r * h + 3 * h * h));
+    measure(b, "qkv backward weight + bias", qkv_backward_weight, 6 * r * h * h,
+            4 * s * r * h + 24 * h * h);
+}
+
+static void bench_others(struct bench *b) {
+    const double r = (double)b->g.rows, h = (double)b->g.hidden, l = (double)b->g.length;
+    const double s = (double)dtype_size(b->g.compute), n = (double)b->parameter_count;
+    const double copy = b->g.compute == DTYPE_F32 ? 0 : s;
+    measure(b, "attention forward", attention_forward, 4 * r * l * h, s * 4 * r * h);
+    measure(b, "attention backward", attention_backward, 8 * r * l * h, s * 8 * r * h);
+    measure(b, "embed forward", embed_forward, 0, r * h * (12 + 4 + s + copy));
+    measure(b, "norm forward", norm_forward, 0, r * h * (8 + 2 * s + copy));
+    measure(b, "norm backward", norm_backward, 0, r * h * (8 + 2 * s));
+    measure(b, "embed backward", embed_backward, 0, r * h * (8 + 2 * s + 4 + 8));
+    measure(b, "span loss", span_loss, 0, r * 2 * (4 + s));
+    measure(b, "gradient norm (one layer)", grad_norm, 0, 4 * n);
+    measure(b, "adamw (one layer)", adamw, 0, n * (32 + copy));
+}
+
+static enum berth_status bench_run(struct bench *b, int others, int *count,
+                                   struct berth_error *error) {
+    enum berth_status status = bench_open(b, error);
+    if (status == BERTH_OK) {
+        bench_products(b);
+        if (others) {
+            bench_others(b);
+        }
+        status = b->dev->status(b->dev, error);
+    }
+    *count = b->count;
+    b->dev->memory_free(b->dev, b->memory, b->bytes);
+    return status;
+}
+
+enum berth_status bench_ops(struct device *dev, const struct bench_geometry *geometry, int repeats,
+                            struct bench_line lines[BENCH_LINES], int *count,
+                            struct berth_error *error) {
+    struct bench b = {.dev = dev, .g = *geometry, .repeats = repeats, .lines = lines};
+    return bench_run(&b, 1, count, error);
+}
+
+enum berth_status bench_gemm(struct device *dev, const struct bench_geometry *geometry, int repeats,
+                             struct bench_line lines[BENCH_LINES], int *count,
+                             struct berth_error *error) {
+    struct bench b = {.dev = dev, .g = *geometry, .repeats = repeats, .lines = lines};
+    return bench_run(&b, 0, count, error);
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// How fast this processor multiplies and adds: loops of independent fused multiply-adds in
+// registers, without memory traffic.
+#ifndef BERTH_CPU_KERNELS_PEAK_H
+#define BERTH_CPU_KERNELS_PEAK_H
+
+#include "cpu/kernels/math.h"
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+
+#define PEAK_CHAINS 16
+
+static double peak_f32(int64_t rounds) {
+    __m512 sum[PEAK_CHAINS], x = _mm512_set1_ps(0.999999f), y = _mm512_set1_ps(1e-6f);
+    for (int i = 0; i < PEAK_CHAINS; i++) {
+        sum[i] = _mm512_set1_ps((float)i);
+    }
+    for (int64_t round = 0; round < rounds; round++) {
+#pragma GCC unroll 16
+        for (int i = 0; i < PEAK_CHAINS; i++) {
+            sum[i] = _mm512_fmadd_ps(sum[i], x, y);
+        }
+        __asm__ volatile("" : "+v"(x)); // keeps the loop
+    }
+    for (int i = 1; i < PEAK_CHAINS; i++) {
+        sum[0] = _mm512_add_ps(sum[0], sum[i]);
+    }
+    volatile float sink = _mm512_reduce_add_ps(sum[0]);
+    (void)sink;
+    return (double)rounds * PEAK_CHAINS * 32;
+}
+#else
+// Plain loops: what the compiler makes of them is this instruction set's peak.
+static double peak_f32(int64_t rounds) {
+    enum { LANES = 64 };
+    float sum[LANES], x = 0.999999f;
+    for (int i = 0; i < LANES; i++) {
+        sum[i] = (float)i;
+    }
+    for (int64_t round = 0; round < rounds; round++) {
+#pragma omp simd
+        for (int i = 0; i < LANES; i++) {
+            sum[i] = sum[i] * x + 1e-6f;
+        }
+    }
+    volatile float sink = sum[0] + sum[LANES - 1];
+    (void)sink;
+    return (double)rounds * LANES * 2;
+}
+#endif
+
+#if defined(__AVX512BF16__)
+static double peak_bf16(int64_t rounds) {
+    __m512 sum[PEAK_CHAINS];
+    __m512i pattern = _mm512_set1_epi32(0x3C003C00);
+    __m512bh x = (__m512bh)pattern;
+    for (int i = 0; i < PEAK_CHAINS; i++) {
+        sum[i] = _mm512_set1_ps((float)i);
+    }
+    for (int64_t round = 0; round < rounds; round++) {
+#pragma GCC unroll 16
+        for (int i = 0; i < PEAK_CHAINS; i++) {
+            sum[i] = _mm512_dpbf16_ps(sum[i], x, x);
+        }
+        __asm__ volatile("" : "+v"(x));
+    }
+    for (int i = 1; i < PEAK_CHAINS; i++) {
+        sum[0] = _mm512_add_ps(sum[0], sum[i]);
+    }
+    volatile float sink = _mm512_reduce_add_ps(sum[0]);
+    (void)sink;
+    return (double)rounds * PEAK_CHAINS * 64;
+}
+#else
+// No bf16 instructions: bf16 is computed in f32.
+static double peak_bf16(int64_t rounds) {
+    return peak_f32(rounds);
+}
+#endif
+
+#endif
