@@ -179,6 +179,22 @@ def schedule(step, total, warmup):
     return max(0.0, (total - step) / max(1, total - warmup))
 
 
+def backward(model, chosen, a):
+    """Adds the gradient of the mean loss of these features, in micro-batches; returns the loss."""
+    size = a.per_device_train_batch_size or len(chosen)
+    total = 0.0
+    for at in range(0, len(chosen), size):
+        part = chosen[at:at + size]
+        batch = collate(part)
+        with autocast(a.precision):
+            out = model(**batch)
+        loss = span_loss(out, batch, torch.tensor([f.start for f in part]),
+                         torch.tensor([f.end for f in part])) * (len(part) / len(chosen))
+        loss.backward()
+        total += loss.item()
+    return total
+
+
 def train(model, features, a):
     rng = random.Random(a.seed)
     total = math.ceil(len(features) / a.train_batch_size) * a.num_train_epochs
@@ -189,20 +205,13 @@ def train(model, features, a):
     shown, shown_steps = 0.0, 0
     for _ in range(a.num_train_epochs):
         for rows in epoch_batches(features, a.train_batch_size, rng):
-            chosen = [features[i] for i in rows]
-            batch = collate(chosen)
-            with autocast(a.precision):
-                out = model(**batch)
-            loss = span_loss(out, batch, torch.tensor([f.start for f in chosen]),
-                             torch.tensor([f.end for f in chosen]))
-            loss.backward()
+            shown += backward(model, [features[i] for i in rows], a)
             torch.nn.utils.clip_grad_norm_(model.parameters(), a.max_grad_norm)
             for group in optimizer.param_groups:
                 group["lr"] = a.learning_rate * schedule(step, total, warmup)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
             step += 1
-            shown += loss.item()
             shown_steps += 1
             if step % 25 == 0 or step == total:
                 print(f"step {step}/{total} loss {shown / shown_steps:.4f} "
@@ -260,6 +269,8 @@ def main():
     p.add_argument("--max_train_examples", type=int, default=0, help="the first N questions; 0: all")
     p.add_argument("--learning_rate", type=float, default=1e-4)
     p.add_argument("--train_batch_size", type=int, default=16)
+    p.add_argument("--per_device_train_batch_size", type=int, default=0,
+                   help="micro-batch, to save memory; 0: the whole batch at once")
     p.add_argument("--num_train_epochs", type=int, default=2)
     p.add_argument("--warmup_proportion", type=float, default=0.1)
     p.add_argument("--weight_decay", type=float, default=0.01)

@@ -1,0 +1,285 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Berth against PyTorch + transformers on the same SQuAD features, in one run on one machine.
+
+Each mode is <job>-<precision>-<batches>: train or predict; bf16 (autocast) or fp32; padded (every
+sequence to --max_seq_length, as the original scripts do) or sorted (batches of neighbours in length,
+each padded to its longest member). Berth, which pads nothing, is the same in both.
+
+Of the settings named by --settings PyTorch gets the one that is fastest in the mode: attention sdpa or
+eager, as it is or through torch.compile. Training is forward, loss, backward, global clip and fused
+AdamW with dropout 0.1; prediction runs in inference mode. Warm-up and compilation are left out. Then
+`berth bench` and PyTorch take turns for --rounds rounds, and the median of the rounds' ratios of
+samples per second counts. A ratio that would need an MFU of Berth above 0.80 is met by 0.80.
+
+Sorted batches are measured on --strata batches that stand for equal shares of the file's tokens.
+PyTorch's part runs in processes of its own, which sleep while Berth is measured.
+
+What it leaves out: quality (quality_pytorch.py), more than one process, GPUs.
+
+    compare_pytorch.py --berth build/berth --data train-v1.1.json --vocab vocab.txt
+    compare_pytorch.py ... --modes train-bf16-padded,predict-bf16-padded --settings sdpa --rounds 5
+"""
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+
+import squad_features
+
+GEOMETRY = {"minilm": (384, 6, 12, 1536), "base": (768, 12, 12, 3072), "large": (1024, 24, 16, 4096)}
+TARGET = {"padded": 2.4, "sorted": 1.2}
+ENOUGH_MFU = 0.80
+MODES = [f"{job}-{precision}-{batches}" for job in ("train", "predict")
+         for precision in ("bf16", "fp32") for batches in ("padded", "sorted")]
+
+
+# --- PyTorch's side: a process that answers every line on stdin with one measured round ----------
+
+def strata(lengths, tokens, count):
+    """(rows, weight) of `count` length-sorted batches; weight: samples of the file it stands for."""
+    order = sorted(range(len(lengths)), key=lambda i: lengths[i])
+    share = sum(lengths) / count
+    groups, filled = [[]], 0
+    for i in order:
+        if filled >= share * len(groups) and len(groups) < count:
+            groups.append([])
+        groups[-1].append(i)
+        filled += lengths[i]
+    out = []
+    for group in groups:
+        middle = len(group) // 2
+        size = max(1, round(tokens / lengths[group[middle]]))
+        first = max(0, min(middle - size // 2, len(group) - size))
+        out.append((group[first:first + size], len(group)))
+    return out
+
+
+def batch_of(features, rows, pad_to):
+    import torch
+    width = pad_to or max(len(features[i].input_ids) for i in rows)
+    ids = torch.zeros(len(rows), width, dtype=torch.long)
+    types, mask = torch.zeros_like(ids), torch.zeros_like(ids)
+    for r, i in enumerate(rows):
+        n = len(features[i].input_ids)
+        ids[r, :n] = torch.tensor(features[i].input_ids)
+        types[r, :n] = torch.tensor(features[i].token_type_ids)
+        mask[r, :n] = 1
+    return {"input_ids": ids, "token_type_ids": types, "attention_mask": mask,
+            "start_positions": torch.tensor([features[i].start for i in rows]),
+            "end_positions": torch.tensor([features[i].end for i in rows])}
+
+
+def worker(a):
+    import contextlib
+
+    import torch
+    from transformers import BertConfig, BertForQuestionAnswering
+    torch.set_num_threads(a.threads)
+    torch.manual_seed(1)
+    job, precision, kind = a.worker.split("-")
+    hidden, layers, heads, intermediate = GEOMETRY[a.config]
+    config = BertConfig(hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=heads,
+                        intermediate_size=intermediate)
+    config._attn_implementation = a.settings.split("-")[-1]
+    model = BertForQuestionAnswering(config)
+    model.train(job == "train")
+    call = model
+    if a.settings.startswith("compile"):
+        call = torch.compile(model, dynamic=kind == "sorted")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, weight_decay=0.01, fused=True)
+    _, features, _ = squad_features.load(a.vocab, a.data, True, max_seq=a.max_seq_length, cache=a.cache)
+    lengths = [len(f.input_ids) for f in features]
+    if kind == "sorted":
+        parts = strata(lengths, a.tokens, a.strata)
+        batches = [(batch_of(features, rows, 0), weight) for rows, weight in parts]
+    else:
+        size = max(1, a.tokens // a.max_seq_length)
+        batches = [(batch_of(features, range(size), a.max_seq_length), len(features))]
+
+    def cast():
+        return torch.autocast("cpu", torch.bfloat16) if precision == "bf16" else contextlib.nullcontext()
+
+    def run(batch):
+        if job == "predict":
+            with torch.inference_mode(), cast():
+                call(**{k: v for k, v in batch.items() if not k.endswith("positions")})
+            return
+        with cast():
+            loss = call(**batch).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    for batch, _ in batches:
+        run(batch)
+    print(json.dumps({"ready": True, "shapes": [list(b["input_ids"].shape) for b, _ in batches],
+                      "torch": torch.__version__}), flush=True)
+    for _ in sys.stdin:
+        total = 0.0
+        for batch, weight in batches:
+            began = time.perf_counter()
+            for _ in range(a.repeats):
+                run(batch)
+            took = (time.perf_counter() - began) / a.repeats
+            total += weight * took / len(batch["input_ids"])
+        rate = len(features) / total
+        print(json.dumps({"samples_per_second": rate,
+                          "tokens_per_second": rate * sum(lengths) / len(lengths)}), flush=True)
+
+
+class Torch:
+    """A worker process, started and warm."""
+
+    def __init__(self, mode, setting, a):
+        command = [sys.executable, "-W", "ignore", os.path.abspath(__file__), "--worker", mode,
+                   "--settings", setting]
+        for key in ("config", "data", "vocab", "cache", "tokens", "strata", "repeats", "threads",
+                    "max_seq_length"):
+            if getattr(a, key) is not None:
+                command += [f"--{key}", str(getattr(a, key))]
+        env = {**os.environ, "OMP_NUM_THREADS": str(a.threads)}
+        errors = None if a.verbose else subprocess.DEVNULL
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=errors, text=True, env=env)
+        self.about = self.read()
+
+    def read(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError("PyTorch's process ended early (--verbose shows why)")
+        return json.loads(line)
+
+    def measure(self):
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+        return self.read()
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+# --- Berth's side, the comparison ----------------------------------------------------------------
+
+def berth(mode, a):
+    job, precision, _ = mode.split("-")
+    command = [a.berth, "bench", job, "--config", a.config, "--data", a.data, "--precision", precision,
+               "--threads", str(a.threads), "--json"] + a.berth_args.split()
+    result = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if result.returncode:
+        sys.exit(f"{' '.join(command)}: exit code {result.returncode}")
+    return json.loads(result.stdout.strip().splitlines()[-1])
+
+
+def fastest(mode, settings, a):
+    """The best setting in this mode, and what each gave (None: it failed)."""
+    tried = {}
+    for setting in settings:
+        if len(settings) == 1:
+            return setting, {}
+        try:
+            process = Torch(mode, setting, a)
+            tried[setting] = process.measure()["samples_per_second"]
+            process.close()
+        except RuntimeError as error:
+            print(f"{mode}: {setting}: {error}", file=sys.stderr)
+            tried[setting] = None
+        print(f"{mode}: {setting}: {tried[setting] or 0:.2f} samples/s", file=sys.stderr, flush=True)
+    good = {k: v for k, v in tried.items() if v}
+    if not good:
+        sys.exit(f"{mode}: no setting of PyTorch works")
+    return max(good, key=good.get), tried
+
+
+def compare(mode, settings, a):
+    setting, tried = fastest(mode, settings, a)
+    process = Torch(mode, setting, a)
+    rounds = []
+    for number in range(a.rounds):
+        peer = process.measure()
+        ours = berth(mode, a) if a.berth else None
+        rounds.append((peer, ours))
+        print(f"{mode}: round {number + 1}: pytorch {peer['samples_per_second']:.2f}"
+              + (f", berth {ours['samples_per_second']:.2f} samples/s" if ours else " samples/s"),
+              file=sys.stderr, flush=True)
+    row = {"mode": mode, "setting": setting, "tried": tried, "shapes": process.about["shapes"],
+           "torch": process.about["torch"],
+           "pytorch": statistics.median(p["samples_per_second"] for p, _ in rounds),
+           "pytorch_tokens": statistics.median(p["tokens_per_second"] for p, _ in rounds)}
+    process.close()
+    if a.berth:
+        row["berth"] = statistics.median(b["samples_per_second"] for _, b in rounds)
+        row["berth_tokens"] = statistics.median(b["tokens_per_second"] for _, b in rounds)
+        row["mfu"] = statistics.median(b["mfu"] for _, b in rounds)
+        ratios = [b["samples_per_second"] / p["samples_per_second"] for p, b in rounds]
+        row["ratios"] = ratios
+        row["ratio"] = statistics.median(ratios)
+        row["tokens_ratio"] = statistics.median(
+            b["tokens_per_second"] / p["tokens_per_second"] for p, b in rounds)
+        row["target"] = TARGET[mode.split("-")[-1]]
+        row["met"] = row["ratio"] >= row["target"] or row["mfu"] >= ENOUGH_MFU
+    return row
+
+
+def show(rows, a):
+    print(f"config {a.config}, {a.threads} threads, {a.rounds} rounds, {a.tokens} tokens a batch, "
+          f"padded to {a.max_seq_length}, {platform.processor() or platform.machine()}")
+    head = ("mode", "PyTorch", "samples/s", "Berth", "MFU", "ratio", "by tokens", "target", "met")
+    print("| " + " | ".join(head) + " |")
+    print("|" + "---|" * len(head))
+    for r in rows:
+        cells = [r["mode"], r["setting"], f"{r['pytorch']:.2f}"]
+        if "berth" in r:
+            cells += [f"{r['berth']:.2f}", f"{r['mfu']:.3f}", f"{r['ratio']:.2f}",
+                      f"{r['tokens_ratio']:.2f}", str(r["target"]), "yes" if r["met"] else "NO"]
+        print("| " + " | ".join(cells + [""] * (len(head) - len(cells))) + " |")
+    print(json.dumps({"config": a.config, "threads": a.threads, "rounds": a.rounds, "results": rows}))
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    p.add_argument("--berth", help="the program; without it only PyTorch is measured")
+    p.add_argument("--berth_args", default="", help="more arguments for `berth bench`, in one string")
+    p.add_argument("--config", choices=sorted(GEOMETRY), default="base")
+    p.add_argument("--data", required=True, help="SQuAD training file")
+    p.add_argument("--vocab", required=True, help="vocab.txt for PyTorch's features")
+    p.add_argument("--cache", help="folder for cached features")
+    p.add_argument("--modes", default=",".join(MODES), help="some of: " + " ".join(MODES))
+    p.add_argument("--settings", default="sdpa,eager,compile-sdpa",
+                   help="what PyTorch may choose from; compile-eager is known too")
+    p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--repeats", type=int, default=1, help="steps of each batch in a round")
+    p.add_argument("--tokens", type=int, default=6144, help="tokens of PyTorch's batches, padding included")
+    p.add_argument("--strata", type=int, default=3, help="batches measured in the sorted modes")
+    p.add_argument("--max_seq_length", type=int, default=384)
+    p.add_argument("--threads", type=int, default=2)
+    p.add_argument("--json", help="write the JSON line to this file too")
+    p.add_argument("--verbose", action="store_true", help="let PyTorch's messages through")
+    p.add_argument("--worker", help=argparse.SUPPRESS)
+    a = p.parse_args()
+    if a.worker:
+        worker(a)
+        return
+    modes = a.modes.split(",")
+    for mode in modes:
+        if mode not in MODES:
+            sys.exit(f"unknown mode {mode}; known: {' '.join(MODES)}")
+    for setting in a.settings.split(","):
+        if setting not in ("sdpa", "eager", "compile-sdpa", "compile-eager"):
+            sys.exit(f"unknown setting {setting}")
+    rows = [compare(mode, a.settings.split(","), a) for mode in modes]
+    show(rows, a)
+    if a.json:
+        with open(a.json, "w") as stream:
+            json.dump(rows, stream)
+            stream.write("\n")
+
+
+if __name__ == "__main__":
+    main()
