@@ -36,14 +36,19 @@ static enum berth_status write_state(const struct checkpoint_content *content, c
     return status;
 }
 
-static enum berth_status fill(const struct checkpoint_content *content, const char *folder,
-                              struct berth_error *error) {
-    TRY(dir_make(folder, error));
+enum berth_status checkpoint_write_model(const struct checkpoint_content *content,
+                                         const char *folder, struct berth_error *error) {
     TRY(write_weights(content, folder, error));
     TRY(folder_copy_tokenizer(content->model_folder, content->files->vocab_path,
                               content->files->lower_case, folder, error));
+    return write_state(content, folder, error);
+}
+
+static enum berth_status fill(const struct checkpoint_content *content, const char *folder,
+                              struct berth_error *error) {
+    TRY(dir_make(folder, error));
+    TRY(checkpoint_write_model(content, folder, error));
     TRY(optimizer_file_write(content->state, folder, error));
-    TRY(write_state(content, folder, error));
     return manifest_write(folder, error);
 }
 
@@ -164,7 +169,11 @@ enum berth_status checkpoint_clean(const char *output_dir, struct berth_error *e
             continue;
         }
         char *path = path_join(output_dir, names[i]);
-        status = path != NULL ? dir_remove(path, error) : error_no_memory(error, 0, "a path");
+        if (path == NULL) {
+            status = error_no_memory(error, 0, "a path");
+        } else {
+            status = dir_exists(path) ? dir_remove(path, error) : file_remove(path, error);
+        }
         memory_free(path);
     }
     memory_free(names);

@@ -32,6 +32,11 @@ struct checkpoint_content {
 enum berth_status checkpoint_write(const struct checkpoint_content *content, const char *output_dir,
                                    struct berth_error *error);
 
+// Writes the model alone (config.json, model.safetensors, tokenizer files) and trainer_state.json
+// into an existing folder, each file atomically.
+enum berth_status checkpoint_write_model(const struct checkpoint_content *content,
+                                         const char *folder, struct berth_error *error);
+
 // Keeps the `limit` newest checkpoints up to step `newest` (0: all); later ones, of a run that went
 // further, are left alone. Removes nothing unless checkpoint `newest` verifies.
 enum berth_status checkpoint_rotate(const char *output_dir, int64_t newest, int64_t limit,

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model in memory, for questions.
+//
+// Threads: any number may call berth_model_answer on one model. Text work (tokenising, choosing and
+// cutting answers) runs at once; the passes through the network take turns under a mutex, because
+// one pass already uses all the threads that the model was opened with and the device's scratch
+// memory.
+#include "berth.h"
+#include "core/memory.h"
+#include "task/squad_answers.h"
+#include "train/infer.h"
+#include "train/predict.h"
+
+#include <pthread.h>
+#include <string.h>
+
+// Windows of one question that go through the network together: this many of full length.
+#define ANSWER_WINDOWS 8
+
+struct berth_model {
+    struct berth_config config;
+    struct predictor predictor;
+    struct infer_shape shape;
+    pthread_mutex_t *pass; // held during a pass through the network
+};
+
+static enum berth_status load(struct berth_model *model, const struct berth_log *log,
+                              struct berth_error *error) {
+    TRY(predictor_open(&model->predictor, &model->config, log, error));
+    int64_t length = model->config.max_seq_length;
+    model->shape = (struct infer_shape){
+        .tokens = ANSWER_WINDOWS * length, .sequences = ANSWER_WINDOWS, .max_length = length};
+    struct trainer_shape shape = {.infer_tokens = model->shape.tokens,
+                                  .infer_sequences = model->shape.sequences,
+                                  .max_length = length};
+    TRY(predictor_load(&model->predictor, &model->config, &shape, log, error));
+    model->pass = memory_new(sizeof *model->pass);
+    if (model->pass == NULL || pthread_mutex_init(model->pass, NULL) != 0) {
+        memory_free(model->pass);
+        model->pass = NULL;
+        return error_no_memory(error, sizeof *model->pass, "a lock");
+    }
+    // The paths are borrowed and were needed for opening only.
+    model->config.model_name_or_path = model->config.vocab_file = NULL;
+    return BERTH_OK;
+}
+
+enum berth_status berth_model_open(const struct berth_config *config, struct berth_log log,
+                                   struct berth_model **model, struct berth_error *error) {
+    *model = NULL;
+    struct berth_model *opened = memory_array_zeroed(1, sizeof *opened);
+    if (opened == NULL) {
+        return error_no_memory(error, sizeof *opened, "a model");
+    }
+    opened->config = *config;
+    enum berth_status status = load(opened, &log, error);
+    if (status == BERTH_OK) {
+        *model = opened;
+    } else {
+        berth_model_close(opened);
+    }
+    return status;
+}
+
+void berth_model_close(struct berth_model *model) {
+    if (model == NULL) {
+        return;
+    }
+    if (model->pass != NULL) {
+        pthread_mutex_destroy(model->pass);
+        memory_free(model->pass);
+    }
+    predictor_done(&model->predictor);
+    memory_free(model);
+}
+
+// --- one question -------------------------------------------------------------------------------
+
+struct call {
+    struct squad_example example;
+    struct squad_dataset dataset;
+    struct squad_feature_set features;
+    float *logits;
+    struct squad_result result;
+};
+
+static enum berth_status make_features(const struct berth_model *model, struct call *call,
+                                       struct berth_error *error) {
+    const struct berth_config *config = &model->config;
+    struct squad_feature_options options = {.max_seq_length = config->max_seq_length,
+                                            .doc_stride = config->doc_stride,
+                                            .max_query_length = config->max_query_length};
+    TRY(squad_features_build(&call->dataset, model->predictor.files.tokenizer, &options, 1, NULL,
+                             &call->features, error));
+    if (call->features.count == 0) {
+        return error_set(error, BERTH_BAD_DATA, "the context has no words to answer from");
+    }
+    size_t numbers = 2 * call->features.token_count;
+    call->logits = memory_array(numbers, sizeof *call->logits);
+    return call->logits != NULL ? BERTH_OK
+                                : error_no_memory(error, numbers * sizeof(float), "the logits");
+}
+
+static enum berth_status pass(const struct berth_model *model, struct call *call,
+                              struct berth_error *error) {
+    struct packer_source source = squad_input_source(&call->features);
+    struct infer_args args = {.source = &source,
+                              .first_row = squad_input_first_row,
+                              .shape = &model->shape,
+                              .logits = call->logits};
+    struct infer_result timing;
+    // The trainer is the model's changeable part: activations, batch arrays, scratch memory.
+    struct trainer *trainer = (struct trainer *)&model->predictor.trainer;
+    pthread_mutex_lock(model->pass);
+    enum berth_status status = infer_run(trainer, &args, &timing, error);
+    pthread_mutex_unlock(model->pass);
+    return status;
+}
+
+static enum berth_status copy_answer(const struct squad_candidate *from, struct berth_answer *to,
+                                     struct berth_error *error) {
+    *to = (struct berth_answer){.text = memory_string(from->text),
+                                .probability = from->probability,
+                                .start_logit = (double)from->start_logit,
+                                .end_logit = (double)from->end_logit,
+                                .start = from->begin,
+                                .end = from->end};
+    if (to->text == NULL) {
+        return error_no_memory(error, strlen(from->text) + 1, "an answer");
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status run(const struct berth_model *model, struct call *call,
+                             struct berth_answer *answers, size_t capacity, size_t *count,
+                             struct berth_error *error) {
+    const struct berth_config *config = &model->config;
+    struct squad_answer_options options = {
+        .n_best_size = config->n_best_size,
+        .max_answer_length = config->max_answer_length,
+        .version_2_with_negative = config->version_2_with_negative,
+        .null_score_diff_threshold = config->null_score_diff_threshold,
+    };
+    TRY(make_features(model, call, error));
+    TRY(pass(model, call, error));
+    TRY(squad_answer_question(&call->dataset, &call->features, model->predictor.files.tokenizer,
+                              call->logits, 0, call->features.count, &options, &call->result,
+                              error));
+    size_t wanted = call->result.count < capacity ? call->result.count : capacity;
+    while (*count < wanted) {
+        TRY(copy_answer(&call->result.candidates[*count], &answers[*count], error));
+        ++*count;
+    }
+    return BERTH_OK;
+}
+
+enum berth_status berth_model_answer(const struct berth_model *model, const char *question,
+                                     const char *context, struct berth_answer *answers,
+                                     size_t capacity, size_t *count, struct berth_error *error) {
+    *count = 0;
+    struct call call = {.example = {.id = "question",
+                                    .title = "",
+                                    .question = question,
+                                    .context = context,
+                                    .context_length = strlen(context)}};
+    call.dataset = (struct squad_dataset){.examples = &call.example, .count = 1};
+    enum berth_status status = run(model, &call, answers, capacity, count, error);
+    if (status != BERTH_OK) {
+        berth_answers_free(answers, *count);
+        *count = 0;
+    }
+    squad_result_done(&call.result);
+    memory_free(call.logits);
+    squad_feature_set_done(&call.features);
+    return status;
+}
+
+void berth_answers_free(struct berth_answer *answers, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        memory_free(answers[i].text);
+        answers[i].text = NULL;
+    }
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/deepspeed.h"
+
+#include "core/number.h"
+#include "core/options.h"
+#include "train/deepspeed_keys.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+// The reading of one file.
+struct reading {
+    struct berth_config *config; // changed; its settings count as given from here on
+    struct berth_config before;  // as the command line left it
+    const json *root;
+    const char *path;
+    const struct berth_log *log;
+};
+
+// Sets a row from text unless the command line did; `key` is what the user calls it.
+static enum berth_status set_row(struct reading *r, const char *name, const char *key,
+                                 const char *text, struct berth_error *error) {
+    const struct option_row *row = option_find(name);
+    if (option_is_given(&r->before, row)) {
+        struct berth_config file = r->before;
+        char own[128], other[128];
+        TRY(option_set(&file, row, text, error));
+        option_print(&r->before, row, own, sizeof own);
+        option_print(&file, row, other, sizeof other);
+        if (strcmp(own, other) != 0) {
+            log_note(r->log, "%s: %s on the command line wins over %s %s of %s", name, own, key,
+                     other, r->path);
+        }
+        return BERTH_OK;
+    }
+    enum berth_status status = option_set(r->config, row, text, error);
+    return status == BERTH_OK
+               ? BERTH_OK
+               : error_prefix(error, BERTH_CONFIG, "%s: key \"%s\"", r->path, key);
+}
+
+// A value as the text that option_set reads; numbers and truths only.
+static void print_value(const json *value, char text[NUMBER_TEXT_SIZE]) {
+    if (json_is_boolean(value)) {
+        snprintf(text, NUMBER_TEXT_SIZE, "%s", json_truth(value) ? "true" : "false");
+    } else if (json_is_integer_value(value)) {
+        snprintf(text, NUMBER_TEXT_SIZE, "%" PRId64, json_as_integer(value));
+    } else {
+        number_print_real(text, NUMBER_TEXT_SIZE, json_as_real(value));
+    }
+}
+
+// Copies one value into its setting when it is there; `otherwise` (may be NULL) is what DeepSpeed
+// takes when it is not.
+static enum berth_status take(struct reading *r, const char *key, const char *name,
+                              const char *otherwise, struct berth_error *error) {
+    const json *value = deepspeed_value(r->root, key);
+    if (value == NULL) {
+        return otherwise != NULL ? set_row(r, name, key, otherwise, error) : BERTH_OK;
+    }
+    char text[NUMBER_TEXT_SIZE];
+    print_value(value, text);
+    return set_row(r, name, key, text, error);
+}
+
+static int is_given(const struct reading *r, const char *name) {
+    return option_is_given(&r->before, option_find(name));
+}
+
+// --- batches ------------------------------------------------------------------------------------
+
+static enum berth_status take_batches(struct reading *r, struct berth_error *error) {
+    TRY(take(r, "train_batch_size", "train_batch_size", NULL, error));
+    TRY(take(r, "train_micro_batch_size_per_gpu", "per_device_train_batch_size", NULL, error));
+    TRY(take(r, "gradient_accumulation_steps", "gradient_accumulation_steps", NULL, error));
+    if (deepspeed_value(r->root, "train_batch_size") == NULL &&
+        deepspeed_value(r->root, "train_micro_batch_size_per_gpu") == NULL &&
+        !is_given(r, "train_batch_size") && !is_given(r, "per_device_train_batch_size")) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s: either \"train_batch_size\" or \"train_micro_batch_size_per_gpu\" is "
+                         "needed, here or on the command line", r->path);
+    }
+    return BERTH_OK;
+}
+
+// --- optimizer ----------------------------------------------------------------------------------
+
+static enum berth_status check_optimizer(const struct reading *r, int *decoupled,
+                                         struct berth_error *error) {
+    const char *type = json_text(deepspeed_value(r->root, "optimizer.type"));
+    *decoupled = 0;
+    if (type == NULL || strcasecmp(type, "Adam") == 0) {
+        return BERTH_OK;
+    }
+    if (strcasecmp(type, "AdamW") == 0) {
+        *decoupled = 1;
+        return BERTH_OK;
+    }
+    return error_set(error, BERTH_CONFIG,
+                     "%s: key \"optimizer.type\": \"%s\" is not available; known: Adam, AdamW",
+                     r->path, type);
+}
+
+static enum berth_status take_betas(struct reading *r, struct berth_error *error) {
+    const json *betas = deepspeed_value(r->root, "optimizer.params.betas");
+    char first[NUMBER_TEXT_SIZE] = "0.9", second[NUMBER_TEXT_SIZE] = "0.999";
+    if (betas != NULL) {
+        print_value(json_at(betas, 0), first);
+        print_value(json_at(betas, 1), second);
+    }
+    TRY(set_row(r, "adam_beta1", "optimizer.params.betas", first, error));
+    return set_row(r, "adam_beta2", "optimizer.params.betas", second, error);
+}
+
+static enum berth_status take_optimizer(struct reading *r, struct berth_error *error) {
+    if (deepspeed_value(r->root, "optimizer") == NULL) {
+        return BERTH_OK;
+    }
+    int decoupled;
+    TRY(check_optimizer(r, &decoupled, error));
+    if (deepspeed_value(r->root, "optimizer.params.lr") == NULL && !is_given(r, "learning_rate")) {
+        log_note(r->log, "%s: no optimizer.params.lr: DeepSpeed's default of 0.001", r->path);
+    }
+    TRY(take(r, "optimizer.params.lr", "learning_rate", "0.001", error));
+    TRY(take_betas(r, error));
+    TRY(take(r, "optimizer.params.eps", "adam_epsilon", "1e-8", error));
+    TRY(take(r, "optimizer.params.weight_decay", "weight_decay", "0", error));
+    TRY(take(r, "optimizer.params.bias_correction", "bias_correction", "true", error));
+    return decoupled ? set_row(r, "adam_w_mode", "optimizer.type", "true", error)
+                     : take(r, "optimizer.params.adam_w_mode", "adam_w_mode", "true", error);
+}
+
+// --- schedule -----------------------------------------------------------------------------------
+
+static enum berth_status schedule_name(const struct reading *r, const char **name,
+                                       struct berth_error *error) {
+    const char *type = json_text(deepspeed_value(r->root, "scheduler.type"));
+    const char *warmup = json_text(deepspeed_value(r->root, "scheduler.params.warmup_type"));
+    int linear = warmup != NULL && strcmp(warmup, "linear") == 0;
+    if (warmup != NULL && !linear && strcmp(warmup, "log") != 0) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s: key \"scheduler.params.warmup_type\": expected log or linear, found "
+                         "\"%s\"", r->path, warmup);
+    }
+    if (type != NULL && strcmp(type, "WarmupLR") == 0) {
+        *name = linear ? "warmup_linear" : "warmup_log";
+    } else if (type != NULL && strcmp(type, "WarmupDecayLR") == 0) {
+        *name = linear ? "warmup_decay_linear" : "warmup_decay_log";
+    } else {
+        return error_set(error, BERTH_CONFIG,
+                         "%s: key \"scheduler.type\": \"%s\" is not available; known: WarmupLR, "
+                         "WarmupDecayLR (or leave it out and use --schedule)",
+                         r->path, type != NULL ? type : "");
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status take_schedule(struct reading *r, struct berth_error *error) {
+    if (deepspeed_value(r->root, "scheduler") == NULL) {
+        log_note(r->log, "%s: no scheduler: --schedule %s applies (DeepSpeed alone would keep the "
+                 "rate constant)", r->path, r->config->schedule);
+        return BERTH_OK;
+    }
+    const char *name = NULL;
+    TRY(schedule_name(r, &name, error));
+    TRY(set_row(r, "schedule", "scheduler.type", name, error));
+    if (is_given(r, "schedule") && strcmp(r->before.schedule, name) != 0) {
+        return BERTH_OK;
+    }
+    // The schedule's own maximum takes the place of the optimizer's rate.
+    TRY(take(r, "scheduler.params.warmup_max_lr", "learning_rate", "0.001", error));
+    TRY(take(r, "scheduler.params.warmup_min_lr", "warmup_min_lr", "0", error));
+    TRY(take(r, "scheduler.params.warmup_num_steps", "warmup_steps", "1000", error));
+    if (deepspeed_value(r->root, "scheduler.params.total_num_steps") != NULL) {
+        log_note(r->log, "%s: scheduler.params.total_num_steps: the run's own number of updates "
+                 "takes its place", r->path);
+    }
+    return BERTH_OK;
+}
+
+// --- precision ----------------------------------------------------------------------------------
+
+static enum berth_status take_precision(struct reading *r, struct berth_error *error) {
+    int half = json_truth(deepspeed_value(r->root, "fp16.enabled"));
+    int brain = json_truth(deepspeed_value(r->root, "bf16.enabled")) ||
+                json_truth(deepspeed_value(r->root, "bfloat16.enabled"));
+    if (half && brain) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s: \"fp16\" and \"bf16\" are both enabled; enable one of them", r->path);
+    }
+    if (half) {
+        log_note(r->log, "%s: fp16 runs as bf16 on the CPU: no loss scaling is needed", r->path);
+    }
+    const char *key = half ? "fp16.enabled" : "bf16.enabled";
+    return set_row(r, "precision", key, half || brain ? "bf16" : "fp32", error);
+}
+
+enum berth_status deepspeed_apply(struct berth_config *config, const char *path,
+                                  const struct berth_log *log, struct berth_error *error) {
+    json *root;
+    TRY(json_read_file(path, &root, error));
+    struct reading reading = {
+        .config = config, .before = *config, .root = root, .path = path, .log = log};
+    enum berth_status status;
+    TRY_DONE(deepspeed_check(root, path, log, error));
+    TRY_DONE(take_batches(&reading, error));
+    TRY_DONE(take_optimizer(&reading, error));
+    TRY_DONE(take_schedule(&reading, error));
+    TRY_DONE(take_precision(&reading, error));
+    // Absent, it is off in DeepSpeed's code.
+    TRY_DONE(take(&reading, "gradient_clipping", "max_grad_norm", "0", error));
+    TRY_DONE(take(&reading, "steps_per_print", "logging_steps", NULL, error));
+    TRY_DONE(take(&reading, "wall_clock_breakdown", "wall_clock_breakdown", NULL, error));
+done:
+    json_free(root);
+    return status;
+}

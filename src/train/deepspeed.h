@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// DeepSpeed's JSON configuration with its semantics (systems.md section 4), mapped onto the option
+// table: a row's `deepspeed` path says which key sets it.
+//
+// - A setting given on the command line wins; a conflict is logged.
+// - An unknown key is an error that names the nearest known one; so is max_grad_norm among the
+//   optimizer's parameters (gradient_clipping is meant) and fp16 together with bf16.
+// - fp16 runs as bf16 on the CPU and says so. Keys that need several processes are checked for
+//   their types and noted.
+// Leaves out: optimizers other than Adam and AdamW, and the schedules OneCycle and LRRangeTest.
+#ifndef BERTH_TRAIN_DEEPSPEED_H
+#define BERTH_TRAIN_DEEPSPEED_H
+
+#include "core/error.h"
+#include "core/log.h"
+
+// Changes *config by the file's values. Errors are BERTH_CONFIG (BERTH_BAD_DATA for invalid JSON),
+// naming file and key.
+enum berth_status deepspeed_apply(struct berth_config *config, const char *path,
+                                  const struct berth_log *log, struct berth_error *error);
+
+#endif

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The keys that a DeepSpeed JSON may have, and their types.
+#ifndef BERTH_TRAIN_DEEPSPEED_KEYS_H
+#define BERTH_TRAIN_DEEPSPEED_KEYS_H
+
+#include "core/error.h"
+#include "core/log.h"
+#include "format/json.h"
+
+#include <stddef.h>
+
+enum key_type { KEY_BOOLEAN, KEY_INTEGER, KEY_REAL, KEY_TEXT, KEY_PAIR, KEY_OBJECT, KEY_ANY };
+
+enum key_use {
+    KEY_READ,      // deepspeed.c acts on it
+    KEY_SECTION,   // an object whose own keys are in the table
+    KEY_PROCESSES, // acts with more than one process or a device of that kind; checked and noted
+    KEY_WITHOUT    // accepted, no effect here; noted when it asks for something
+};
+
+struct deepspeed_key {
+    const char *section; // "" or the dotted path of the object it lies in
+    const char *name;
+    enum key_type type;
+    enum key_use use;
+};
+
+extern const struct deepspeed_key deepspeed_keys[];
+extern const size_t deepspeed_key_count;
+
+// The value at a dotted path; NULL when it is absent or the text "auto".
+const json *deepspeed_value(const json *root, const char *path);
+
+// Every key known and of its type, else BERTH_CONFIG naming file, key and the nearest known one.
+// Notes the keys that have no effect in this run.
+enum berth_status deepspeed_check(const json *root, const char *path, const struct berth_log *log,
+                                  struct berth_error *error);
+
+#endif

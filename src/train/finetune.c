@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/finetune.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+#include "train/deepspeed.h"
+#include "train/finetune_report.h"
+#include "train/loop.h"
+#include "train/machine.h"
+#include "train/plan.h"
+
+#include <math.h>
+#include <string.h>
+
+// Everything that one job opens, in the order in which it does.
+struct job {
+    struct berth_config config; // with the DeepSpeed file's values
+    struct berth_log log;
+    const volatile int *stop;
+    const struct peak_probe *peak;
+    struct file_lock lock;
+    char *resume_folder;      // NULL: start anew
+    const char *model_folder; // where shape, vocabulary and (when starting anew) weights come from
+    struct model_files files;
+    struct squad_input train;
+    struct packer_source source;
+    struct evaluation evaluation;
+    int has_evaluation;
+    struct device *device;
+    struct batching batching;
+    struct schedule schedule;
+    struct trainer_shape shape;
+    struct state state;
+    struct trainer trainer;
+    struct history history;
+    struct checkpoint_content content;
+    double begin;
+};
+
+// --- settings -----------------------------------------------------------------------------------
+
+static enum berth_status need(const char *value, const char *name, struct berth_error *error) {
+    return value != NULL && value[0] != '\0'
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE, "--%s is missing", name);
+}
+
+static enum berth_status settle(struct job *job, struct berth_error *error) {
+    struct berth_config *config = &job->config;
+    if (config->deepspeed_config != NULL) {
+        TRY(deepspeed_apply(config, config->deepspeed_config, &job->log, error));
+    }
+    TRY(need(config->train_file, "train_file", error));
+    TRY(need(config->output_dir, "output_dir", error));
+    if (config->resume_from_checkpoint == NULL) {
+        TRY(need(config->model_name_or_path, "model_name_or_path", error));
+    }
+    return BERTH_OK;
+}
+
+// --- the output folder --------------------------------------------------------------------------
+
+static int resumes(const struct job *job) {
+    return job->config.resume_from_checkpoint != NULL;
+}
+
+static enum berth_status check_output(const struct job *job, struct berth_error *error) {
+    const char *folder = job->config.output_dir;
+    if (file_exists(folder)) {
+        return error_set(error, BERTH_CANT_CREATE, "--output_dir %s is a file, not a folder", folder);
+    }
+    if (!resumes(job) && !job->config.overwrite_output_dir && checkpoint_dir_is_used(folder)) {
+        return error_set(error, BERTH_CANT_CREATE,
+                         "--output_dir %s is not empty; choose another, add --overwrite_output_dir, "
+                         "or go on with --resume_from_checkpoint auto", folder);
+    }
+    return BERTH_OK;
+}
+
+// Locks the folder first: what follows looks at checkpoints that another run might be rotating.
+static enum berth_status take_output(struct job *job, struct berth_error *error) {
+    TRY(dir_make(job->config.output_dir, error));
+    TRY(file_lock_take(&job->lock, job->config.output_dir, error));
+    return checkpoint_clean(job->config.output_dir, error);
+}
+
+static enum berth_status find_resume(struct job *job, struct berth_error *error) {
+    const char *from = job->config.resume_from_checkpoint;
+    if (from == NULL) {
+        return BERTH_OK;
+    }
+    if (strcmp(from, "auto") != 0) {
+        TRY(checkpoint_verify(from, NULL, error));
+        job->resume_folder = memory_string(from);
+        return job->resume_folder != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
+    }
+    TRY(checkpoint_find(job->config.output_dir, &job->log, &job->resume_folder, error));
+    if (job->resume_folder == NULL) {
+        log_note(&job->log, "no checkpoint in %s: starting anew", job->config.output_dir);
+        return need(job->config.model_name_or_path, "model_name_or_path", error);
+    }
+    return BERTH_OK;
+}
+
+// --- reading ------------------------------------------------------------------------------------
+
+static enum berth_status read_inputs(struct job *job, struct berth_error *error) {
+    struct berth_config *config = &job->config;
+    job->model_folder =
+        config->model_name_or_path != NULL ? config->model_name_or_path : job->resume_folder;
+    TRY(model_files_open(&job->files, config, job->model_folder, error));
+    TRY(squad_input_open(&job->train, config->train_file, config->max_train_samples, 1, config,
+                         job->files.tokenizer, &job->log, error));
+    job->source = squad_input_source(&job->train.features);
+    if (config->validation_file != NULL) {
+        TRY(evaluation_open(&job->evaluation, config->validation_file, config->max_eval_samples,
+                            config, job->files.tokenizer, &job->log, error));
+        job->has_evaluation = 1;
+    }
+    TRY(batching_resolve(&job->batching, config, (int64_t)job->source.count, error));
+    return schedule_init(&job->schedule, config, job->batching.total_steps, error);
+}
+
+// --- the plan -----------------------------------------------------------------------------------
+
+static enum berth_status find_shape(struct job *job, int64_t *micro_batches,
+                                    struct berth_error *error) {
+    struct batching_worst worst;
+    TRY(batching_find_worst(&job->batching, &job->source, &worst, error));
+    *micro_batches = worst.micro_batches;
+    job->shape = (struct trainer_shape){.train_tokens = worst.tokens > 0 ? worst.tokens : 1,
+                                        .train_sequences = worst.sequences > 0 ? worst.sequences : 1,
+                                        .max_length = worst.max_length > 0 ? worst.max_length : 1};
+    if (job->has_evaluation) {
+        job->shape.infer_tokens = job->evaluation.shape.tokens;
+        job->shape.infer_sequences = job->evaluation.shape.sequences;
+        if (job->evaluation.shape.max_length > job->shape.max_length) {
+            job->shape.max_length = job->evaluation.shape.max_length;
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status make_plan(struct job *job, struct berth_error *error) {
+    job->state = (struct state){
+        .device = job->device,
+        .table = &job->files.table,
+        .compute = job->config.precision == BERTH_BF16 ? DTYPE_BF16 : DTYPE_F32,
+    };
+    int64_t micro_batches;
+    TRY(find_shape(job, &micro_batches, error));
+    struct plan_memory memory;
+    TRY(plan_memory_make(&memory, &job->state, &job->files.shape, &job->shape, error));
+    struct finetune_plan plan = {.config = &job->config,
+                                 .files = &job->files,
+                                 .batching = &job->batching,
+                                 .schedule = &job->schedule,
+                                 .micro_batches = micro_batches,
+                                 .train = &job->train,
+                                 .evaluation = job->has_evaluation ? &job->evaluation : NULL,
+                                 .model_folder = job->model_folder,
+                                 .resume_folder = job->resume_folder};
+    finetune_report_plan(&plan, &job->log);
+    plan_memory_report(&memory, &job->log);
+    struct plan_limit_args limit = {.memory = &memory,
+                                    .state = &job->state,
+                                    .config = &job->files.shape,
+                                    .shape = &job->shape};
+    limit.available = machine_memory_available(&limit.limit);
+    return plan_memory_check(&limit, error);
+}
+
+// --- weights ------------------------------------------------------------------------------------
+
+static enum berth_status fill_state(struct job *job, struct berth_error *error) {
+    enum dtype compute = job->state.compute;
+    struct trainer_rules rules = trainer_rules_of(&job->config, &job->files.shape);
+    TRY(state_init(&job->state, job->device, &job->files.table, compute, 1, error));
+    job->content = (struct checkpoint_content){.config = &job->config,
+                                               .files = &job->files,
+                                               .model_folder = job->model_folder,
+                                               .batching = &job->batching,
+                                               .state = &job->state,
+                                               .history = &job->history};
+    if (job->resume_folder != NULL) {
+        TRY(checkpoint_read(&job->content, job->resume_folder, &job->log, error));
+        log_note(&job->log, "resumed from %s", job->resume_folder);
+    } else {
+        TRY(model_files_load(&job->files, job->model_folder, rules.seed, &job->log, &job->state,
+                             error));
+    }
+    return trainer_init(&job->trainer, &job->state, &job->files.shape, &rules, &job->shape, error);
+}
+
+// --- the end ------------------------------------------------------------------------------------
+
+static enum berth_status write_outputs(struct job *job, const struct loop_result *loop,
+                                       struct berth_error *error) {
+    const char *folder = job->config.output_dir;
+    TRY(checkpoint_write_model(&job->content, folder, error));
+    if (loop->evaluated_step == job->history.step && loop->evaluated_step >= 0) {
+        TRY(evaluation_write(&job->evaluation, folder, error));
+    }
+    return BERTH_OK;
+}
+
+static void fill_result(const struct job *job, const struct loop_result *loop,
+                        struct berth_run_result *result) {
+    double seconds = loop->seconds > 0 ? loop->seconds : NAN;
+    *result = (struct berth_run_result){
+        .steps = job->history.step,
+        .final_loss = job->history.last_loss,
+        .exact_match = loop->exact_match,
+        .f1 = loop->f1,
+        .samples_per_second = (double)loop->sequences / seconds,
+        .tokens_per_second = (double)loop->tokens / seconds,
+        .mfu = NAN,
+    };
+    if (job->peak != NULL && loop->updates > 0) {
+        double peak = job->peak->measure(job->device, job->state.compute);
+        result->mfu = loop->needed_flops / seconds / peak;
+    }
+}
+
+static enum berth_status train(struct job *job, struct berth_run_result *result,
+                               struct berth_error *error) {
+    struct loop loop = {.config = &job->config,
+                        .log = &job->log,
+                        .stop = job->stop,
+                        .trainer = &job->trainer,
+                        .batching = &job->batching,
+                        .schedule = &job->schedule,
+                        .source = &job->source,
+                        .content = &job->content,
+                        .evaluation = job->has_evaluation ? &job->evaluation : NULL};
+    struct loop_result done;
+    enum berth_status status = loop_run(&loop, &done, error);
+    fill_result(job, &done, result);
+    TRY(status);
+    TRY(write_outputs(job, &done, error));
+    struct finetune_summary summary = {.result = result,
+                                       .loop = &done,
+                                       .history = &job->history,
+                                       .config = &job->config,
+                                       .seconds = machine_seconds() - job->begin};
+    return finetune_report_summary(&summary, &job->log, error);
+}
+
+static enum berth_status run(struct job *job, struct berth_run_result *result,
+                             struct berth_error *error) {
+    TRY(settle(job, error));
+    TRY(check_output(job, error));
+    if (!job->config.dry_run && (resumes(job) || dir_exists(job->config.output_dir))) {
+        TRY(take_output(job, error));
+    }
+    TRY(find_resume(job, error));
+    TRY(read_inputs(job, error));
+    TRY(machine_device_open(&job->config, &job->log, &job->device, error));
+    TRY(make_plan(job, error));
+    if (job->config.dry_run) {
+        return BERTH_OK;
+    }
+    if (job->lock.descriptor < 0) {
+        TRY(take_output(job, error));
+    }
+    TRY(history_init(&job->history, error));
+    TRY(fill_state(job, error));
+    if (job->config.overwrite_output_dir && job->resume_folder == NULL) {
+        TRY(checkpoint_remove_all(job->config.output_dir, error));
+    }
+    return train(job, result, error);
+}
+
+static void job_done(struct job *job) {
+    trainer_done(&job->trainer);
+    if (job->state.master != NULL) {
+        state_done(&job->state);
+    }
+    history_done(&job->history);
+    if (job->device != NULL) {
+        job->device->close(job->device);
+    }
+    evaluation_done(&job->evaluation);
+    squad_input_done(&job->train);
+    model_files_done(&job->files);
+    memory_free(job->resume_folder);
+    file_lock_release(&job->lock);
+}
+
+enum berth_status finetune_squad(const struct berth_config *config, struct berth_log log,
+                                 const volatile int *stop, const struct peak_probe *peak,
+                                 struct berth_run_result *result, struct berth_error *error) {
+    struct berth_run_result ignored;
+    struct job job = {.config = *config,
+                      .log = log,
+                      .stop = stop,
+                      .peak = peak,
+                      .lock = {.descriptor = -1},
+                      .begin = machine_seconds()};
+    result = result != NULL ? result : &ignored;
+    *result = (struct berth_run_result){
+        .final_loss = NAN, .exact_match = NAN, .f1 = NAN, .mfu = NAN};
+    enum berth_status status = run(&job, result, error);
+    job_done(&job);
+    return status;
+}

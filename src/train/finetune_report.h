@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fine-tuning job in words: the plan's records before the first update, and at the end the
+// summary record and all_results.json.
+#ifndef BERTH_TRAIN_FINETUNE_REPORT_H
+#define BERTH_TRAIN_FINETUNE_REPORT_H
+
+#include "core/error.h"
+#include "core/log.h"
+#include "train/batching.h"
+#include "train/evaluate.h"
+#include "train/history.h"
+#include "train/inputs.h"
+#include "train/loop.h"
+#include "train/schedule.h"
+
+#include <stdint.h>
+
+struct finetune_plan {
+    const struct berth_config *config;
+    const struct model_files *files;
+    const struct batching *batching;
+    const struct schedule *schedule;
+    int64_t micro_batches; // the most in one update
+    const struct squad_input *train;
+    const struct evaluation *evaluation; // NULL: none
+    const char *model_folder, *resume_folder;
+};
+void finetune_report_plan(const struct finetune_plan *plan, const struct berth_log *log);
+
+struct finetune_summary {
+    const struct berth_run_result *result;
+    const struct loop_result *loop;
+    const struct history *history;
+    const struct berth_config *config;
+    double seconds; // the whole job
+};
+// The record, and <output_dir>/all_results.json with the keys of Hugging Face's trainer.
+enum berth_status finetune_report_summary(const struct finetune_summary *summary,
+                                          const struct berth_log *log, struct berth_error *error);
+
+#endif

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inference jobs: a model opened for answering, a whole file predicted, samples for viewers.
+#ifndef BERTH_TRAIN_PREDICT_H
+#define BERTH_TRAIN_PREDICT_H
+
+#include "core/device.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "train/finetune.h"
+#include "train/inputs.h"
+#include "train/state.h"
+#include "train/trainer.h"
+
+// A model with its weights on a device, and activations for batches of a given size.
+struct predictor {
+    struct model_files files;
+    struct device *device;
+    struct state state;
+    struct trainer trainer;
+};
+
+// Opens config->model_name_or_path: files and device. predictor_load then takes the memory for
+// batches of that shape (after the plan was checked) and reads the weights.
+enum berth_status predictor_open(struct predictor *predictor, const struct berth_config *config,
+                                 const struct berth_log *log, struct berth_error *error);
+enum berth_status predictor_load(struct predictor *predictor, const struct berth_config *config,
+                                 const struct trainer_shape *shape, const struct berth_log *log,
+                                 struct berth_error *error);
+void predictor_done(struct predictor *predictor);
+
+// As berth_predict_squad; `peak` as in finetune.h.
+enum berth_status predict_squad(const struct berth_config *config, struct berth_log log,
+                                const volatile int *stop, const struct peak_probe *peak,
+                                struct berth_run_result *result, struct berth_error *error);
+
+// As berth_show_squad.
+struct show_args {
+    const struct berth_config *config;
+    int64_t first, count;
+    const struct berth_log *log;
+    int (*visit)(void *context, const struct berth_sample *sample);
+    void *context;
+};
+enum berth_status show_squad(const struct show_args *args, struct berth_error *error);
+
+#endif

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Single questions of a data set with the model's answers, for viewers (predict.h).
+#include "train/predict.h"
+
+#include "core/memory.h"
+#include "task/squad_answers.h"
+#include "task/squad_metrics.h"
+#include "train/infer.h"
+#include "train/machine.h"
+
+// The wanted part of a data set, its features and logits.
+struct show {
+    struct predictor predictor;
+    struct squad_dataset dataset, part; // part borrows from dataset
+    struct squad_feature_set features;
+    struct packer_source source;
+    struct infer_shape shape;
+    float *logits;
+    struct squad_result *results;
+};
+
+static enum berth_status choose(const struct show_args *args, struct show *show,
+                                struct berth_error *error) {
+    const struct berth_config *config = args->config;
+    if (config->predict_file == NULL) {
+        return error_set(error, BERTH_USAGE, "--predict_file is missing");
+    }
+    TRY(squad_read(config->predict_file, 0, &show->dataset, error));
+    int64_t all = (int64_t)show->dataset.count;
+    if (args->first < 0 || args->first >= all) {
+        return error_set(error, BERTH_USAGE,
+                         "sample %lld does not exist: %s has questions 0 to %lld",
+                         (long long)args->first, config->predict_file, (long long)all - 1);
+    }
+    int64_t left = all - args->first;
+    show->part = show->dataset;
+    show->part.storage = NULL;
+    show->part.examples += args->first;
+    show->part.count = (size_t)(args->count < left ? args->count : left);
+    return BERTH_OK;
+}
+
+static enum berth_status prepare(const struct show_args *args, struct show *show,
+                                 struct berth_error *error) {
+    const struct berth_config *config = args->config;
+    struct squad_feature_options options = {.max_seq_length = config->max_seq_length,
+                                            .doc_stride = config->doc_stride,
+                                            .max_query_length = config->max_query_length};
+    TRY(squad_features_build(&show->part, show->predictor.files.tokenizer, &options,
+                             machine_threads(config), args->log, &show->features, error));
+    show->source = squad_input_source(&show->features);
+    TRY(infer_find_worst(&show->source, config, &show->shape, error));
+    size_t numbers = 2 * show->features.token_count + 1;
+    show->logits = memory_array_zeroed(numbers, sizeof *show->logits);
+    if (show->logits == NULL) {
+        return error_no_memory(error, numbers * sizeof *show->logits, "the logits");
+    }
+    struct trainer_shape shape = {.infer_tokens = show->shape.tokens,
+                                  .infer_sequences = show->shape.sequences,
+                                  .max_length = show->shape.max_length};
+    return predictor_load(&show->predictor, config, &shape, args->log, error);
+}
+
+static enum berth_status answer(const struct show_args *args, struct show *show,
+                                struct berth_error *error) {
+    const struct berth_config *config = args->config;
+    struct infer_args infer = {.source = &show->source,
+                               .first_row = squad_input_first_row,
+                               .shape = &show->shape,
+                               .phase = "answer",
+                               .logits = show->logits};
+    struct infer_result timing;
+    TRY(infer_run(&show->predictor.trainer, &infer, &timing, error));
+    struct squad_answer_options options = {
+        .n_best_size = config->n_best_size,
+        .max_answer_length = config->max_answer_length,
+        .version_2_with_negative = config->version_2_with_negative,
+        .null_score_diff_threshold = config->null_score_diff_threshold,
+    };
+    return squad_answer_all(&show->part, &show->features, show->predictor.files.tokenizer,
+                            show->logits, &options, machine_threads(config), &show->results, error);
+}
+
+// The candidate that became the prediction; with version 2 it need not be the first.
+static const struct squad_candidate *chosen(const struct squad_result *result) {
+    for (size_t i = 0; i < result->count; i++) {
+        int is_null = result->candidates[i].begin < 0;
+        if (is_null == (result->prediction[0] == '\0')) {
+            return &result->candidates[i];
+        }
+    }
+    return &result->candidates[0];
+}
+
+static struct berth_sample sample_of(const struct show_args *args, const struct show *show,
+                                     size_t index) {
+    const struct squad_example *example = &show->part.examples[index];
+    const struct squad_result *result = &show->results[index];
+    const struct squad_candidate *candidate = chosen(result);
+    struct berth_sample sample = {
+        .index = args->first + (int64_t)index,
+        .title = example->title,
+        .question = example->question,
+        .context = example->context,
+        .reference = example->answer_count > 0 ? example->answers[0].text : "",
+        .answer = {.text = result->prediction,
+                   .probability = candidate->probability,
+                   .start_logit = candidate->start_logit,
+                   .end_logit = candidate->end_logit,
+                   .start = candidate->begin,
+                   .end = candidate->end},
+    };
+    if (example->answer_count > 0) {
+        squad_best_match(example, result->prediction, &sample.exact_match, &sample.f1);
+    } else {
+        sample.exact_match = sample.f1 = squad_exact_match(result->prediction, "");
+    }
+    return sample;
+}
+
+static enum berth_status run(const struct show_args *args, struct show *show,
+                             struct berth_error *error) {
+    TRY(predictor_open(&show->predictor, args->config, args->log, error));
+    TRY(choose(args, show, error));
+    if (args->count <= 0) {
+        return BERTH_OK;
+    }
+    TRY(prepare(args, show, error));
+    TRY(answer(args, show, error));
+    for (size_t i = 0; i < show->part.count; i++) {
+        struct berth_sample sample = sample_of(args, show, i);
+        if (args->visit(args->context, &sample) != 0) {
+            break;
+        }
+    }
+    return BERTH_OK;
+}
+
+enum berth_status show_squad(const struct show_args *args, struct berth_error *error) {
+    struct show show = {0};
+    enum berth_status status = run(args, &show, error);
+    if (show.results != NULL) {
+        squad_results_free(show.results, show.part.count);
+    }
+    memory_free(show.logits);
+    squad_feature_set_done(&show.features);
+    squad_dataset_done(&show.dataset);
+    predictor_done(&show.predictor);
+    return status;
+}
