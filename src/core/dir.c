@@ -153,7 +153,8 @@ static enum berth_status collect_names(DIR *stream, const char *path, struct nam
 static enum berth_status list_descriptor(int descriptor, const char *path, char ***names,
                                          struct berth_error *error) {
     *names = NULL;
-    int own = CALL(openat(descriptor, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    int own;
+    CALL_AGAIN(own, openat(descriptor, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     DIR *stream = own < 0 ? NULL : fdopendir(own);
     if (stream == NULL) {
         enum berth_status status = error_set_errno(error, BERTH_IO, errno, "cannot list %s", path);
@@ -227,7 +228,8 @@ static enum berth_status walk_enter(struct walk *walk, int parent, const char *n
         return error_set(error, BERTH_IO, "%s: folders nested deeper than %d", walk->root,
                          DEPTH_LIMIT);
     }
-    int descriptor = CALL(openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    int descriptor;
+    CALL_AGAIN(descriptor, openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (descriptor < 0) {
         return walk_error(walk, "open", name, error);
     }
@@ -241,7 +243,7 @@ static enum berth_status walk_enter(struct walk *walk, int parent, const char *n
     *level = (struct level){.descriptor = descriptor};
     if (status == BERTH_OK) {
         walk->device = info.st_dev;
-        status = list_descriptor(descriptor, name, &level->names, error);
+        status = list_descriptor(descriptor, walk->root, &level->names, error);
     }
     if (status != BERTH_OK) {
         file_call_close(descriptor);
@@ -361,7 +363,8 @@ enum berth_status dir_remove(const char *path, struct berth_error *error) {
 
 static enum berth_status sync_file(struct walk *walk, int parent, const char *name,
                                    struct berth_error *error) {
-    int descriptor = CALL(openat(parent, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    int descriptor;
+    CALL_AGAIN(descriptor, openat(parent, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     if (descriptor < 0) {
         return walk_error(walk, "open", name, error);
     }

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// A folder of its own for each test, under TMPDIR, removed afterwards.
+//
+//   cmocka_unit_test_setup_teardown(test, scratch_setup, scratch_teardown)
+//   scratch("name") is a path in it, valid until the 16th call after.
+#ifndef BERTH_TESTS_CORE_SCRATCH_H
+#define BERTH_TESTS_CORE_SCRATCH_H
+
+#include "core/file.h"
+#include "core/harness.h"
+#include "core/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char scratch_folder[256];
+
+static inline const char *scratch(const char *name) {
+    static char paths[16][512];
+    static unsigned next;
+    char *path = paths[next++ % 16];
+    snprintf(path, sizeof paths[0], "%s/%s", scratch_folder, name);
+    return path;
+}
+
+static inline int scratch_setup(void **state) {
+    (void)state;
+    const char *base = getenv("TMPDIR");
+    snprintf(scratch_folder, sizeof scratch_folder, "%s/berth-test-XXXXXX",
+             base != NULL && base[0] != '\0' ? base : P_tmpdir);
+    return mkdtemp(scratch_folder) != NULL ? 0 : -1;
+}
+
+static inline int scratch_teardown(void **state) {
+    (void)state;
+    file_fail_at(0, 0);
+    memory_fail_at(0, 0);
+    return dir_remove(scratch_folder, NULL) == BERTH_OK ? 0 : -1;
+}
+
+#define SCRATCH_TEST(test) cmocka_unit_test_setup_teardown(test, scratch_setup, scratch_teardown)
+
+static inline void scratch_write(const char *name, const char *text) {
+    assert_int_equal(file_write(scratch(name), text, strlen(text), NULL), BERTH_OK);
+}
+
+// How many entries the folder has.
+static inline size_t scratch_count(void) {
+    char **names;
+    size_t count = 0;
+    assert_int_equal(dir_list(scratch_folder, &names, NULL), BERTH_OK);
+    while (names[count] != NULL) {
+        count++;
+    }
+    memory_free(names);
+    return count;
+}
+
+static inline void assert_file_holds(const char *path, const char *text) {
+    char *bytes;
+    size_t length;
+    assert_int_equal(file_read(path, 1 << 20, &bytes, &length, NULL), BERTH_OK);
+    assert_string_equal(bytes, text);
+    memory_free(bytes);
+}
+
+static inline void assert_message_has(const struct berth_error *error, const char *part) {
+    if (strstr(error->message, part) == NULL) {
+        fail_msg("\"%s\" is not in \"%s\"", part, error->message);
+    }
+}
+
+#endif

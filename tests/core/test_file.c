@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading, atomic writing, folders and locks as their users meet them.
+#include "core/scratch.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+// --- reading ------------------------------------------------------------------------------------
+
+static void test_read_whole_file(void **state) {
+    (void)state;
+    char *bytes;
+    size_t length;
+    assert_int_equal(file_write(scratch("a"), "one\0two", 7, NULL), BERTH_OK);
+    assert_int_equal(file_read(scratch("a"), 7, &bytes, &length, NULL), BERTH_OK);
+    assert_int_equal(length, 7);
+    assert_memory_equal(bytes, "one\0two", 8); // with the NUL behind
+    memory_free(bytes);
+    scratch_write("empty", "");
+    assert_int_equal(file_read(scratch("empty"), 7, &bytes, &length, NULL), BERTH_OK);
+    assert_int_equal(length, 0);
+    assert_string_equal(bytes, "");
+    memory_free(bytes);
+}
+
+static void test_read_errors_name_the_file(void **state) {
+    (void)state;
+    struct berth_error error;
+    char *bytes;
+    size_t length;
+    assert_int_equal(file_read(scratch("none"), 9, &bytes, &length, &error), BERTH_NO_INPUT);
+    assert_message_has(&error, scratch("none"));
+    assert_message_has(&error, "No such file");
+    assert_null(bytes);
+    assert_int_equal(file_read(scratch_folder, 9, &bytes, &length, &error), BERTH_NO_INPUT);
+    scratch_write("long", "0123456789");
+    assert_int_equal(file_read(scratch("long"), 9, &bytes, &length, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "limit");
+}
+
+static void test_read_pipe(void **state) {
+    (void)state;
+    int ends[2];
+    char path[64], *bytes, text[10000];
+    size_t length;
+    assert_int_equal(pipe(ends), 0);
+    memset(text, 'x', sizeof text);
+    assert_int_equal(write(ends[1], text, sizeof text), sizeof text);
+    close(ends[1]);
+    snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
+    assert_int_equal(file_read(path, sizeof text, &bytes, &length, NULL), BERTH_OK);
+    assert_int_equal(length, sizeof text);
+    memory_free(bytes);
+    close(ends[0]);
+}
+
+static void test_reader_at(void **state) {
+    (void)state;
+    struct berth_error error;
+    struct file_reader reader;
+    char bytes[8] = "";
+    scratch_write("a", "0123456789");
+    assert_int_equal(file_reader_open(&reader, scratch("a"), NULL), BERTH_OK);
+    assert_int_equal(reader.size, 10);
+    assert_int_equal(file_reader_at(&reader, 7, bytes, 3, NULL), BERTH_OK);
+    assert_string_equal(bytes, "789");
+    assert_int_equal(file_reader_at(&reader, 8, bytes, 3, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "truncated");
+    file_reader_close(&reader);
+    assert_int_equal(file_reader_open(&reader, scratch_folder, &error), BERTH_NO_INPUT);
+    assert_int_equal(reader.descriptor, -1);
+}
+
+// --- writing ------------------------------------------------------------------------------------
+
+static void test_writer_replaces_on_commit_only(void **state) {
+    (void)state;
+    struct file_writer writer;
+    scratch_write("a", "old");
+    assert_int_equal(file_writer_open(&writer, scratch("a"), NULL), BERTH_OK);
+    assert_int_equal(file_writer_put(&writer, "new", 3, NULL), BERTH_OK);
+    assert_file_holds(scratch("a"), "old");
+    assert_int_equal(file_writer_commit(&writer, NULL), BERTH_OK);
+    file_writer_abort(&writer);
+    assert_file_holds(scratch("a"), "new");
+    assert_int_equal(scratch_count(), 1);
+}
+
+static void test_writer_abort_leaves_nothing(void **state) {
+    (void)state;
+    struct file_writer writer;
+    assert_int_equal(file_writer_open(&writer, scratch("a"), NULL), BERTH_OK);
+    assert_int_equal(file_writer_put(&writer, "new", 3, NULL), BERTH_OK);
+    file_writer_abort(&writer);
+    file_writer_abort(&writer);
+    assert_int_equal(scratch_count(), 0);
+}
+
+static void test_writer_large_and_small_pieces(void **state) {
+    (void)state;
+    enum { SIZE = 3 << 20 };
+    char *expected = malloc(SIZE), *bytes;
+    size_t length;
+    struct file_writer writer;
+    for (size_t i = 0; i < SIZE; i++) {
+        expected[i] = (char)(i * 7 + i / 1000);
+    }
+    assert_int_equal(file_writer_open(&writer, scratch("a"), NULL), BERTH_OK);
+    for (size_t at = 0, piece = 1; at < SIZE; piece = piece * 3 % 700001) {
+        size_t now = piece < SIZE - at ? piece : SIZE - at;
+        assert_int_equal(file_writer_put(&writer, expected + at, now, NULL), BERTH_OK);
+        at += now;
+    }
+    assert_int_equal(file_writer_commit(&writer, NULL), BERTH_OK);
+    assert_int_equal(file_read(scratch("a"), SIZE, &bytes, &length, NULL), BERTH_OK);
+    assert_int_equal(length, SIZE);
+    assert_memory_equal(bytes, expected, SIZE);
+    memory_free(bytes);
+    free(expected);
+}
+
+static void test_writer_printf_ignores_the_locale(void **state) {
+    (void)state;
+    struct file_writer writer;
+    char long_text[2000];
+    memset(long_text, 'x', sizeof long_text - 1);
+    long_text[sizeof long_text - 1] = '\0';
+    setlocale(LC_ALL, "de_DE.UTF-8"); // where it is not installed, this test shows less
+    assert_int_equal(file_writer_open(&writer, scratch("a"), NULL), BERTH_OK);
+    assert_int_equal(file_writer_printf(&writer, NULL, "%.2f;", 1.5), BERTH_OK);
+    assert_int_equal(file_writer_printf(&writer, NULL, "%s", long_text), BERTH_OK);
+    assert_int_equal(file_writer_commit(&writer, NULL), BERTH_OK);
+    setlocale(LC_ALL, "C");
+    char *bytes;
+    size_t length;
+    assert_int_equal(file_read(scratch("a"), 1 << 20, &bytes, &length, NULL), BERTH_OK);
+    assert_memory_equal(bytes, "1.50;xxx", 8);
+    assert_int_equal(length, 5 + sizeof long_text - 1);
+    memory_free(bytes);
+}
+
+static void test_writer_refuses_what_is_no_file(void **state) {
+    (void)state;
+    struct berth_error error;
+    assert_int_equal(file_write("/dev/null", "x", 1, &error), BERTH_CANT_CREATE);
+    assert_int_equal(file_write(scratch_folder, "x", 1, &error), BERTH_CANT_CREATE);
+    assert_message_has(&error, scratch_folder);
+    assert_int_equal(file_write(scratch("no/such/folder"), "x", 1, &error), BERTH_CANT_CREATE);
+    assert_message_has(&error, "No such file");
+}
+
+// --- folders ------------------------------------------------------------------------------------
+
+static void test_dir_make(void **state) {
+    (void)state;
+    struct berth_error error;
+    assert_int_equal(dir_make(scratch("a/b//c/"), NULL), BERTH_OK);
+    assert_int_equal(dir_make(scratch("a/b//c/"), NULL), BERTH_OK);
+    assert_true(dir_exists(scratch("a/b/c")));
+    assert_false(file_exists(scratch("a/b/c")));
+    scratch_write("file", "");
+    assert_true(file_exists(scratch("file")));
+    assert_int_equal(dir_make(scratch("file/d"), &error), BERTH_CANT_CREATE);
+    assert_int_equal(dir_make(scratch("file"), &error), BERTH_CANT_CREATE);
+    assert_message_has(&error, scratch("file"));
+}
+
+static void test_dir_make_read_only(void **state) {
+    (void)state;
+    struct berth_error error;
+    if (geteuid() == 0) {
+        skip(); // root may write everywhere
+    }
+    assert_int_equal(mkdir(scratch("locked"), 0500), 0);
+    assert_int_equal(dir_make(scratch("locked/a"), &error), BERTH_CANT_CREATE);
+    assert_int_equal(dir_make(scratch("locked"), &error), BERTH_CANT_CREATE);
+    assert_message_has(&error, "Permission denied");
+}
+
+static void test_dir_list_is_sorted(void **state) {
+    (void)state;
+    char **names;
+    assert_true(dir_is_empty(scratch("none")));
+    assert_true(dir_is_empty(scratch_folder));
+    scratch_write("b", "");
+    scratch_write("a", "");
+    assert_int_equal(mkdir(scratch("c"), 0777), 0);
+    assert_false(dir_is_empty(scratch_folder));
+    assert_false(dir_is_empty(scratch("a")));
+    assert_int_equal(dir_list(scratch_folder, &names, NULL), BERTH_OK);
+    assert_string_equal(names[0], "a");
+    assert_string_equal(names[1], "b");
+    assert_string_equal(names[2], "c");
+    assert_null(names[3]);
+    memory_free(names);
+    assert_int_equal(dir_list(scratch("none"), &names, NULL), BERTH_NO_INPUT);
+}
+
+static void test_dir_remove_follows_no_link(void **state) {
+    (void)state;
+    assert_int_equal(dir_make(scratch("kept/deep"), NULL), BERTH_OK);
+    assert_int_equal(dir_make(scratch("gone/a/b"), NULL), BERTH_OK);
+    scratch_write("kept/file", "x");
+    scratch_write("gone/a/file", "x");
+    assert_int_equal(symlink("../kept", scratch("gone/link")), 0);
+    assert_int_equal(symlink("kept", scratch("link")), 0);
+    assert_int_equal(dir_remove(scratch("gone"), NULL), BERTH_OK);
+    assert_false(dir_exists(scratch("gone")));
+    assert_int_equal(dir_remove(scratch("link"), NULL), BERTH_IO);
+    assert_int_equal(dir_remove(scratch("link/"), NULL), BERTH_IO);
+    assert_file_holds(scratch("kept/file"), "x");
+    assert_int_equal(dir_remove(scratch("none"), NULL), BERTH_OK);
+}
+
+static void test_dir_remove_refuses_roots(void **state) {
+    (void)state;
+    static const char *const paths[] = {"", "/", "//", ".", "..", "a/..", "a/.", "./", "../"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        assert_int_equal(dir_remove(paths[i], NULL), BERTH_USAGE);
+    }
+}
+
+static void test_dir_remove_deep_tree_is_an_error(void **state) {
+    (void)state;
+    char path[512];
+    struct berth_error error;
+    snprintf(path, sizeof path, "%s", scratch("deep"));
+    for (int i = 0; i < 40; i++) {
+        strcat(path, "/d");
+    }
+    assert_int_equal(dir_make(path, NULL), BERTH_OK);
+    assert_int_equal(dir_remove(scratch("deep"), &error), BERTH_IO);
+    assert_message_has(&error, "nested");
+    assert_int_equal(dir_remove(scratch("deep/d/d/d/d/d/d/d/d/d/d/d/d"), NULL), BERTH_OK);
+}
+
+static void test_dir_publish(void **state) {
+    (void)state;
+    struct berth_error error;
+    assert_int_equal(dir_make(scratch("t/sub"), NULL), BERTH_OK);
+    scratch_write("t/a", "1");
+    scratch_write("t/sub/b", "2");
+    assert_int_equal(dir_publish(scratch("t"), scratch("final"), NULL), BERTH_OK);
+    assert_file_holds(scratch("final/sub/b"), "2");
+    assert_false(dir_exists(scratch("t")));
+    assert_int_equal(dir_make(scratch("t"), NULL), BERTH_OK);
+    assert_int_equal(dir_publish(scratch("t"), scratch("final"), &error), BERTH_CANT_CREATE);
+    assert_message_has(&error, "exists");
+    assert_int_equal(mkdir(scratch("empty"), 0777), 0);
+    assert_int_equal(dir_publish(scratch("t"), scratch("empty"), NULL), BERTH_CANT_CREATE);
+}
+
+static void test_path_join(void **state) {
+    (void)state;
+    static const char *const cases[][3] = {
+        {"a", "b", "a/b"}, {"a/", "b", "a/b"}, {"/", "b", "/b"}, {"", "b", "b"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *path = path_join(cases[i][0], cases[i][1]);
+        assert_string_equal(path, cases[i][2]);
+        memory_free(path);
+    }
+}
+
+// --- locks --------------------------------------------------------------------------------------
+
+static void test_lock_names_its_holder(void **state) {
+    (void)state;
+    struct file_lock lock, second;
+    struct berth_error error;
+    char holder[64];
+    snprintf(holder, sizeof holder, "pid %ld on ", (long)getpid());
+    assert_int_equal(file_lock_take(&lock, scratch_folder, NULL), BERTH_OK);
+    assert_int_equal(file_lock_take(&second, scratch_folder, &error), BERTH_CANT_CREATE);
+    assert_message_has(&error, holder);
+    assert_message_has(&error, scratch_folder);
+    file_lock_release(&second);
+    file_lock_release(&lock);
+    file_lock_release(&lock);
+    assert_int_equal(scratch_count(), 0);
+    assert_int_equal(file_lock_take(&lock, scratch_folder, NULL), BERTH_OK);
+    file_lock_release(&lock);
+    assert_int_equal(file_lock_take(&lock, scratch("none"), &error), BERTH_CANT_CREATE);
+}
+
+static void test_lock_of_a_dead_process_is_free(void **state) {
+    (void)state;
+    struct file_lock lock;
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(file_lock_take(&lock, scratch_folder, NULL) == BERTH_OK ? 7 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(WEXITSTATUS(status), 7);
+    assert_true(file_exists(scratch(".lock")));
+    assert_int_equal(file_lock_take(&lock, scratch_folder, NULL), BERTH_OK);
+    file_lock_release(&lock);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        SCRATCH_TEST(test_read_whole_file),
+        SCRATCH_TEST(test_read_errors_name_the_file),
+        SCRATCH_TEST(test_read_pipe),
+        SCRATCH_TEST(test_reader_at),
+        SCRATCH_TEST(test_writer_replaces_on_commit_only),
+        SCRATCH_TEST(test_writer_abort_leaves_nothing),
+        SCRATCH_TEST(test_writer_large_and_small_pieces),
+        SCRATCH_TEST(test_writer_printf_ignores_the_locale),
+        SCRATCH_TEST(test_writer_refuses_what_is_no_file),
+        SCRATCH_TEST(test_dir_make),
+        SCRATCH_TEST(test_dir_make_read_only),
+        SCRATCH_TEST(test_dir_list_is_sorted),
+        SCRATCH_TEST(test_dir_remove_follows_no_link),
+        SCRATCH_TEST(test_dir_remove_refuses_roots),
+        SCRATCH_TEST(test_dir_remove_deep_tree_is_an_error),
+        SCRATCH_TEST(test_dir_publish),
+        SCRATCH_TEST(test_path_join),
+        SCRATCH_TEST(test_lock_names_its_holder),
+        SCRATCH_TEST(test_lock_of_a_dead_process_is_free),
+    };
+    return cmocka_run_group_tests_name("file", tests, NULL, NULL);
+}

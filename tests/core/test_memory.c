@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The heap door: overflow, alignment, and the hook that makes an allocation fail.
+#include "core/harness.h"
+#include "core/memory.h"
+
+#include <string.h>
+
+static void test_overflow_is_refused(void **state) {
+    (void)state;
+    assert_null(memory_array(SIZE_MAX / 2, 3));
+    assert_null(memory_array_zeroed(SIZE_MAX / 2, 3));
+    assert_null(memory_resize(NULL, SIZE_MAX, SIZE_MAX));
+}
+
+static void test_zero_bytes_are_a_block(void **state) {
+    (void)state;
+    void *blocks[] = {memory_new(0), memory_array(0, 4), memory_array_zeroed(4, 0)};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        assert_non_null(blocks[i]);
+        memory_free(blocks[i]);
+    }
+    memory_free(NULL);
+}
+
+static void test_pages_are_aligned_and_zero(void **state) {
+    (void)state;
+    size_t sizes[] = {0, 1, 4097, 5 << 20};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        unsigned char *block = memory_pages(sizes[i]);
+        assert_non_null(block);
+        assert_int_equal((uintptr_t)block % 64, 0);
+        for (size_t at = 0; at < sizes[i]; at += 997) {
+            assert_int_equal(block[at], 0);
+        }
+        memory_pages_free(block, sizes[i]);
+    }
+    memory_pages_free(NULL, 10);
+}
+
+static void test_strings(void **state) {
+    (void)state;
+    char *copy = memory_string_of("abcdef", 3);
+    assert_string_equal(copy, "abc");
+    copy = memory_resize(copy, 10, 1);
+    assert_string_equal(copy, "abc");
+    memory_free(copy);
+}
+
+static int take(void) {
+    void *block = memory_new(8);
+    memory_free(block);
+    return block != NULL;
+}
+
+static void test_hook_fails_one_call_or_all_after(void **state) {
+    (void)state;
+    memory_fail_at(3, 0);
+    assert_true(take() && take() && !take() && take());
+    assert_int_equal(memory_fail_at(2, 1), 4);
+    assert_true(take() && !take() && !take());
+    memory_fail_at(0, 0);
+    assert_true(take());
+}
+
+static void test_failed_resize_keeps_the_block(void **state) {
+    (void)state;
+    char *text = memory_string("kept");
+    memory_fail_at(1, 0);
+    assert_null(memory_resize(text, 100, 1));
+    memory_fail_at(0, 0);
+    assert_string_equal(text, "kept");
+    memory_free(text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_overflow_is_refused),
+        cmocka_unit_test(test_zero_bytes_are_a_block),
+        cmocka_unit_test(test_pages_are_aligned_and_zero),
+        cmocka_unit_test(test_strings),
+        cmocka_unit_test(test_hook_fails_one_call_or_all_after),
+        cmocka_unit_test(test_failed_resize_keeps_the_block),
+    };
+    return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
+}
