@@ -177,8 +177,9 @@ struct device {
     void (*norm_backward)(struct device *dev, const struct norm_grad_args *args,
                           const struct batch *batch);
 
-    // y[R, N] = x[R, K] * w[N, K]^T + bias[N]. x and w in the compute dtype, y in it or f32,
-    // bias f32 or NULL.
+    // Linear layers: the operands of a product (x, w, dy) are all in the compute dtype, or all f32
+    // (the heads).
+    // y[R, N] = x[R, K] * w[N, K]^T + bias[N]. y in the operands' dtype or f32, bias f32 or NULL.
     void (*linear_forward)(struct device *dev, struct mat y, struct mat x, struct mat w,
                            const float *bias);
     // u = x * w^T + bias; y = gelu(u). u and y in the compute dtype; u empty: not saved.
@@ -202,7 +203,7 @@ struct device {
 
     // For each sequence: losses[s] = (CE(logits[:, 0], start) + CE(logits[:, 1], end)) / 2, cross
     // entropy over the rows of the sequence; dlogits = scale * d(sum of losses) / d(logits).
-    // logits and dlogits [R, 2]: logits f32, dlogits in the compute dtype. A label outside
+    // logits and dlogits [R, 2]: logits f32, dlogits f32 or in the compute dtype. A label outside
     // [0, length) is ignored (loss 0 for that half).
     void (*span_loss)(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
                       float scale, const struct batch *batch);

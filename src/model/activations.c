@@ -111,7 +111,7 @@ static void take_all(struct carving *carving, struct bert_activations *activatio
     }
     activations->logits = take(carving, 2, DTYPE_F32);
     if (carving->training) {
-        activations->dlogits = take(carving, 2, carving->compute);
+        activations->dlogits = take(carving, 2, DTYPE_F32);
         activations->losses =
             arena_take(carving->arena, (size_t)activations->max_sequences * sizeof(float));
     }

@@ -35,7 +35,7 @@ struct bert_activations {
     struct layer_buffers *layers; // [L]
     struct mat sublayer;          // [R, H] f32: input of the layer norms
     struct mat logits;            // [R, 2] f32
-    struct mat dlogits;           // [R, 2]
+    struct mat dlogits;           // [R, 2] f32
     float *losses;                // [S]
     // Gradients in flight; they lie in the memory of the forward pass's temporaries.
     struct mat dresidual; // [R, H] f32: of the residual stream

@@ -10,7 +10,8 @@
 //
 // and logits = y Wh^T + bh after the last. Backward is the same list from below, doc/math.md.
 // Sub-layer outputs and the gradients that are added to the residual stream's stay f32: they are
-// rounded nowhere but on their way into a matrix product.
+// rounded nowhere but on their way into a matrix product. The head, whose two columns cost nothing,
+// computes in f32 throughout.
 //
 // Leaves out: the pooler, which the span head does not use.
 #include "model/bert.h"
@@ -178,11 +179,10 @@ void bert_forward(const struct bert *model, struct bert_activations *activations
         self_attention(&pass, i, layer_input(activations, i));
         feed_forward(&pass, i);
     }
-    model->device->linear_forward(
-        model->device, used(&pass, activations->logits),
-        used_operand(&pass, layer_input(activations, layer_count)),
-        weight(model, model->table->head_weight, 2, model->config->hidden_size),
-        vector(model, model->table->head_bias));
+    model->device->linear_forward(model->device, used(&pass, activations->logits),
+                                  used(&pass, layer_input(activations, layer_count)->y),
+                                  table(model, model->table->head_weight, 2),
+                                  vector(model, model->table->head_bias));
 }
 
 struct mat bert_logits(const struct bert_activations *activations, const struct batch *batch) {
@@ -304,7 +304,8 @@ static void embed_backward(const struct pass *pass) {
     }
 }
 
-// The loss, and the gradient of the last layer's output in dresidual alone.
+// The loss, and the gradient of the last layer's output in dresidual alone, which takes the memory
+// of that output once the head's weights have read it.
 static void head_backward(const struct pass *pass, float loss_scale) {
     const struct bert *model = pass->model;
     struct device *dev = model->device;
@@ -317,9 +318,9 @@ static void head_backward(const struct pass *pass, float loss_scale) {
                    pass->batch);
     dev->linear_backward_weight(dev, gradient_mat(model, model->table->head_weight, 2, hidden),
                                 gradient(model, model->table->head_bias), dlogits,
-                                used_operand(pass, in));
+                                used(pass, in->y));
     dev->linear_backward_input(dev, used(pass, activations->dresidual), dlogits,
-                               weight(model, model->table->head_weight, 2, hidden));
+                               table(model, model->table->head_weight, 2));
 }
 
 void bert_backward(const struct bert *model, struct bert_activations *activations,
