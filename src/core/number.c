@@ -88,14 +88,31 @@ int number_format(char *text, size_t size, const char *format, ...) {
     return length;
 }
 
-void number_print_real(char *text, size_t size, double value) {
-    for (int digits = 1; digits <= 17; digits++) {
+// The significant digits that it takes to read the same double back.
+static int shortest_digits(double value) {
+    for (int digits = 1; digits < 17; digits++) {
         double back;
         char trial[NUMBER_TEXT_SIZE];
         number_format(trial, sizeof trial, "%.*g", digits, value);
-        if (!isfinite(value) || (number_parse_real(trial, &back) && back == value)) {
-            snprintf(text, size, "%s", trial);
-            return;
+        if (number_parse_real(trial, &back) && back == value) {
+            return digits;
         }
+    }
+    return 17;
+}
+
+// Without an exponent where Python's repr has none: from 1e-4 up to below 1e16.
+void number_print_real(char *text, size_t size, double value) {
+    char scientific[NUMBER_TEXT_SIZE];
+    int digits = isfinite(value) ? shortest_digits(value) : 6;
+    int64_t exponent = 0;
+    number_format(scientific, sizeof scientific, "%.*e", digits - 1, value);
+    const char *mark = strchr(scientific, 'e');
+    if (isfinite(value) && mark != NULL && number_parse_integer(mark + 1, &exponent) &&
+        exponent >= -4 && exponent < 16) {
+        int decimals = digits - 1 - (int)exponent;
+        number_format(text, size, "%.*f", decimals > 0 ? decimals : 0, value);
+    } else {
+        number_format(text, size, "%.*g", digits, value);
     }
 }

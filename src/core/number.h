@@ -19,7 +19,8 @@ int number_parse_real(const char *text, double *value);
 // "true", "yes", "on", "1" and "false", "no", "off", "0" in any case. 1 on success.
 int number_parse_truth(const char *text, int *value);
 
-// The shortest decimal that reads back as the same double ("3e-05", "0.1"); "nan", "inf", "-inf".
+// The shortest decimal that reads back as the same double ("3e-05", "0.1", "50"); "nan", "inf",
+// "-inf".
 void number_print_real(char *text, size_t size, double value);
 
 // snprintf and vsnprintf in the "C" locale. Return what those return.

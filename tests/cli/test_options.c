@@ -132,8 +132,19 @@ static void numbers_print_shortest_and_read_back(void **state) {
     static const struct {
         double value;
         const char *text;
-    } cases[] = {{3e-5, "3e-05"},    {0.1, "0.1"},   {1.0, "1"}, {1.0 / 3.0, "0.3333333333333333"},
-                 {1e300, "1e+300"},  {-2.5, "-2.5"}, {0.0, "0"}, {NAN, "nan"},
+    } cases[] = {{3e-5, "3e-05"},
+                 {0.1, "0.1"},
+                 {50.0, "50"},
+                 {1234567.5, "1234567.5"},
+                 {0.0001, "0.0001"},
+                 {1e16, "1e+16"},
+                 {-100.0, "-100"},
+                 {1.0, "1"},
+                 {1.0 / 3.0, "0.3333333333333333"},
+                 {1e300, "1e+300"},
+                 {-2.5, "-2.5"},
+                 {0.0, "0"},
+                 {NAN, "nan"},
                  {-INFINITY, "-inf"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[NUMBER_TEXT_SIZE];

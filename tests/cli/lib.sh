@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+# Shared by the tests that run the program: sourced, with BERTH the program, ON_TERMINAL the helper
+# that runs a command on a pseudo-terminal. A failed expectation is told and counted; `finish` exits.
+set -u
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+out=$work/stdout
+err=$work/stderr
+code=0
+failures=0
+unset NO_COLOR FORCE_COLOR COLUMNS
+export TERM=xterm
+
+# Runs the program; its streams and exit code are what the expect_... functions look at.
+run() {
+    what="berth $*"
+    "$BERTH" "$@" >"$out" 2>"$err" </dev/null
+    code=$?
+}
+
+fail() {
+    failures=$((failures + 1))
+    echo "FAILED: $what: $1"
+    sed 's/^/    stdout: /' "$out" | head -n 20
+    sed 's/^/    stderr: /' "$err" | head -n 20
+}
+
+expect_code() {
+    [ "$code" -eq "$1" ] || fail "exit code $code, expected $1"
+}
+expect_out() {
+    grep -qF -- "$1" "$out" || fail "no \"$1\" on standard output"
+}
+expect_err() {
+    grep -qF -- "$1" "$err" || fail "no \"$1\" on standard error"
+}
+expect_no() { # FILE TEXT
+    ! grep -qF -- "$2" "$1" || fail "\"$2\" should not be there"
+}
+expect_empty() {
+    [ ! -s "$1" ] || fail "$1 should be empty"
+}
+finish() {
+    [ "$failures" -eq 0 ] || { echo "$failures expectations failed"; exit 1; }
+    echo "all good"
+    exit 0
+}
+escape=$(printf '\033')
+
+# A vocabulary of letters, so that any English text has tokens, and a model folder that fits it.
+make_model() { # FOLDER
+    cat >"$work/config.json" <<'END'
+{"vocab_size": 128, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
+ "intermediate_size": 64, "max_position_embeddings": 128, "type_vocab_size": 2,
+ "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1,
+ "layer_norm_eps": 1e-12, "initializer_range": 0.02, "model_type": "bert"}
+END
+    "$BERTH" init --config "$work/config.json" --output "$1" --seed 7 --quiet || exit 1
+    make_vocabulary >"$1/vocab.txt"
+}
+make_vocabulary() {
+    printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' \
+        '.' ',' '?' '!' "'" - '(' ')' 0 1 2 3 4 5 6 7 8 9
+    for letter in a b c d e f g h i j k l m n o p q r s t u v w x y z; do
+        printf '%s\n##%s\n' "$letter" "$letter"
+    done
+    printf '%s\n' the in lived where did who ada hugo olga rita oslo riga bern rome hello world
+}
+make_dataset() { # FILE, SQuAD 1.1 with eight questions
+    cat >"$1" <<'END'
+{"version": "1.1", "data": [{"title": "Homes", "paragraphs": [
+ {"context": "Ada lived in Oslo. Hugo lived in Riga. Olga lived in Bern.", "qas": [
+  {"id": "q1", "question": "Where did Ada live?", "answers": [{"text": "Oslo", "answer_start": 13}]},
+  {"id": "q2", "question": "Where did Hugo live?", "answers": [{"text": "Riga", "answer_start": 33}]},
+  {"id": "q3", "question": "Who lived in Bern?", "answers": [{"text": "Olga", "answer_start": 39}]},
+  {"id": "q4", "question": "Who lived in Oslo?", "answers": [{"text": "Ada", "answer_start": 0}]}]},
+ {"context": "Rita lived in Rome. Ada lived in Bern. Hugo lived in Oslo.", "qas": [
+  {"id": "q5", "question": "Where did Rita live?", "answers": [{"text": "Rome", "answer_start": 14}]},
+  {"id": "q6", "question": "Where did Ada live?", "answers": [{"text": "Bern", "answer_start": 33}]},
+  {"id": "q7", "question": "Who lived in Rome?", "answers": [{"text": "Rita", "answer_start": 0}]},
+  {"id": "q8", "question": "Who lived in Oslo?", "answers": [{"text": "Hugo", "answer_start": 39}]}]}
+]}]}
+END
+}

@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The jobs that need a model, on a tiny one: fine-tune, resume, predict, evaluate, answer, show.
+. "$(dirname "$0")/lib.sh"
+make_model "$work/model"
+make_dataset "$work/data.json"
+small="--max_seq_length 64 --doc_stride 16 --max_query_length 16"
+
+run finetune squad --model "$work/model" --train "$work/data.json" --dev "$work/data.json" \
+    --output "$work/run" $small --train_batch_size 4 --num_train_epochs 20 --learning_rate 2e-3 \
+    --hidden_dropout_prob 0 --attention_probs_dropout_prob 0 --precision fp32 --logging_steps 20 \
+    --json_summary "$work/log.json" --json
+expect_code 0
+expect_err "step 20/40"
+expect_no "$err" "$escape"
+expect_no "$err" "$(printf '\r')"
+grep -qE '^\{"steps":40,"final_loss":[0-9.e-]+,"exact_match":[0-9.]+,"f1":' "$out" || fail "result"
+grep -q '"kind":"step","step":20' "$work/log.json" || fail "json_summary has no step 20"
+grep -q '"kind":"summary"' "$work/log.json" || fail "json_summary has no summary"
+for file in config.json model.safetensors vocab.txt predictions.json nbest_predictions.json; do
+    [ -s "$work/run/$file" ] || fail "$file is missing"
+done
+
+run evaluate squad "$work/data.json" "$work/run/predictions.json"
+expect_code 0
+expect_out exact_match
+
+run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/run" $small
+expect_err "berth: error:"
+[ "$code" -ne 0 ] || fail "a used output folder was taken"
+
+checkpoint=$(ls -d "$work"/run/checkpoint-* | tail -n 1)
+run verify "$checkpoint"
+expect_code 0
+expect_out good
+printf x >>"$checkpoint/config.json"
+run verify "$checkpoint"
+expect_code 65
+expect_err config.json
+
+run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/deep" $small \
+    --train_batch_size 4 --max_steps 2 --logging_steps 1 --log_format deepspeed
+expect_code 0
+expect_err '[Rank 0] step=1, skipped=0, lr=['
+expect_err 'RunningAvgSamplesPerSec='
+
+run predict squad --model "$work/run" --input "$work/data.json" --output "$work/answers" $small
+expect_code 0
+cmp -s "$work/run/predictions.json" "$work/answers/predictions.json" || fail "predictions differ"
+
+# answer
+context='Ada lived in Oslo. Hugo lived in Riga.'
+run answer --model "$work/run" --question 'Where did Ada live?' --context "$context" $small
+expect_code 0
+[ "$(tail -n 1 "$out")" = "$context" ] || fail "the context should come last, plain"
+expect_no "$out" "$escape"
+what="answer from standard input"
+printf '%s\n' "$context" | "$BERTH" answer --model "$work/run" --question 'Where did Ada live?' \
+    --top 3 --json $small >"$out" 2>"$err"
+expect_out '"question":"Where did Ada live?"'
+expect_out '"answers":[{"text":'
+what="answer in colour"
+FORCE_COLOR=1 "$BERTH" answer --model "$work/run" --question 'Where did Ada live?' \
+    --context "$context" $small >"$out" 2>"$err"
+expect_out "$escape[30;48;2;144;238;144m"
+expect_out "$escape[0m"
+plain=$(tail -n 1 "$out" | sed "s/$escape\[[0-9;]*m//g")
+[ "$plain" = "$context" ] || fail "colours changed the text: $plain"
+run answer --model "$work/run" --question 'Where did Ada live?' --context "$context" --quiet $small
+[ "$(wc -l <"$out")" -eq 1 ] || fail "--quiet should print the answer only"
+
+# show
+run show squad --model "$work/run" --input "$work/data.json" --start-sample 2 \
+    --num-test-samples 3 $small
+expect_code 0
+[ "$(grep -c '^❓' "$out")" -eq 3 ] || fail "three samples expected"
+expect_out '❓ Who lived in Bern?'
+expect_out '🤖 Ada lived in Oslo.'
+expect_out '✅ Olga                           EM '
+expect_out '3 samples'
+expect_no "$out" "$escape"
+COLUMNS=60 run show squad --model "$work/run" --input "$work/data.json" --num_test_samples 1 $small
+rule=$(grep -m 1 '─' "$out")
+[ "$(printf '%s' "$rule" | wc -m)" -eq 60 ] || [ "$(printf '%s' "$rule" | wc -c)" -gt 60 ] ||
+    fail "the rule should be 60 columns wide"
+what="show on a terminal of 60 columns"
+"$ON_TERMINAL" 60 "$BERTH" show squad --model "$work/run" --input "$work/data.json" \
+    --num-test-samples 2 $small >"$out" 2>"$err"
+expect_out "$escape[35m"
+expect_out "$escape[30;48;2;144;238;144m"
+run show squad --model "$work/run" --input "$work/data.json" --start-sample 1000 $small
+[ "$code" -ne 0 ] || expect_empty "$out"
+
+what="finetune on a terminal"
+"$ON_TERMINAL" 60 "$BERTH" finetune squad --model "$work/model" --train "$work/data.json" \
+    --output "$work/bar" $small --train_batch_size 4 --max_steps 4 >"$out" 2>"$err"
+code=$?
+expect_code 0
+
+# Signals: each asks to save and stop, and has its exit code.
+stop_with() { # SIGNAL CODE
+    what="finetune stopped by $1"
+    rm -rf "$work/stop"
+    "$BERTH" finetune squad --model "$work/model" --train "$work/data.json" --output "$work/stop" \
+        $small --train_batch_size 4 --max_steps 1000000 --num_train_epochs 1000000 \
+        --logging_steps 1 >"$out" 2>"$err" &
+    child=$!
+    for _ in $(seq 300); do
+        grep -q '^step 2' "$err" && break
+        sleep 0.1
+    done
+    kill -"$1" "$child"
+    wait "$child"
+    code=$?
+    expect_code "$2"
+    expect_err saving
+    checkpoint=$(ls -d "$work"/stop/checkpoint-* 2>/dev/null | tail -n 1)
+    [ -n "$checkpoint" ] || fail "no checkpoint"
+    "$BERTH" verify "$checkpoint" >"$out" 2>>"$err" || fail "the checkpoint does not verify"
+}
+stop_with TERM 143
+stop_with USR1 75
+set -m # or SIGINT is ignored by what runs in the background
+stop_with INT 130
+set +m
+finish

@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Standard streams: lines in, lines out; readers that go away; full disks; "-".
+. "$(dirname "$0")/lib.sh"
+make_vocabulary >"$work/vocab.txt"
+vocab=$work/vocab.txt
+
+same() { # EXPECTED, the text on standard input's result
+    [ "$(cat "$out")" = "$1" ] || fail "expected \"$1\""
+}
+tokenize() { # TEXT OPTIONS...
+    what="tokenize $*"
+    text=$1
+    shift
+    printf '%s\n' "$text" | "$BERTH" tokenize --vocab "$vocab" "$@" >"$out" 2>"$err"
+    code=$?
+}
+tokenize 'Hello, wörld!'
+same 'hello , world !'
+tokenize 'Hello, wörld!' --ids -
+same '89 6 90 8'
+tokenize 'Hello, wörld!' --offsets
+same 'hello:0-5 ,:5-6 world:7-12 !:12-13'
+tokenize 'hi' --special --ids --offsets
+same '2:0-0 37:0-1 40:1-2 3:0-0'
+tokenize 'Hi' --cased
+same '[UNK]'
+tokenize ''
+same ''
+tokenize 'a b c' --no_do_lower_case
+same 'a b c'
+
+what="a line in, a line out"
+printf 'a\n\nb c\nlast without a newline' >"$work/lines"
+run tokenize --vocab "$vocab" "$work/lines"
+expect_code 0
+[ "$(wc -l <"$out")" -eq 4 ] || fail "four lines expected"
+
+what="ill-formed UTF-8"
+printf 'a\377b \303\n' | "$BERTH" tokenize --vocab "$vocab" >"$out" 2>"$err"
+same 'a ##b'
+[ "$(grep -c warning "$err")" -eq 1 ] || fail "one warning expected"
+
+what="a reader that goes away"
+yes 'where did ada live?' | head -n 200000 >"$work/many"
+"$BERTH" tokenize --vocab "$vocab" "$work/many" 2>"$err" | head -n 1 >"$out"
+codes=("${PIPESTATUS[@]}")
+code=${codes[0]}
+expect_code 0
+expect_empty "$err"
+same 'where did ada l ##i ##v ##e ?'
+
+what="a full disk"
+if [ -w /dev/full ]; then
+    "$BERTH" tokenize --vocab "$vocab" "$work/many" >/dev/full 2>"$err"
+    code=$?
+    expect_code 74
+    expect_err 'No space left'
+fi
+
+what="features"
+make_dataset "$work/data.json"
+run features squad --vocab "$vocab" --input "$work/data.json" --training --count
+expect_code 0
+grep -qE '^examples=8 features=8 tokens=[0-9]+ cls_labelled=0$' "$out" || fail "counts"
+run features squad --vocab "$vocab" --predict-file "$work/data.json" --jsonl --max_seq_length 20 \
+    --doc_stride 4
+[ "$(wc -l <"$out")" -gt 8 ] || fail "short windows should be more than 8"
+grep -q '^{"example_id":"q1","unique_id":1000000000,"input_ids":\[2,' "$out" || fail "first line"
+
+what="evaluate"
+printf '{"q1":"Oslo","q2":"riga!","q3":"x","q4":"the Ada","q5":"Rome","q6":"Bern","q7":"Rita"}' \
+    >"$work/predictions.json"
+run evaluate squad "$work/data.json" "$work/predictions.json"
+expect_code 0
+same '{"exact_match": 75.0, "f1": 75.0}'
+
+what="inspect and doctor"
+make_model "$work/model"
+run inspect "$work/model"
+expect_code 0
+expect_out 'bert.embeddings.word_embeddings.weight'
+expect_out '[128, 32]'
+run inspect "$work/model/model.safetensors" --json
+expect_out '"name":"qa_outputs.bias"'
+[ "$(wc -l <"$out")" -eq 1 ] || fail "one line expected"
+run doctor
+expect_code 0
+expect_out generic
+run doctor --json
+expect_out '"instruction_sets":"generic'
+finish

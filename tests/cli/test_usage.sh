@@ -1,0 +1,117 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Wrong command lines: exit 2, a message on standard error that says what to do, nothing on standard
+# output. Also the original scripts' flags, and bad inputs with their exit codes.
+. "$(dirname "$0")/lib.sh"
+
+refused() { # FRAGMENT WORDS...
+    fragment=$1
+    shift
+    run "$@"
+    expect_code 2
+    expect_err "berth: error: "
+    expect_err "$fragment"
+    expect_empty "$out"
+}
+
+make_model "$work/model"
+make_dataset "$work/data.json"
+vocab=$work/model/vocab.txt
+base="finetune squad --model $work/model --train $work/data.json --output $work/run"
+
+# Unknown names, and the nearest known.
+refused 'did you mean "finetune"' finetun squad
+refused 'needs a task' finetune --model x
+refused 'needs a task' evaluate a b
+refused 'did you mean --learning_rate' finetune squad --lerning_rate 3
+refused 'did you mean --learning_rate' finetune squad --lerning-rate=3
+refused 'did you mean --max_seq_length' predict squad --max-sequence-length 3
+refused 'did you mean --top' answer --topp 3
+refused 'unknown option --xylophone_quartet;' show squad --xylophone_quartet
+refused 'unknown option -z' tokenize -z
+refused 'unknown benchmark "peek"' bench peek
+
+# Missing and malformed values.
+refused 'option --model_name_or_path is needed' finetune squad --train x
+refused 'option --question is needed' answer --model x
+refused 'option --output is needed' init --config tiny
+refused 'needs options' verify
+refused 'an argument is missing' evaluate squad a
+refused 'unexpected argument "c"' evaluate squad a b c
+refused 'option --model needs a value' answer --model
+refused 'found the option --question' answer --model --question Who
+refused 'expected a number of at least 0, found "fast"' $base --learning_rate fast
+refused 'from 8 to 65536, found "4"' $base --max_seq_length 4
+refused 'expected one of fp32, bf16' $base --precision fp8
+refused 'expected true or false' $base --do_lower_case=perhaps
+refused 'a whole number from 1 to 100' answer --model x --question y --top 0
+refused 'not both' answer --model x --question y --context a --context-file b
+refused 'no vocabulary' tokenize
+refused 'pre-layer-norm' $base --preln
+refused '`berth predict squad` answers' $base --do_train False
+
+# Both spellings, "=", keys, and the originals' names and flags, all the way to the plan.
+plan() {
+    run "$@" --dry-run --max_seq_length 64
+    expect_code 0
+    [ ! -e "$work/run" ] || fail "a dry run wrote $work/run"
+}
+plan $base
+plan $base --max-query-length 16 --max_query_length=16 --max-query_length 16
+plan finetune squad model="$work/model" train-file="$work/data.json" output_dir="$work/run"
+plan finetune squad -- train-option=SQuAD model="$work/model" train-file="$work/data.json" \
+    output_dir="$work/run" do-train=True learning-rate=3e-5
+expect_err "--train_option has no effect"
+plan finetune squad --bert_model bert-large-uncased --init_checkpoint "$work/model" \
+    --train_file "$work/data.json" --predict_file "$work/data.json" --output_dir "$work/run" \
+    --do_train --do_predict --do_lower_case --fp16 --loss_scale 0 --predict_batch_size 8 \
+    --warmup_proportion 0.1 --print_steps 5 --dropout 0.1 --local_rank -1 --verbose_logging
+expect_err "fp16 runs as bf16"
+expect_err "--loss_scale has no effect"
+plan finetune squad --model_name_or_path "$work/model" --train_file "$work/data.json" \
+    --validation_file "$work/data.json" --output_dir "$work/run" --do_train True --do_eval True \
+    --per_device_train_batch_size 4 --train_batch_size 8 --warmup_ratio 0.1 \
+    --evaluation_strategy epoch --bf16 False --no_cuda
+plan finetune squad --model_file "$work/model/model.safetensors" --vocab_file "$vocab" \
+    --train "$work/data.json" --output "$work/run" --no_bias_correction
+plan finetune squad --model "$work/model" --train "$work/data.json" --output "$work/run" --quiet \
+    --local_rank 0
+expect_no "$err" "note"
+
+# Inputs that are missing or malformed, and outputs that cannot be made.
+missing() { # CODE FRAGMENT WORDS...
+    expected=$1
+    fragment=$2
+    shift 2
+    run "$@"
+    expect_code "$expected"
+    expect_err "berth: error: "
+    expect_err "$fragment"
+    [ ! -e "$work/new" ] || fail "something was written"
+}
+missing 66 "$work/none" tokenize --vocab "$work/none"
+missing 66 "$work/none" tokenize --vocab "$vocab" "$work/none"
+missing 66 "$work/none" features squad --vocab "$vocab" --input "$work/none"
+missing 66 "$work/none" evaluate squad "$work/data.json" "$work/none"
+missing 66 "$work/none" inspect "$work/none"
+missing 66 "$work/none" verify "$work/none"
+missing 65 manifest verify "$work/model"
+missing 66 "$work/none" finetune squad --model "$work/none" --train "$work/data.json" --output "$work/new"
+missing 66 "$work/none" finetune squad --model "$work/model" --train "$work/none" --output "$work/new" \
+    --max_seq_length 64
+missing 66 "$work/none" answer --model "$work/none" --question Who --context Ada.
+missing 66 "$work/none" answer --model "$work/model" --question Who --context-file "$work/none"
+missing 2 "nonsense" init --config nonsense --output "$work/new"
+printf '{"data": [' >"$work/broken.json"
+missing 65 "line 1" features squad --vocab "$vocab" --input "$work/broken.json"
+: >"$work/empty"
+missing 65 "$work/empty" tokenize --vocab "$work/empty"
+missing 65 "$work/empty" evaluate squad "$work/empty" "$work/empty"
+sed 's/"text": "Oslo"/"text": "Paris"/' "$work/data.json" >"$work/elsewhere.json"
+missing 65 q1 features squad --training --vocab "$vocab" --input "$work/elsewhere.json"
+missing 73 "holds a model already" init --config tiny --output "$work/model"
+missing 73 summary.json finetune squad --model "$work/model" --train "$work/data.json" --output "$work/new" \
+    --max_seq_length 64 --json_summary "$work/none/summary.json"
+printf '{"hidden_size": "many"}' >"$work/bad_config.json"
+missing 78 hidden_size init --config "$work/bad_config.json" --output "$work/new"
+finish
