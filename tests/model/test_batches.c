@@ -281,6 +281,27 @@ static void first_bad_number_is_found(void **state) {
     scene_close(&scene);
 }
 
+static size_t activation_bytes(enum dtype compute, int training) {
+    struct bert_config config = tiny_config(768, 12, 3072, 12);
+    struct bert model = {.config = &config, .compute = compute};
+    struct arena arena = {0};
+    bert_activations_free(bert_activations_new(&model, 8192, 64, training, &arena));
+    return arena.peak;
+}
+
+// The table of doc/math.md, at BERT-base's sizes.
+static void memory_is_what_the_table_says(void **state) {
+    for (int half = 0; half < 2; half++) {
+        const enum dtype compute = half ? DTYPE_BF16 : DTYPE_F32;
+        const size_t rows = 8192, b = half ? 2 : 4, hidden = 768, heads = 12;
+        const size_t layer = 16 * b * hidden + 4 * heads + 8;
+        const size_t once = 2 * b * hidden + 4 + 12 * hidden + 16;
+        assert_int_equal(activation_bytes(compute, 1), rows * (12 * layer + once) + 64 * 4);
+        const size_t inference = 12 * hidden + (half ? b * hidden : 0) + 4 * b * hidden + 8;
+        assert_int_equal(activation_bytes(compute, 0), rows * inference);
+    }
+}
+
 static void flops_follow_the_formula(void **state) {
     struct bert_config base = tiny_config(768, 12, 3072, 12);
     double expected =
@@ -299,6 +320,7 @@ int main(void) {
         cmocka_unit_test(slack_rows_give_nothing),
         cmocka_unit_test(other_seeds_steps_and_places_are_other_masks),
         cmocka_unit_test(first_bad_number_is_found),
+        cmocka_unit_test(memory_is_what_the_table_says),
         cmocka_unit_test(flops_follow_the_formula),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
