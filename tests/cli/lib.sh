@@ -3,7 +3,7 @@
 # that runs a command on a pseudo-terminal. A failed expectation is told and counted; `finish` exits.
 set -u
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+trap '[ "$BASHPID" -ne $$ ] || rm -rf "$work"' EXIT # not in subshells
 out=$work/stdout
 err=$work/stderr
 code=0
@@ -51,7 +51,7 @@ escape=$(printf '\033')
 make_model() { # FOLDER
     cat >"$work/config.json" <<'END'
 {"vocab_size": 128, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
- "intermediate_size": 64, "max_position_embeddings": 128, "type_vocab_size": 2,
+ "intermediate_size": 64, "max_position_embeddings": 512, "type_vocab_size": 2,
  "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1,
  "layer_norm_eps": 1e-12, "initializer_range": 0.02, "model_type": "bert"}
 END

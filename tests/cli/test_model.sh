@@ -101,6 +101,7 @@ expect_code 0
 stop_with() { # SIGNAL CODE
     what="finetune stopped by $1"
     rm -rf "$work/stop"
+    : >"$err"
     "$BERTH" finetune squad --model "$work/model" --train "$work/data.json" --output "$work/stop" \
         $small --train_batch_size 4 --max_steps 1000000 --num_train_epochs 1000000 \
         --logging_steps 1 >"$out" 2>"$err" &
