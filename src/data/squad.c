@@ -102,26 +102,24 @@ static int shown(const char *text, size_t length) {
     return (int)end;
 }
 
-// Whether the text equals the context from `at` on when white space is left out of both.
-static int matches_without_white(const char *context, size_t length, size_t at, const char *text,
-                                 size_t text_length) {
-    size_t i = 0;
+// Whether the text stands in the context at byte `at`, where any white space of the text may be
+// any, or none, in the context.
+static int stands_at(const char *context, size_t length, size_t at, const char *text,
+                     size_t text_length) {
+    size_t i = 0, white;
     while (i < text_length) {
-        size_t white = characters_white(text + i, text_length - i);
+        white = characters_white(text + i, text_length - i);
         if (white > 0) {
             i += white;
-            continue;
-        }
-        white = at < length ? characters_white(context + at, length - at) : 0;
-        if (white > 0) {
-            at += white;
-            continue;
-        }
-        if (at >= length || context[at] != text[i]) {
+            while (at < length && (white = characters_white(context + at, length - at)) > 0) {
+                at += white;
+            }
+        } else if (at < length && context[at] == text[i]) {
+            at++;
+            i++;
+        } else {
             return 0;
         }
-        at++;
-        i++;
     }
     return 1;
 }
@@ -167,8 +165,8 @@ static enum berth_status check_answer(struct reader *reader, const char *place, 
                                       const struct squad_answer *answer) {
     size_t at = characters_skip(passage->context, passage->context_length, answer->start);
     size_t length = strlen(answer->text);
-    if (at == SIZE_MAX || !matches_without_white(passage->context, passage->context_length, at,
-                                                 answer->text, length)) {
+    if (at == SIZE_MAX ||
+        !stands_at(passage->context, passage->context_length, at, answer->text, length)) {
         return misplaced(reader, place, id, passage, answer);
     }
     return BERTH_OK;

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tests of data/ and task/ share: places of files, data sets from memory, checksums, and
+// the generator that dev/fixtures/squad_reference.py draws from too.
+#ifndef BERTH_TESTS_DATA_SQUAD_FIXTURE_H
+#define BERTH_TESTS_DATA_SQUAD_FIXTURE_H
+
+#include "core/error.h"
+#include "data/squad.h"
+#include "data/squad_features.h"
+#include "format/json.h"
+#include "text/tokenizer.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+// A path below the source folder, or below the folder of real data; static storage, two at a time.
+const char *fixture_source(const char *path);
+const char *fixture_data(const char *path);
+// Whether the folder of real data is there; says so when not.
+int fixture_has_data(void);
+
+// These fail the test with the error's message when the call fails.
+struct tokenizer *fixture_tokenizer(const char *vocab_path);
+struct squad_dataset fixture_dataset(const char *path);
+struct squad_dataset fixture_dataset_of(const char *json_text);
+struct squad_feature_set fixture_features(const struct squad_dataset *dataset,
+                                          const struct tokenizer *tokenizer, int training,
+                                          const int64_t lengths[3], int threads);
+json *fixture_json(const char *path);
+
+// The message of reading `json_text`; asserts that it fails with `status`.
+const char *fixture_failure(const char *json_text, enum berth_status status);
+
+// CRC-32 as zlib's.
+uint32_t fixture_crc(uint32_t crc, const void *bytes, size_t length);
+
+struct fixture_draws {
+    uint64_t state; // begin with 1
+};
+float fixture_logit(struct fixture_draws *draws);
+
+#endif

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Epoch orders, and micro-batches packed end to end.
+#include "core/memory.h"
+#include "data/cmocka_order.h"
+#include "data/packer.h"
+
+#include <string.h>
+
+#define COUNT 6
+
+static const int32_t lengths[COUNT] = {5, 60, 1, 64, 17, 3};
+static int32_t ids[64];
+static int8_t types[64];
+
+static struct packer_sequence get(const void *data, size_t index) {
+    return (struct packer_sequence){ids, types, lengths[index], (int32_t)index, (int32_t)index + 1};
+}
+
+static const struct packer_source source = {.get = get, .count = COUNT};
+
+static int fill_ids(void **state) {
+    for (int i = 0; i < 64; i++) {
+        ids[i] = 100 + i;
+        types[i] = i > 10;
+    }
+    return 0;
+}
+
+static void shuffles_are_permutations(void **state) {
+    uint32_t order[1000], other[1000];
+    for (int64_t epoch = 0; epoch < 5; epoch++) {
+        char seen[1000] = {0};
+        packer_shuffle(42, epoch, 1000, order);
+        for (size_t i = 0; i < 1000; i++) {
+            assert_true(order[i] < 1000 && !seen[order[i]]);
+            seen[order[i]] = 1;
+        }
+        packer_shuffle(42, epoch, 1000, other);
+        assert_memory_equal(order, other, sizeof order);
+        packer_shuffle(43, epoch, 1000, other);
+        assert_memory_not_equal(order, other, sizeof order);
+        packer_shuffle(42, epoch + 1, 1000, other);
+        assert_memory_not_equal(order, other, sizeof order);
+    }
+    packer_shuffle(1, 0, 0, order);
+    packer_shuffle(1, 0, 1, order);
+    assert_int_equal(order[0], 0);
+}
+
+// Every element reaches every place about equally often: chi-square with 35 degrees of freedom.
+static void shuffles_are_fair(void **state) {
+    int counts[6][6] = {{0}};
+    double chi = 0.0;
+    for (int64_t epoch = 0; epoch < 6000; epoch++) {
+        uint32_t order[6];
+        packer_shuffle(7, epoch, 6, order);
+        for (int i = 0; i < 6; i++) {
+            counts[i][order[i]]++;
+        }
+    }
+    for (int i = 0; i < 36; i++) {
+        double off = counts[i / 6][i % 6] - 1000.0;
+        chi += off * off / 1000.0;
+    }
+    assert_true(chi < 70.0);
+}
+
+static void packs_end_to_end(void **state) {
+    static const uint32_t order[] = {3, 0, 2, 4};
+    struct packer packer;
+    struct berth_error error;
+    assert_int_equal(packer_init(&packer, 100, 4, &error), BERTH_OK);
+    packer_fill(&packer, &source, order, 4, 1000);
+    const struct batch *batch = &packer.batch;
+    assert_int_equal(batch->token_count, 64 + 5 + 1 + 17);
+    assert_int_equal(batch->row_count, 128);
+    assert_int_equal(batch->sequence_count, 4);
+    assert_int_equal(batch->max_length, 64);
+    int64_t row = 0;
+    for (int s = 0; s < 4; s++) {
+        assert_int_equal(batch->cu_seqlens[s], row);
+        assert_int_equal(batch->places[s], 1000 + s);
+        assert_int_equal(batch->start_positions[s], order[s]);
+        assert_int_equal(batch->end_positions[s], order[s] + 1);
+        for (int32_t i = 0; i < lengths[order[s]]; i++, row++) {
+            assert_int_equal(batch->ids[row], ids[i]);
+            assert_int_equal(batch->type_ids[row], types[i]);
+            assert_int_equal(batch->positions[row], i);
+            assert_int_equal(batch->sequences[row], s);
+        }
+    }
+    assert_int_equal(batch->cu_seqlens[4], row);
+    packer_done(&packer);
+}
+
+static void clears_the_slack(void **state) {
+    static const uint32_t large[] = {1, 3}, small[] = {4};
+    struct packer packer;
+    struct berth_error error;
+    assert_int_equal(packer_init(&packer, 124, 2, &error), BERTH_OK);
+    packer_fill(&packer, &source, large, 2, 0);
+    assert_int_equal(packer.batch.row_count, 128);
+    packer_fill(&packer, &source, small, 1, 0);
+    assert_int_equal(packer.batch.row_count, 64);
+    assert_int_equal(packer.batch.max_length, 17);
+    for (int64_t row = 17; row < 64; row++) {
+        assert_int_equal(packer.batch.ids[row], 0);
+        assert_int_equal(packer.batch.type_ids[row], 0);
+        assert_int_equal(packer.batch.positions[row], 0);
+        assert_int_equal(packer.batch.sequences[row], -1);
+    }
+    packer_done(&packer);
+}
+
+static void fits_the_front(void **state) {
+    static const uint32_t order[] = {0, 1, 2, 3, 4, 5};
+    assert_int_equal(packer_fit(&source, order, 6, 66, 10), 3);
+    assert_int_equal(packer_fit(&source, order, 6, 65, 10), 2);
+    assert_int_equal(packer_fit(&source, order, 6, 1000, 10), 6);
+    assert_int_equal(packer_fit(&source, order, 6, 1000, 4), 4);
+    assert_int_equal(packer_fit(&source, order + 3, 3, 10, 10), 1);
+    assert_int_equal(packer_fit(&source, order, 0, 10, 10), 0);
+}
+
+static void refuses_impossible_sizes(void **state) {
+    static const int64_t sizes[][2] = {{0, 1}, {1, 0}, {-1, 1}, {INT64_MAX, 1}, {1, INT64_MAX}};
+    for (size_t i = 0; i < 5; i++) {
+        struct packer packer;
+        struct berth_error error = {0};
+        assert_int_equal(packer_init(&packer, sizes[i][0], sizes[i][1], &error), BERTH_USAGE);
+        assert_non_null(strstr(error.message, "a batch of"));
+        packer_done(&packer);
+    }
+    struct packer packer;
+    struct berth_error error = {0};
+    memory_fail_at(1, 0);
+    assert_int_equal(packer_init(&packer, 10, 1, &error), BERTH_NO_MEMORY);
+    packer_done(&packer);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shuffles_are_permutations),
+        cmocka_unit_test(shuffles_are_fair),
+        cmocka_unit_test(packs_end_to_end),
+        cmocka_unit_test(clears_the_slack),
+        cmocka_unit_test(fits_the_front),
+        cmocka_unit_test(refuses_impossible_sizes),
+    };
+    return cmocka_run_group_tests(tests, fill_ids, NULL);
+}

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// The SQuAD reader: every shape of file, what each kind of bad file is told, real files.
+#include "core/memory.h"
+#include "data/cmocka_order.h"
+#include "data/squad_fixture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define CONTEXT "\"context\":\"The caf\xC3\xA9 opened in 1998.\""
+#define NESTED(qas)                                                                                \
+    "{\"version\":\"1.1\",\"data\":[{\"title\":\"Caf\\u00e9\",\"paragraphs\":[{" CONTEXT           \
+    ",\"qas\":[" qas "]}]}]}"
+#define QUESTION(answers) "{\"id\":\"q1\",\"question\":\"When?\",\"answers\":[" answers "]}"
+#define FLAT(id)                                                                                   \
+    "{\"id\":\"" id "\",\"title\":\"T\"," CONTEXT ",\"question\":\"When?\",\"answers\":"           \
+    "{\"text\":[\"1998\"],\"answer_start\":[19]}}"
+
+static void assert_says(const char *message, const char *part) {
+    if (strstr(message, part) == NULL) {
+        fail_msg("\"%s\" does not say \"%s\"", message, part);
+    }
+}
+
+static void reads_nested_files(void **state) {
+    struct squad_dataset set = fixture_dataset_of(NESTED(
+        QUESTION("{\"text\":\"1998\",\"answer_start\":19}") ","
+                                                            "{\"id\":\"q2\",\"question\":"
+                                                            "\"What\\u003f\",\"answers\":[]}"));
+    assert_int_equal(set.count, 2);
+    assert_int_equal(set.version_2, 0);
+    assert_string_equal(set.name, "set.json");
+    assert_string_equal(set.examples[0].title, "Caf\xC3\xA9");
+    assert_string_equal(set.examples[0].answers[0].text, "1998");
+    assert_int_equal(set.examples[0].answers[0].start, 19);
+    assert_int_equal(set.examples[0].context_length, strlen(set.examples[0].context));
+    assert_ptr_equal(set.examples[0].context, set.examples[1].context);
+    assert_string_equal(set.examples[1].question, "What?");
+    assert_int_equal(set.examples[1].answer_count, 0);
+    squad_dataset_done(&set);
+}
+
+static void reads_version_2(void **state) {
+    struct squad_dataset set = fixture_dataset_of(
+        NESTED("{\"id\":\"q1\",\"question\":\"Why?\",\"is_impossible\":true,\"answers\":[],"
+               "\"plausible_answers\":[{\"text\":\"x\",\"answer_start\":99}]}"));
+    assert_int_equal(set.version_2, 1);
+    assert_int_equal(set.examples[0].impossible, 1);
+    squad_dataset_done(&set);
+}
+
+static void check_flat(const char *text, size_t count) {
+    struct squad_dataset set = fixture_dataset_of(text);
+    assert_int_equal(set.count, count);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(set.examples[i].answer_count, 1);
+        assert_string_equal(set.examples[i].answers[0].text, "1998");
+        assert_int_equal(set.examples[i].answers[0].start, 19);
+        assert_string_equal(set.examples[i].title, "T");
+        assert_ptr_equal(set.examples[i].context, set.examples[0].context);
+    }
+    squad_dataset_done(&set);
+}
+
+static void reads_flat_records(void **state) {
+    check_flat("[" FLAT("a") "," FLAT("b") "]", 2);
+    check_flat("{\"version\":\"x\",\"data\":[" FLAT("a") "," FLAT("b") "]}", 2);
+    check_flat(FLAT("a") "\n" FLAT("b") "\n\n  " FLAT("c") "\r\n", 3);
+    check_flat(FLAT("a"), 1);
+    check_flat(" \n" FLAT("a") "\n", 1);
+    struct squad_dataset set =
+        fixture_dataset_of("[{\"id\":\"a\"," CONTEXT ",\"question\":\"?\",\"answers\":{\"text\":[],"
+                           "\"answer_start\":[]}}]");
+    assert_int_equal(set.examples[0].impossible, 1);
+    assert_int_equal(set.version_2, 1);
+    assert_string_equal(set.examples[0].title, "");
+    squad_dataset_done(&set);
+}
+
+static void keeps_the_first_examples(void **state) {
+    static const char *const texts[] = {
+        "[" FLAT("a") "," FLAT("b") "," FLAT("c") "]", FLAT("a") "\n" FLAT("b") "\n{broken\n",
+        NESTED("{\"id\":\"a\",\"question\":\"?\"},{\"id\":\"b\",\"question\":\"?\"},"
+               "{\"id\":\"c\",\"question\":\"?\"}")};
+    for (size_t i = 0; i < 3; i++) {
+        struct squad_dataset set;
+        struct berth_error error;
+        assert_int_equal(squad_read_memory("x", texts[i], strlen(texts[i]), 2, &set, &error), 0);
+        assert_int_equal(set.count, 2);
+        assert_string_equal(set.examples[1].id, "b");
+        squad_dataset_done(&set);
+    }
+}
+
+static void refuses_misplaced_answers(void **state) {
+    const char *message = fixture_failure(
+        NESTED(QUESTION("{\"text\":\"1998\",\"answer_start\":18}")), BERTH_BAD_DATA);
+    assert_string_equal(
+        message, "set.json: data[0].paragraphs[0].qas[0].answers[0]: question \"q1\": the answer "
+                 "\"1998\" does not lie in its context at character 18: \" 199\" stands there; set "
+                 "answer_start to 19, where the text stands");
+    message = fixture_failure(NESTED(QUESTION("{\"text\":\"1999\",\"answer_start\":20}")),
+                              BERTH_BAD_DATA);
+    assert_says(message, "\"998.\" stands there; the context does not hold that text");
+    message = fixture_failure(NESTED(QUESTION("{\"text\":\"1998\",\"answer_start\":99}")),
+                              BERTH_BAD_DATA);
+    assert_says(message, "the context has 24 characters");
+    message = fixture_failure(NESTED(QUESTION("{\"text\":\"1998.  more\",\"answer_start\":19}")),
+                              BERTH_BAD_DATA);
+    assert_says(message, "\"1998.\" stands there");
+    message =
+        fixture_failure(FLAT("a") "\n{\"id\":\"b\"," CONTEXT ",\"question\":\"?\",\"answers\":"
+                                  "{\"text\":[\"cafe\"],\"answer_start\":[4]}}\n",
+                        BERTH_BAD_DATA);
+    assert_says(message, "line 2.answers: question \"b\"");
+}
+
+static void lets_white_space_differ(void **state) {
+    struct squad_dataset set =
+        fixture_dataset_of(NESTED(QUESTION("{\"text\":\"opened\\tin  1998\",\"answer_start\":9}")));
+    assert_int_equal(set.count, 1);
+    squad_dataset_done(&set);
+}
+
+struct bad {
+    const char *text, *says;
+};
+
+static void names_what_is_wrong(void **state) {
+    static const struct bad cases[] = {
+        {"", "the file is empty"},
+        {" \n\t ", "the file is empty"},
+        {"[]", "no questions"},
+        {"{\"data\":[]}", "no questions"},
+        {"{}", "found an object whose \"data\" is nothing"},
+        {"{\"data\":{}}", "found an object whose \"data\" is an object"},
+        {"7", "found a number"},
+        {"null", "found null"},
+        {"{\"data\":[", "line 1"},
+        {"[1]", "record [0]: expected an article or a question (an object), found a number"},
+        {"{\"data\":[{\"paragraphs\":{}}]}",
+         "data[0]: key \"paragraphs\": expected an array, found an object"},
+        {"{\"data\":[{\"paragraphs\":[7]}]}",
+         "data[0].paragraphs[0]: key \"context\": expected text, found nothing"},
+        {"{\"data\":[{\"title\":3,\"paragraphs\":[]}]}",
+         "data[0]: key \"title\": expected text, found a number"},
+        {"{\"data\":[{\"paragraphs\":[{\"context\":\"c\"}]}]}",
+         "data[0].paragraphs[0]: key \"qas\": expected an array, found nothing"},
+        {NESTED("{\"question\":\"?\"}"), "qas[0]: key \"id\": expected text, found nothing"},
+        {NESTED("{\"id\":5,\"question\":\"?\"}"), "key \"id\": expected text, found a number"},
+        {NESTED("{\"id\":\"a\",\"question\":null}"),
+         "qas[0]: key \"question\": expected text, found null"},
+        {NESTED("{\"id\":\"a\\u0000b\",\"question\":\"?\"}"),
+         "qas[0]: key \"id\" holds the character U+0000"},
+        {NESTED("{\"id\":\"a\",\"question\":\"?\",\"is_impossible\":1}"),
+         "key \"is_impossible\": expected true or false, found a number"},
+        {NESTED("{\"id\":\"a\",\"question\":\"?\",\"answers\":\"x\"}"),
+         "key \"answers\": expected an array or an object of arrays, found text"},
+        {NESTED(QUESTION("{\"text\":\"1998\"}")),
+         "answers[0]: key \"answer_start\": expected an integer, found nothing"},
+        {NESTED(QUESTION("{\"text\":\"1998\",\"answer_start\":1.5}")), "expected an integer"},
+        {NESTED(QUESTION("{\"text\":\"1998\",\"answer_start\":-1}")),
+         "\"answer_start\" is -1; it counts characters from 0"},
+        {NESTED(QUESTION("{\"answer_start\":19}")), "key \"text\": expected text, found nothing"},
+        {NESTED(QUESTION("{\"text\":\"1998\",\"answer_start\":9223372036854775807}")),
+         "does not lie in its context"},
+        {"[{\"id\":\"a\",\"context\":\"c\",\"question\":\"?\",\"answers\":{\"text\":[\"c\"]}}]",
+         "record [0].answers: key \"answer_start\": expected an array, found nothing"},
+        {"[{\"id\":\"a\",\"context\":\"c\",\"question\":\"?\",\"answers\":{\"text\":[\"c\"],"
+         "\"answer_start\":[]}}]",
+         "1 texts but 0 answer_start"},
+        {"[{\"id\":\"a\",\"context\":\"c\",\"question\":\"?\",\"answers\":{\"text\":[4],"
+         "\"answer_start\":[0]}}]",
+         "expected an array of texts"},
+        {FLAT("a") "\n{\"id\":\n", "line 2"},
+        {FLAT("a") "\n[1]\n", "line 2: expected an article or a question"},
+        {"{\"data\":\"\xFF\"}", "line 1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_says(fixture_failure(cases[i].text, BERTH_BAD_DATA), cases[i].says);
+    }
+}
+
+static void refuses_every_prefix(void **state) {
+    static const char text[] = NESTED(QUESTION("{\"text\":\"1998\",\"answer_start\":19}"));
+    for (size_t length = 0; length + 1 < sizeof text; length++) {
+        struct squad_dataset set;
+        struct berth_error error = {0};
+        assert_int_equal(squad_read_memory("prefix", text, length, 0, &set, &error),
+                         BERTH_BAD_DATA);
+        assert_says(error.message, "prefix");
+    }
+}
+
+static void survives_missing_memory(void **state) {
+    static const char *const texts[] = {NESTED(QUESTION("{\"text\":\"1998\",\"answer_start\":19}")),
+                                        FLAT("a") "\n" FLAT("b") "\n"};
+    for (size_t i = 0; i < 2; i++) {
+        memory_fail_at(0, 0);
+        for (uint64_t n = 1;; n++) {
+            struct squad_dataset set;
+            struct berth_error error = {0};
+            memory_fail_at(n, 0);
+            enum berth_status status =
+                squad_read_memory("x", texts[i], strlen(texts[i]), 0, &set, &error);
+            if (status == BERTH_OK) {
+                squad_dataset_done(&set);
+                memory_fail_at(0, 0);
+                assert_true(n > 3);
+                break;
+            }
+            assert_int_equal(status, BERTH_NO_MEMORY);
+        }
+    }
+}
+
+static void tells_missing_files(void **state) {
+    struct squad_dataset set;
+    struct berth_error error = {0};
+    assert_int_equal(squad_read("/no/such/set.json", 0, &set, &error), BERTH_NO_INPUT);
+    assert_says(error.message, "/no/such/set.json");
+}
+
+static void scoring_needs_no_places(void **state) {
+    static const char path[] = "references.json";
+    struct squad_dataset set;
+    struct berth_error error = {0};
+    const char *text = NESTED(QUESTION("{\"text\":\"elsewhere\"}"));
+    assert_int_equal(file_write(path, text, strlen(text), &error), BERTH_OK);
+    assert_int_equal(squad_read_references(path, &set, &error), BERTH_OK);
+    assert_string_equal(set.examples[0].answers[0].text, "elsewhere");
+    squad_dataset_done(&set);
+    remove(path);
+}
+
+static void finds_equal_ids(void **state) {
+    struct squad_dataset set =
+        fixture_dataset_of("[" FLAT("a") "," FLAT("b") "," FLAT("a") "," FLAT("c") "]");
+    struct berth_error error = {0};
+    assert_int_equal(squad_check_ids(&set, "f.json", &error), BERTH_BAD_DATA);
+    assert_says(error.message, "f.json: the questions 0 and 2 (counted from 0) have the same id "
+                               "\"a\"");
+    squad_dataset_done(&set);
+    set = fixture_dataset_of("[" FLAT("a") "," FLAT("b") "]");
+    assert_int_equal(squad_check_ids(&set, "f.json", &error), BERTH_OK);
+    squad_dataset_done(&set);
+}
+
+static void reads_the_real_files(void **state) {
+    static const struct {
+        const char *path;
+        size_t count;
+        int version_2;
+    } files[] = {{"squad/train-v1.1.json", 7771, 0},
+                 {"squad/dev-v1.1.json", 1226, 0},
+                 {"squad/train-v2.0.json", 8749, 1},
+                 {"squad/dev-v2.0.json", 1426, 1}};
+    if (!fixture_has_data()) {
+        skip();
+    }
+    for (size_t i = 0; i < 4; i++) {
+        struct squad_dataset set = fixture_dataset(fixture_data(files[i].path));
+        struct berth_error error;
+        assert_int_equal(set.count, files[i].count);
+        assert_int_equal(set.version_2, files[i].version_2);
+        assert_int_equal(squad_check_ids(&set, set.name, &error), BERTH_OK);
+        squad_dataset_done(&set);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_nested_files),        cmocka_unit_test(reads_version_2),
+        cmocka_unit_test(reads_flat_records),        cmocka_unit_test(keeps_the_first_examples),
+        cmocka_unit_test(refuses_misplaced_answers), cmocka_unit_test(lets_white_space_differ),
+        cmocka_unit_test(names_what_is_wrong),       cmocka_unit_test(refuses_every_prefix),
+        cmocka_unit_test(survives_missing_memory),   cmocka_unit_test(tells_missing_files),
+        cmocka_unit_test(scoring_needs_no_places),   cmocka_unit_test(finds_equal_ids),
+        cmocka_unit_test(reads_the_real_files),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// Windows by Google's rules: every field against a Python telling of them, on a small set and (as
+// checksums) on the real files; the same with any number of threads; what bad input is told.
+#include "core/memory.h"
+#include "data/cmocka_order.h"
+#include "data/squad_fixture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void compare_array(const json *expected, const struct squad_feature *feature,
+                          int64_t (*value)(const struct squad_feature_set *, size_t),
+                          const struct squad_feature_set *set) {
+    assert_int_equal(json_length(expected), feature->length);
+    for (size_t i = 0; i < (size_t)feature->length; i++) {
+        assert_int_equal(json_as_integer(json_at(expected, i)), value(set, feature->first + i));
+    }
+}
+
+static int64_t id_of(const struct squad_feature_set *set, size_t i) {
+    return set->ids[i];
+}
+static int64_t type_of(const struct squad_feature_set *set, size_t i) {
+    return set->type_ids[i];
+}
+static int64_t word_of(const struct squad_feature_set *set, size_t i) {
+    return set->words[i];
+}
+static int64_t max_context_of(const struct squad_feature_set *set, size_t i) {
+    return set->max_context[i];
+}
+
+static void compare_feature(const json *row, const struct squad_dataset *dataset,
+                            const struct squad_feature_set *set, size_t number) {
+    const struct squad_feature *feature = &set->features[number];
+    assert_string_equal(json_text(json_member(row, "id")), dataset->examples[feature->example].id);
+    assert_int_equal(json_as_integer(json_member(row, "unique_id")), feature->unique_id);
+    assert_int_equal(json_as_integer(json_member(row, "begin")), feature->document_begin);
+    assert_int_equal(json_as_integer(json_member(row, "document_start")), feature->document_start);
+    assert_int_equal(json_as_integer(json_member(row, "start")), feature->start);
+    assert_int_equal(json_as_integer(json_member(row, "end")), feature->end);
+    assert_int_equal(feature->length, feature->document_begin + feature->document_length + 1);
+    compare_array(json_member(row, "ids"), feature, id_of, set);
+    compare_array(json_member(row, "types"), feature, type_of, set);
+    compare_array(json_member(row, "words"), feature, word_of, set);
+    compare_array(json_member(row, "max_context"), feature, max_context_of, set);
+}
+
+static void equals_the_python_rules(void **state) {
+    json *golden = fixture_json(fixture_source("tests/data/features.golden.json"));
+    struct tokenizer *tokenizer = fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt"));
+    struct json_walk walk = {.object = golden};
+    int cases = 0;
+    while (json_walk_next(&walk)) {
+        char path[64], name[8];
+        int training;
+        long long lengths[3];
+        assert_int_equal(sscanf(walk.key, "%7s %d %lld %lld %lld", name, &training, &lengths[0],
+                                &lengths[1], &lengths[2]),
+                         5);
+        snprintf(path, sizeof path, "tests/data/squad/%s.json", name);
+        struct squad_dataset dataset = fixture_dataset(fixture_source(path));
+        const int64_t sizes[3] = {lengths[0], lengths[1], lengths[2]};
+        struct squad_feature_set set = fixture_features(&dataset, tokenizer, training, sizes, 1);
+        assert_int_equal(set.count, json_length(walk.value));
+        for (size_t i = 0; i < set.count; i++) {
+            compare_feature(json_at(walk.value, i), &dataset, &set, i);
+        }
+        squad_feature_set_done(&set);
+        squad_dataset_done(&dataset);
+        cases++;
+    }
+    assert_int_equal(cases, 3);
+    tokenizer_close(tokenizer);
+    json_free(golden);
+}
+
+// --- real data ----------------------------------------------------------------------------------
+
+static uint32_t checksum(const struct squad_dataset *dataset, const struct squad_feature_set *set) {
+    uint32_t crc = 0;
+    for (size_t i = 0; i < set->count; i++) {
+        const struct squad_feature *f = &set->features[i];
+        const char *id = dataset->examples[f->example].id;
+        const int32_t fields[5] = {f->length, f->document_begin, f->document_start, f->start,
+                                   f->end};
+        size_t n = (size_t)f->length;
+        crc = fixture_crc(crc, id, strlen(id));
+        crc = fixture_crc(crc, &f->unique_id, sizeof f->unique_id);
+        crc = fixture_crc(crc, fields, sizeof fields);
+        crc = fixture_crc(crc, set->ids + f->first, n * sizeof *set->ids);
+        crc = fixture_crc(crc, set->type_ids + f->first, n);
+        crc = fixture_crc(crc, set->words + f->first, n * sizeof *set->words);
+        crc = fixture_crc(crc, set->max_context + f->first, n);
+    }
+    return crc;
+}
+
+static void check_real(const char *name, const json *golden, const struct tokenizer *tokenizer) {
+    static const int64_t lengths[3] = {384, 128, 64};
+    char path[64];
+    snprintf(path, sizeof path, "squad/%s.json", name);
+    struct squad_dataset dataset = fixture_dataset(fixture_data(path));
+    for (int threads = 1; threads <= 3; threads += 2) {
+        struct squad_feature_set set =
+            fixture_features(&dataset, tokenizer, strncmp(name, "train", 5) == 0, lengths, threads);
+        assert_int_equal(dataset.count, json_as_integer(json_member(golden, "examples")));
+        assert_int_equal(set.count, json_as_integer(json_member(golden, "features")));
+        assert_int_equal(set.token_count, json_as_integer(json_member(golden, "tokens")));
+        assert_int_equal(set.cls_labelled, json_as_integer(json_member(golden, "cls_labelled")));
+        assert_int_equal(set.skipped_examples, 0);
+        assert_int_equal(checksum(&dataset, &set),
+                         json_as_integer(json_member(golden, "checksum")));
+        squad_feature_set_done(&set);
+    }
+    squad_dataset_done(&dataset);
+}
+
+static void equals_the_python_rules_on_real_data(void **state) {
+    if (!fixture_has_data()) {
+        skip();
+    }
+    json *golden = fixture_json(fixture_source("tests/data/real.golden.json"));
+    struct tokenizer *tokenizer =
+        fixture_tokenizer(fixture_data("vocab/bert-base-uncased-vocab.txt"));
+    struct json_walk walk = {.object = golden};
+    while (json_walk_next(&walk)) {
+        check_real(walk.key, walk.value, tokenizer);
+    }
+    tokenizer_close(tokenizer);
+    json_free(golden);
+}
+
+// --- single rules and errors --------------------------------------------------------------------
+
+#define RECORD(context, answers)                                                                   \
+    "[{\"id\":\"q\",\"question\":\"old cakes\",\"context\":\"" context "\",\"answers\":[" answers  \
+    "]}]"
+
+struct warnings {
+    int count;
+    char last[512];
+};
+
+static void note(void *context, const struct berth_record *record) {
+    struct warnings *warnings = context;
+    warnings->count += record->kind == BERTH_RECORD_WARNING;
+    snprintf(warnings->last, sizeof warnings->last, "%s", record->text);
+}
+
+static enum berth_status build(const char *text, struct squad_feature_options options,
+                               struct warnings *warnings, struct squad_feature_set *set,
+                               struct berth_error *error) {
+    struct squad_dataset dataset = fixture_dataset_of(text);
+    struct tokenizer *tokenizer = fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt"));
+    struct berth_log log = {warnings == NULL ? NULL : note, warnings};
+    enum berth_status status =
+        squad_features_build(&dataset, tokenizer, &options, 2, &log, set, error);
+    squad_dataset_done(&dataset);
+    tokenizer_close(tokenizer);
+    return status;
+}
+
+static void expect_failure(const char *text, struct squad_feature_options options,
+                           enum berth_status status, const char *says) {
+    struct squad_feature_set set;
+    struct berth_error error = {0};
+    assert_int_equal(build(text, options, NULL, &set, &error), status);
+    if (strstr(error.message, says) == NULL) {
+        fail_msg("\"%s\" does not say \"%s\"", error.message, says);
+    }
+    assert_null(set.features);
+}
+
+static const struct squad_feature_options plain = {64, 16, 16, 1};
+
+static void wants_one_training_answer(void **state) {
+    expect_failure(RECORD("a b", "{\"text\":\"a\",\"answer_start\":0},"
+                                 "{\"text\":\"b\",\"answer_start\":2}"),
+                   plain, BERTH_BAD_DATA,
+                   "set.json: question \"q\" has 2 answers; training needs exactly one");
+    expect_failure(RECORD("a b", ""), plain, BERTH_BAD_DATA, "question \"q\" has 0 answers");
+    expect_failure(RECORD("a b", "{\"text\":\"\",\"answer_start\":0}"), plain, BERTH_BAD_DATA,
+                   "question \"q\" has an empty answer");
+}
+
+static void skips_answers_with_other_blanks(void **state) {
+    static const char *const texts[] = {
+        RECORD("an old\\u00a0bridge", "{\"text\":\"old\\u00a0bridge\",\"answer_start\":3}"),
+        RECORD("  old", "{\"text\":\" old\",\"answer_start\":1}")};
+    for (size_t i = 0; i < 2; i++) {
+        struct squad_feature_set set;
+        struct berth_error error = {0};
+        struct warnings warnings = {0};
+        assert_int_equal(build(texts[i], plain, &warnings, &set, &error), BERTH_OK);
+        assert_int_equal(set.count, 0);
+        assert_int_equal(set.skipped_examples, 1);
+        assert_int_equal(warnings.count, 1);
+        assert_non_null(strstr(warnings.last, "set.json: question \"q\" is skipped"));
+        squad_feature_set_done(&set);
+    }
+}
+
+static void needs_room_for_the_document(void **state) {
+    struct squad_feature_options options = plain;
+    const char *text = RECORD("a b", "{\"text\":\"a\",\"answer_start\":0}");
+    options.max_seq_length = 6;
+    expect_failure(
+        text, options, BERTH_USAGE,
+        "set.json: question \"q\": its 3 tokens and 3 special ones leave no room for the "
+        "document in max_seq_length 6");
+    options.max_seq_length = 3;
+    expect_failure(text, options, BERTH_USAGE, "max_seq_length is 3; expected 4 to");
+    options = plain;
+    options.doc_stride = 0;
+    expect_failure(text, options, BERTH_USAGE, "doc_stride is 0; expected 1 to");
+    options = plain;
+    options.max_query_length = INT64_MAX;
+    expect_failure(text, options, BERTH_USAGE, "max_query_length is 9223372036854775807");
+}
+
+static void a_document_without_tokens_has_no_windows(void **state) {
+    struct squad_feature_options options = plain;
+    options.training = 0;
+    static const char *const contexts[] = {RECORD("", ""), RECORD(" \\t ", ""),
+                                           RECORD("\\u00a0", "")};
+    for (size_t i = 0; i < 3; i++) {
+        struct squad_feature_set set;
+        struct berth_error error = {0};
+        assert_int_equal(build(contexts[i], options, NULL, &set, &error), BERTH_OK);
+        assert_int_equal(set.count, 0);
+        squad_feature_set_done(&set);
+    }
+}
+
+static void survives_missing_memory(void **state) {
+    struct squad_dataset dataset = fixture_dataset(fixture_source("tests/data/squad/v1.json"));
+    struct tokenizer *tokenizer = fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt"));
+    struct berth_log log = {0};
+    enum berth_status status = BERTH_NO_MEMORY;
+    uint64_t n = 0;
+    while (status == BERTH_NO_MEMORY) {
+        struct squad_feature_set set;
+        struct berth_error error = {0};
+        memory_fail_at(++n, 0);
+        status = squad_features_build(&dataset, tokenizer, &plain, 1, &log, &set, &error);
+        squad_feature_set_done(&set);
+    }
+    memory_fail_at(0, 0);
+    assert_int_equal(status, BERTH_OK);
+    assert_true(n > 20);
+    tokenizer_close(tokenizer);
+    squad_dataset_done(&dataset);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equals_the_python_rules),
+        cmocka_unit_test(equals_the_python_rules_on_real_data),
+        cmocka_unit_test(wants_one_training_answer),
+        cmocka_unit_test(skips_answers_with_other_blanks),
+        cmocka_unit_test(needs_room_for_the_document),
+        cmocka_unit_test(a_document_without_tokens_has_no_windows),
+        cmocka_unit_test(survives_missing_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
