@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+// The official evaluation of files: the text that the Python scripts print, on a small set and on
+// the real development sets; what bad predictions are told.
+#include "core/memory.h"
+#include "data/cmocka_order.h"
+#include "data/squad_fixture.h"
+#include "task/squad_metrics.h"
+
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct warnings {
+    int count;
+    char last[256];
+};
+
+static void note(void *context, const struct berth_record *record) {
+    struct warnings *warnings = context;
+    warnings->count++;
+    snprintf(warnings->last, sizeof warnings->last, "%s", record->text);
+}
+
+static void expect_text(const char *dataset, const char *predictions, const char *odds,
+                        double threshold, const char *expected) {
+    char *text = NULL;
+    struct berth_error error = {0};
+    struct berth_log log = {0};
+    if (squad_evaluate_files(dataset, predictions, odds, threshold, &log, &text, &error) !=
+        BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    assert_string_equal(text, expected);
+    memory_free(text);
+}
+
+static char *source(const char *path) {
+    return memory_string(fixture_source(path));
+}
+
+static void expect_file(const char *set, const char *predictions, const char *odds,
+                        double threshold, const char *golden) {
+    char *paths[] = {source(set), source(predictions), odds == NULL ? NULL : source(odds)};
+    char *expected;
+    size_t length;
+    assert_int_equal(file_read(fixture_source(golden), 1 << 20, &expected, &length, NULL),
+                     BERTH_OK);
+    expect_text(paths[0], paths[1], paths[2], threshold, expected);
+    memory_free(expected);
+    for (int i = 0; i < 3; i++) {
+        memory_free(paths[i]);
+    }
+}
+
+#define SET(n) "tests/data/squad/v" n ".json"
+#define HERE "tests/task/evaluate/"
+
+static void prints_what_the_scripts_print(void **state) {
+    expect_file(SET("1"), HERE "predictions_v1.json", NULL, 1.0, HERE "v1.txt");
+    expect_file(SET("2"), HERE "predictions_v2.json", NULL, 1.0, HERE "v2.txt");
+    expect_file(SET("2"), HERE "predictions_v2.json", HERE "odds_v2.json", -3.0,
+                HERE "v2_odds.txt");
+}
+
+static void does_not_depend_on_the_locale(void **state) {
+    if (setlocale(LC_ALL, "de_DE.UTF-8") == NULL && setlocale(LC_ALL, "tr_TR.UTF-8") == NULL) {
+        printf("skipped: neither de_DE.UTF-8 nor tr_TR.UTF-8 is installed\n");
+        skip();
+    }
+    prints_what_the_scripts_print(state);
+    setlocale(LC_ALL, "C");
+}
+
+static void counts_missing_answers_as_0(void **state) {
+    char *set = source(SET("1")), *predictions = source(HERE "predictions_v1.json"), *text;
+    struct warnings warnings = {0};
+    struct berth_log log = {note, &warnings};
+    assert_int_equal(squad_evaluate_files(set, predictions, NULL, 1.0, &log, &text, NULL),
+                     BERTH_OK);
+    assert_int_equal(warnings.count, 1);
+    assert_string_equal(warnings.last, "Unanswered question q5 will receive score 0.");
+    memory_free(text);
+    memory_free(set);
+    memory_free(predictions);
+}
+
+static void expect_failure(const char *set, const char *predictions, const char *odds,
+                           enum berth_status status, const char *says) {
+    struct berth_error error = {0};
+    struct berth_log log = {0};
+    char *text = "";
+    assert_int_equal(file_write("predictions.tmp", predictions, strlen(predictions), NULL), 0);
+    if (odds != NULL) {
+        assert_int_equal(file_write("odds.tmp", odds, strlen(odds), NULL), 0);
+    }
+    assert_int_equal(squad_evaluate_files(fixture_source(set), "predictions.tmp",
+                                          odds == NULL ? NULL : "odds.tmp", 0.0, &log, &text,
+                                          &error),
+                     status);
+    assert_null(text);
+    if (strstr(error.message, says) == NULL) {
+        fail_msg("\"%s\" does not say \"%s\"", error.message, says);
+    }
+    remove("predictions.tmp");
+    remove("odds.tmp");
+}
+
+#define ALL "{\"q1\":\"\",\"q2\":\"\",\"q3\":\"\",\"q4\":\"\",\"q5\":\"\",\"q6\":\"\",\"q7\":\"\"}"
+
+static void names_what_is_wrong(void **state) {
+    expect_failure(SET("1"), "[]", NULL, BERTH_BAD_DATA,
+                   "predictions.tmp: expected one JSON object that maps question ids to answers");
+    expect_failure(SET("1"), "{\"q1\":", NULL, BERTH_BAD_DATA, "predictions.tmp: line 1");
+    expect_failure(SET("1"), "{\"q1\":5}", NULL, BERTH_BAD_DATA,
+                   "predictions.tmp: key \"q1\": expected the answer's text");
+    expect_failure(SET("2"), "{\"q1\":\"x\"}", NULL, BERTH_BAD_DATA,
+                   "predictions.tmp: no prediction for question \"q2\"");
+    expect_failure(SET("2"), ALL, "{\"q1\":0}", BERTH_BAD_DATA,
+                   "odds.tmp: key \"q2\": expected a number for every question");
+    expect_failure(SET("2"), ALL, "7", BERTH_BAD_DATA,
+                   "odds.tmp: expected one JSON object that maps question ids to null odds");
+    expect_failure(SET("1"), ALL, "{}", BERTH_USAGE,
+                   "odds.tmp: null odds belong to SQuAD 2.0, and");
+    expect_failure("tests/data/squad/none.json", ALL, NULL, BERTH_NO_INPUT, "none.json");
+}
+
+// --- real data: predictions made from the references by rule, as squad_reference.py makes them ---
+
+struct words {
+    const char *word[256];
+    size_t count;
+    char text[4096];
+};
+
+static void split(const char *text, struct words *words) {
+    snprintf(words->text, sizeof words->text, "%s", text);
+    words->count = 1;
+    words->word[0] = words->text;
+    for (char *at = words->text; *at != '\0'; at++) {
+        if (*at == ' ') {
+            *at = '\0';
+            words->word[words->count++] = at + 1;
+        }
+    }
+}
+
+static void join(const struct words *words, size_t from, size_t to, const char *blank, char *out) {
+    *out = '\0';
+    for (size_t i = from; i < to; i++) {
+        strcat(out, i > from ? blank : "");
+        strcat(out, words->word[i]);
+    }
+}
+
+static void reverse(struct words *words) {
+    for (size_t i = 0; i < words->count / 2; i++) {
+        const char *kept = words->word[i];
+        words->word[i] = words->word[words->count - 1 - i];
+        words->word[words->count - 1 - i] = kept;
+    }
+}
+
+static void vary(size_t number, const char *text, char *out) {
+    struct words words;
+    char joined[4096];
+    split(text, &words);
+    switch (number % 12) {
+    case 1:
+        sprintf(out, "The %s.", text);
+        return;
+    case 2:
+        reverse(&words);
+        join(&words, 0, words.count, " ", out);
+        return;
+    case 3:
+        join(&words, 0, words.count - 1, " ", out);
+        return;
+    case 4:
+        *out = '\0';
+        return;
+    case 6:
+        sprintf(out, "%s %s", text, words.word[0]);
+        return;
+    case 7:
+        join(&words, 1, words.count, " ", joined);
+        sprintf(out, "an %s", joined);
+        return;
+    case 8:
+        sprintf(out, "%s%s", text, text);
+        return;
+    case 9:
+        join(&words, 0, words.count, "  ", joined);
+        sprintf(out, "(%s)", joined);
+        return;
+    case 10:
+        sprintf(out, "\xC3\xA9t\xC3\x89 %s", text);
+        return;
+    case 11:
+        join(&words, words.count / 2, words.count, " ", out);
+        return;
+    default: // 5 is in upper case in Python; the scores are the same
+        strcpy(out, text);
+    }
+}
+
+static void write_varied(const struct squad_dataset *set) {
+    json *predictions = json_new_object(), *odds = json_new_object();
+    struct fixture_draws draws = {1};
+    for (size_t i = 0; i < set->count; i++) {
+        const struct squad_example *example = &set->examples[i];
+        char out[8192];
+        vary(i,
+             example->answer_count > 0 ? example->answers[0].text
+             : i % 3 > 0               ? "no answer"
+                                       : "",
+             out);
+        json_set(predictions, example->id, json_new_text(out));
+        json_set(odds, example->id, json_new_real((double)fixture_logit(&draws)));
+    }
+    assert_int_equal(json_write_file(predictions, JSON_COMPACT, "varied.tmp", NULL), BERTH_OK);
+    assert_int_equal(json_write_file(odds, JSON_COMPACT, "odds.tmp", NULL), BERTH_OK);
+    json_free(predictions);
+    json_free(odds);
+}
+
+static void prints_what_the_scripts_print_on_real_data(void **state) {
+    if (!fixture_has_data()) {
+        skip();
+    }
+    json *golden = fixture_json(fixture_source("tests/task/real.golden.json"));
+    struct json_walk walk = {.object = golden};
+    while (json_walk_next(&walk)) {
+        char path[64];
+        snprintf(path, sizeof path, "squad/%s.json", walk.key);
+        struct squad_dataset set = fixture_dataset(fixture_data(path));
+        write_varied(&set);
+        expect_text(fixture_data(path), "varied.tmp", NULL, 1.0,
+                    json_text(json_member(walk.value, "evaluation")));
+        const char *with_odds = json_text(json_member(walk.value, "with_odds"));
+        if (with_odds != NULL) {
+            expect_text(fixture_data(path), "varied.tmp", "odds.tmp", 2.0, with_odds);
+        }
+        squad_dataset_done(&set);
+    }
+    remove("varied.tmp");
+    remove("odds.tmp");
+    json_free(golden);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(prints_what_the_scripts_print),
+        cmocka_unit_test(does_not_depend_on_the_locale),
+        cmocka_unit_test(counts_missing_answers_as_0),
+        cmocka_unit_test(names_what_is_wrong),
+        cmocka_unit_test(prints_what_the_scripts_print_on_real_data),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
