@@ -144,15 +144,25 @@ static void append_field(const struct berth_field *field, char *text, size_t siz
     append(text, size, "%s %s", field->key, value);
 }
 
+// What tells nothing on a line of text: numbers that are unknown, counters at zero, constants.
+static int is_silent(const struct berth_field *field) {
+    if (field->type == BERTH_REAL && isnan(field->real)) {
+        return strcmp(field->key, "loss") != 0;
+    }
+    if (strcmp(field->key, "skipped") == 0) {
+        return field->type == BERTH_INTEGER && field->integer == 0;
+    }
+    return strcmp(field->key, "total_steps") == 0 || strcmp(field->key, "adam_beta1") == 0 ||
+           strcmp(field->key, "adam_beta2") == 0;
+}
+
 void lines_plain(const struct berth_record *record, char *text, size_t size) {
     const struct berth_field *total = lines_field(record, "total_steps");
     snprintf(text, size, "%s%s", record->text != NULL ? record->text : "",
              record->text != NULL && record->field_count > 0 ? ":" : "");
     for (size_t i = 0; i < record->field_count; i++) {
         const struct berth_field *field = &record->fields[i];
-        int missing =
-            field->type == BERTH_REAL && isnan(field->real) && strcmp(field->key, "loss") != 0;
-        if (field == total || missing) {
+        if (is_silent(field)) {
             continue;
         }
         append(text, size, "%s", *text != '\0' ? "  " : "");
