@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The public jobs on SQuAD: fine-tune, predict, evaluate, show.
 #include "berth.h"
-#include "core/memory.h"
 #include "task/squad_metrics.h"
 #include "train/finetune.h"
 #include "train/predict.h"
@@ -9,13 +8,13 @@
 enum berth_status berth_finetune_squad(const struct berth_config *config, struct berth_log log,
                                        const volatile int *stop, struct berth_run_result *result,
                                        struct berth_error *error) {
-    return finetune_squad(config, log, stop, NULL, result, error);
+    return finetune_squad(config, log, stop, result, error);
 }
 
 enum berth_status berth_predict_squad(const struct berth_config *config, struct berth_log log,
                                       const volatile int *stop, struct berth_run_result *result,
                                       struct berth_error *error) {
-    return predict_squad(config, log, stop, NULL, result, error);
+    return predict_squad(config, log, stop, result, error);
 }
 
 enum berth_status berth_evaluate_squad(const char *dataset_path, const char *predictions_path,

@@ -218,6 +218,9 @@ struct device {
     void (*adamw)(struct device *dev, const struct adamw_args *args);
     // to[i] = from[i] in the dtype of `to`, count elements
     void (*convert)(struct device *dev, struct mat to, const float *from);
+
+    // FLOP/s of multiply-adds in this dtype, measured over about `seconds`. NULL: not known.
+    double (*measure_peak)(struct device *dev, enum dtype dtype, double seconds);
 };
 
 struct device_options {

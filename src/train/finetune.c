@@ -17,7 +17,6 @@ struct job {
     struct berth_config config; // with the DeepSpeed file's values
     struct berth_log log;
     const volatile int *stop;
-    const struct peak_probe *peak;
     struct file_lock lock;
     char *resume_folder;      // NULL: start anew
     const char *model_folder; // where shape, vocabulary and (when starting anew) weights come from
@@ -216,9 +215,9 @@ static void fill_result(const struct job *job, const struct loop_result *loop,
         .tokens_per_second = (double)loop->tokens / seconds,
         .mfu = NAN,
     };
-    if (job->peak != NULL && loop->updates > 0) {
-        double peak = job->peak->measure(job->device, job->state.compute);
-        result->mfu = loop->needed_flops / seconds / peak;
+    if (loop->updates > 0) {
+        result->mfu =
+            loop->needed_flops / seconds / machine_peak_flops(job->device, job->state.compute, 3);
     }
 }
 
@@ -288,13 +287,12 @@ static void job_done(struct job *job) {
 }
 
 enum berth_status finetune_squad(const struct berth_config *config, struct berth_log log,
-                                 const volatile int *stop, const struct peak_probe *peak,
-                                 struct berth_run_result *result, struct berth_error *error) {
+                                 const volatile int *stop, struct berth_run_result *result,
+                                 struct berth_error *error) {
     struct berth_run_result ignored;
     struct job job = {.config = *config,
                       .log = log,
                       .stop = stop,
-                      .peak = peak,
                       .lock = {.descriptor = -1},
                       .begin = machine_seconds()};
     result = result != NULL ? result : &ignored;

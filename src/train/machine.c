@@ -4,6 +4,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include <time.h>
 
 #define PROC_FILE_LIMIT (1 << 20)
+#define PEAK_SECONDS 0.15 // of one reading
 
 double machine_seconds(void) {
     struct timespec now;
@@ -122,6 +124,15 @@ int machine_threads(const struct berth_config *config) {
     }
     int count = CPU_COUNT(&set);
     return count > 0 ? count : 1;
+}
+
+double machine_peak_flops(struct device *device, enum dtype dtype, int readings) {
+    double best = NAN;
+    for (int i = 0; i < readings && device->measure_peak != NULL; i++) {
+        double reading = device->measure_peak(device, dtype, PEAK_SECONDS);
+        best = isnan(best) || reading > best ? reading : best;
+    }
+    return best;
 }
 
 enum berth_status machine_device_open(const struct berth_config *config,

@@ -73,7 +73,6 @@ struct predict_job {
     const struct berth_config *config;
     struct berth_log log;
     const volatile int *stop;
-    const struct peak_probe *peak;
     struct predictor predictor;
     struct evaluation evaluation;
     struct file_lock lock;
@@ -123,10 +122,8 @@ static void fill_rates(const struct predict_job *job, const struct infer_result 
     double seconds = timing->seconds > 0 ? timing->seconds : NAN;
     result->samples_per_second = (double)timing->timed_sequences / seconds;
     result->tokens_per_second = (double)timing->timed_tokens / seconds;
-    if (job->peak != NULL) {
-        double peak = job->peak->measure(job->predictor.device, job->predictor.state.compute);
-        result->mfu = timing->timed_flops / seconds / peak;
-    }
+    result->mfu = timing->timed_flops / seconds /
+                  machine_peak_flops(job->predictor.device, job->predictor.state.compute, 3);
 }
 
 static enum berth_status predict(struct predict_job *job, struct berth_run_result *result,
@@ -168,11 +165,11 @@ static enum berth_status run(struct predict_job *job, struct berth_run_result *r
 }
 
 enum berth_status predict_squad(const struct berth_config *config, struct berth_log log,
-                                const volatile int *stop, const struct peak_probe *peak,
-                                struct berth_run_result *result, struct berth_error *error) {
+                                const volatile int *stop, struct berth_run_result *result,
+                                struct berth_error *error) {
     struct berth_run_result ignored;
     struct predict_job job = {
-        .config = config, .log = log, .stop = stop, .peak = peak, .lock = {.descriptor = -1}};
+        .config = config, .log = log, .stop = stop, .lock = {.descriptor = -1}};
     result = result != NULL ? result : &ignored;
     *result = (struct berth_run_result){
         .final_loss = NAN, .exact_match = NAN, .f1 = NAN, .mfu = NAN};

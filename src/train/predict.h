@@ -6,7 +6,6 @@
 #include "core/device.h"
 #include "core/error.h"
 #include "core/log.h"
-#include "train/finetune.h"
 #include "train/inputs.h"
 #include "train/state.h"
 #include "train/trainer.h"
@@ -28,10 +27,10 @@ enum berth_status predictor_load(struct predictor *predictor, const struct berth
                                  struct berth_error *error);
 void predictor_done(struct predictor *predictor);
 
-// As berth_predict_squad; `peak` as in finetune.h.
+// As berth_predict_squad.
 enum berth_status predict_squad(const struct berth_config *config, struct berth_log log,
-                                const volatile int *stop, const struct peak_probe *peak,
-                                struct berth_run_result *result, struct berth_error *error);
+                                const volatile int *stop, struct berth_run_result *result,
+                                struct berth_error *error);
 
 // As berth_show_squad.
 struct show_args {

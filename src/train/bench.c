@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/bench.h"
+
+#include "train/bench_data.h"
+#include "train/machine.h"
+#include "train/plan.h"
+
+#include <math.h>
+
+#define PEAK_READINGS 5
+
+struct bench {
+    const struct bench_settings *settings;
+    struct bench_data data;
+    struct param_table table;
+    struct device *device;
+    struct state state;
+    struct trainer trainer;
+    double peak; // FLOP/s
+};
+
+static void read_peak(struct bench *bench) {
+    double reading = machine_peak_flops(bench->device, bench->state.compute, PEAK_READINGS);
+    bench->peak = isnan(bench->peak) || reading > bench->peak ? reading : bench->peak;
+}
+
+static enum berth_status set_random_weights(struct bench *bench, struct berth_error *error) {
+    float *weights;
+    struct state *state = &bench->state;
+    TRY(state_borrow(state, state->master, 0, &weights, error));
+    param_initialise(&bench->table, &bench->data.shape, (uint64_t)bench->settings->config->seed,
+                     weights);
+    state_set_weights(state, weights);
+    state_give_back(state, state->master, weights);
+    return BERTH_OK;
+}
+
+// The plan is printed and checked before its memory is taken.
+static enum berth_status plan(struct bench *bench, const struct trainer_shape *shape,
+                              struct bench_figures *figures, struct berth_error *error) {
+    struct plan_memory memory;
+    TRY(plan_memory_make(&memory, &bench->state, &bench->data.shape, shape, error));
+    plan_memory_report(&memory, &bench->settings->log);
+    figures->plan_bytes = (int64_t)memory.total;
+    struct plan_limit_args limit = {.memory = &memory,
+                                    .state = &bench->state,
+                                    .config = &bench->data.shape,
+                                    .shape = shape};
+    limit.available = machine_memory_available(&limit.limit);
+    return plan_memory_check(&limit, error);
+}
+
+static enum berth_status prepare(struct bench *bench, int training, struct bench_figures *figures,
+                                 struct berth_error *error) {
+    const struct berth_config *config = bench->settings->config;
+    struct bench_data *data = &bench->data;
+    TRY(bench_data_open(data, bench->settings, error));
+    TRY(param_table_init(&bench->table, &data->shape, PARAM_HEAD_SPAN, error));
+    TRY(machine_device_open(config, &bench->settings->log, &bench->device, error));
+    enum dtype compute = config->precision == BERTH_BF16 ? DTYPE_BF16 : DTYPE_F32;
+    bench->state = (struct state){
+        .device = bench->device, .table = &bench->table, .compute = compute};
+    struct trainer_shape shape = {.max_length = data->max_length};
+    *(training ? &shape.train_tokens : &shape.infer_tokens) = data->worst_tokens;
+    *(training ? &shape.train_sequences : &shape.infer_sequences) = data->worst_sequences;
+    TRY(plan(bench, &shape, figures, error));
+    TRY(state_init(&bench->state, bench->device, &bench->table, compute, training, error));
+    TRY(set_random_weights(bench, error));
+    struct trainer_rules rules = trainer_rules_of(config, &data->shape);
+    return trainer_init(&bench->trainer, &bench->state, &data->shape, &rules, &shape, error);
+}
+
+static void count_step(struct bench *bench, int64_t step, double seconds, double passes,
+                       struct bench_figures *figures, double *flops) {
+    const struct bench_data *data = &bench->data;
+    int64_t tokens;
+    double own;
+    bench_data_count(data, data->cuts[step], data->cuts[step + 1], &tokens, &own);
+    figures->steps++;
+    figures->sequences += (int64_t)(data->cuts[step + 1] - data->cuts[step]);
+    figures->tokens += tokens;
+    figures->seconds += seconds;
+    *flops += passes * own;
+}
+
+static enum berth_status train_step(struct bench *bench, int64_t step, struct update_result *update,
+                                    struct berth_error *error) {
+    const struct bench_data *data = &bench->data;
+    size_t count = data->cuts[step + 1] - data->cuts[step];
+    // The whole update is one micro-batch, whatever padding makes of it.
+    struct batching batching = {.micro_sequences = (int64_t)count, .micro_tokens = INT64_MAX};
+    struct update_args args = {.batching = &batching,
+                               .source = &data->source,
+                               .order = data->order + data->cuts[step],
+                               .count = count,
+                               .step = step,
+                               .learning_rate = bench->settings->config->learning_rate,
+                               .stop = bench->settings->stop};
+    return trainer_update(&bench->trainer, &args, update, error);
+}
+
+static enum berth_status predict_step(struct bench *bench, int64_t step,
+                                      struct berth_error *error) {
+    static const struct bert_dropout none = {0};
+    const struct bench_data *data = &bench->data;
+    struct trainer *trainer = &bench->trainer;
+    size_t first = data->cuts[step];
+    packer_fill(&trainer->packer, &data->source, data->order + first, data->cuts[step + 1] - first,
+                0);
+    bert_forward(&trainer->model, trainer->inference, &trainer->packer.batch, &none);
+    return bench->device->status(bench->device, error);
+}
+
+static void finish(struct bench *bench, double flops, struct bench_figures *figures) {
+    figures->samples_per_second = (double)figures->sequences / figures->seconds;
+    figures->tokens_per_second = (double)figures->tokens / figures->seconds;
+    figures->model_gflops = flops / figures->seconds / 1e9;
+    figures->peak_gflops = bench->peak / 1e9;
+    figures->mfu = flops / figures->seconds / bench->peak;
+    figures->peak_rss_bytes = (int64_t)machine_peak_resident();
+}
+
+static enum berth_status measure(struct bench *bench, int training, struct bench_figures *figures,
+                                 struct berth_error *error) {
+    const struct bench_settings *settings = bench->settings;
+    double flops = 0;
+    read_peak(bench);
+    for (int64_t step = 0; step < bench->data.updates; step++) {
+        if (settings->stop != NULL && *settings->stop != 0) {
+            return error_set(error, BERTH_INTERRUPTED, "stopped on request");
+        }
+        struct update_result update = {0};
+        double begin = machine_seconds();
+        TRY(training ? train_step(bench, step, &update, error) : predict_step(bench, step, error));
+        double seconds = machine_seconds() - begin;
+        if (step >= settings->warm_up_steps) {
+            count_step(bench, step, seconds, training ? 3 : 1, figures, &flops);
+            figures->forward_seconds += update.forward_seconds;
+            figures->backward_seconds += update.backward_seconds;
+            figures->step_seconds += update.step_seconds;
+        }
+        log_progress(&settings->log, training ? "train" : "predict", step + 1, bench->data.updates);
+    }
+    read_peak(bench);
+    finish(bench, flops, figures);
+    return BERTH_OK;
+}
+
+static enum berth_status run(const struct bench_settings *settings, int training,
+                             struct bench_figures *figures, struct berth_error *error) {
+    struct bench bench = {.settings = settings, .peak = NAN};
+    *figures = (struct bench_figures){0};
+    enum berth_status status = prepare(&bench, training, figures, error);
+    if (status == BERTH_OK) {
+        status = measure(&bench, training, figures, error);
+    }
+    trainer_done(&bench.trainer);
+    state_done(&bench.state);
+    if (bench.device != NULL) {
+        bench.device->close(bench.device);
+    }
+    param_table_done(&bench.table);
+    bench_data_done(&bench.data);
+    return status;
+}
+
+enum berth_status bench_train(const struct bench_settings *settings, struct bench_figures *figures,
+                              struct berth_error *error) {
+    return run(settings, 1, figures, error);
+}
+
+enum berth_status bench_predict(const struct bench_settings *settings,
+                                struct bench_figures *figures, struct berth_error *error) {
+    return run(settings, 0, figures, error);
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole training and prediction steps, measured: random weights of a given geometry on the real
+// lengths of a data set.
+//
+// needed FLOPs of training = sum over real sequences of 6 S L (4 H^2 + 2 H I) + 12 L S^2 H, of
+// prediction a third of it; nothing for embeddings, recomputation, slack or padding.
+// MFU = needed FLOPs / seconds / peak, the peak being the best of ten readings, five before and
+// five after.
+#ifndef BERTH_TRAIN_BENCH_H
+#define BERTH_TRAIN_BENCH_H
+
+#include "core/error.h"
+#include "core/log.h"
+
+#include <stdint.h>
+
+struct bench_settings {
+    const struct berth_config *config; // precision, threads, device, instructions, seed, dropouts,
+                                       // optimizer, max_seq_length, vocab_file, ...
+    const char *geometry;   // tiny, minilm, base, large, a model folder or a config.json
+    const char *data;       // SQuAD file
+    int64_t update_tokens;  // an update (a batch of prediction) holds as many sequences as fit
+    int64_t steps;          // measured updates (batches)
+    int64_t warm_up_steps;  // not measured
+    int64_t pad_to;         // > 0: every sequence is filled up to so many tokens (same sequences)
+    struct berth_log log;   // gets the plan and notes
+    const volatile int *stop;
+};
+
+struct bench_figures {
+    int64_t steps, sequences, tokens; // measured; tokens without padding
+    double seconds;
+    double samples_per_second, tokens_per_second;
+    double model_gflops; // needed GFLOP per second
+    double peak_gflops;  // of the matrix products' dtype
+    double mfu;
+    int64_t plan_bytes, peak_rss_bytes;
+    double forward_seconds, backward_seconds, step_seconds; // training
+};
+
+// The vocabulary is config->vocab_file, else vocab.txt in the geometry's folder, else vocab.txt
+// beside the data or a *vocab*.txt in ../vocab of it.
+enum berth_status bench_train(const struct bench_settings *settings, struct bench_figures *figures,
+                              struct berth_error *error);
+enum berth_status bench_predict(const struct bench_settings *settings,
+                                struct bench_figures *figures, struct berth_error *error);
+
+#endif

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sequences of a benchmark: a data set's features, as they are or filled up with [PAD], cut
+// into updates beforehand.
+#ifndef BERTH_TRAIN_BENCH_DATA_H
+#define BERTH_TRAIN_BENCH_DATA_H
+
+#include "core/error.h"
+#include "model/config.h"
+#include "train/bench.h"
+#include "train/inputs.h"
+
+struct bench_data {
+    struct bert_config shape;
+    struct tokenizer *tokenizer;
+    struct squad_input input;
+    struct packer_source source; // what is computed on; with pad_to the filled-up sequences
+    struct bench_padded *padded; // NULL without pad_to
+    uint32_t *order;             // a shuffled epoch, again and again
+    size_t *cuts;                // first sequence of each update in `order`, then the end
+    int64_t updates;             // warm-up ones included
+    int64_t worst_tokens, worst_sequences, max_length; // of an update as computed
+};
+
+enum berth_status bench_data_open(struct bench_data *data, const struct bench_settings *settings,
+                                  struct berth_error *error);
+void bench_data_done(struct bench_data *data);
+
+// Tokens and needed FLOPs (forward) of the sequences order[first .. end), without padding.
+void bench_data_count(const struct bench_data *data, size_t first, size_t end, int64_t *tokens,
+                      double *flops);
+
+#endif
