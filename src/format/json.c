@@ -15,7 +15,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#undef json_is_boolean // a macro of jansson's; the function below is ours
+// Macros of jansson's; json.h's own names are meant below.
+#undef json_is_boolean
+#undef JSON_COMPACT
 
 #define JSON_FILE_LIMIT ((size_t)1 << 32)
 #define JSON_DEPTH_LIMIT 512

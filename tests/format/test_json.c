@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// JSON: what is refused and where, types in errors, and the text that is written.
+#include "core/scratch.h"
+#include "format/json.h"
+
+#include <locale.h>
+#include <math.h>
+
+static json *parse(const char *text) {
+    json *value;
+    struct berth_error error;
+    if (json_read_memory("text", text, strlen(text), &value, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    return value;
+}
+
+// --- reading ------------------------------------------------------------------------------------
+
+static void test_errors_have_line_and_column(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *place;
+    } cases[] = {
+        {"", "f.json: line 1, column 0 (byte 0)"},
+        {"{", "line 1, column 1"},
+        {"{\"a\": 1,}", "line 1, column 9"},
+        {"{\n  \"a\": 1,\n  \"b\": nope\n}", "line 3, column 11"},
+        {"{\"a\": 1} x", "line 1, column 10"},
+        {"[1, NaN]", "line 1, column 7"},
+        {"[1, Infinity]", "line 1"},
+        {"[01]", "line 1, column 2"},
+        {"{\"a\": 1, \"a\": 2}", "duplicate object key"},
+        {"\"\xff\"", "line 1, column 1"},
+        {"[\"abc\n\"]", "line 1, column 5"},
+        {"{'a': 1}", "line 1, column 2"},
+        {"[1e999]", "real number overflow"},
+        {"// comment\n1", "line 1, column 1"},
+        {"\xef\xbb\xbf{}", "line 1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct berth_error error;
+        json *value;
+        assert_int_equal(
+            json_read_memory("f.json", cases[i].text, strlen(cases[i].text), &value, &error),
+            BERTH_BAD_DATA);
+        assert_null(value);
+        assert_message_has(&error, cases[i].place);
+    }
+}
+
+static void test_file_errors_name_the_file(void **state) {
+    (void)state;
+    json *value;
+    struct berth_error error;
+    assert_int_equal(json_read_file(scratch("none.json"), &value, &error), BERTH_NO_INPUT);
+    assert_message_has(&error, "none.json");
+    scratch_write("bad.json", "{\n\"a\" 1}");
+    assert_int_equal(json_read_file(scratch("bad.json"), &value, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, scratch("bad.json"));
+    assert_message_has(&error, "line 2, column 5");
+}
+
+static void test_depth_is_bounded(void **state) {
+    (void)state;
+    enum { DEPTH = 100000 };
+    char *text = memory_new(2 * DEPTH + 1);
+    json *value;
+    struct berth_error error;
+    memset(text, '[', DEPTH);
+    memset(text + DEPTH, ']', DEPTH);
+    assert_int_equal(json_read_memory("deep", text, 2 * DEPTH, &value, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "512");
+    assert_int_equal(json_read_memory("fits", text + DEPTH - 512, 1024, &value, &error), BERTH_OK);
+    char *written = json_write(value, JSON_COMPACT);
+    assert_memory_equal(written, text + DEPTH - 512, 1024);
+    memory_free(written);
+    json_free(value);
+    memset(text, '[', DEPTH); // brackets inside a string do not count
+    text[0] = '"';
+    text[DEPTH - 1] = '"';
+    assert_int_equal(json_read_memory("text", text, DEPTH, &value, NULL), BERTH_OK);
+    json_free(value);
+    memory_free(text);
+}
+
+static void test_children_and_types(void **state) {
+    (void)state;
+    json *value = parse("{\"b\": [1, 2.5, \"x\\u0000y\", null, true], \"a\": {}, \"n\": 3.0,"
+                        " \"huge\": 1000000000000000019884624838656}");
+    const json *list = json_member(value, "b");
+    assert_true(json_is_object_value(value) && json_is_array_value(list));
+    assert_int_equal(json_length(value), 4);
+    assert_int_equal(json_length(list), 5);
+    assert_int_equal(json_as_integer(json_at(list, 0)), 1);
+    assert_true(json_as_real(json_at(list, 1)) == 2.5);
+    assert_false(json_is_integer_value(json_at(list, 1)));
+    assert_int_equal(json_as_integer(json_at(list, 1)), 0);
+    assert_int_equal(json_text_length(json_at(list, 2)), 3);
+    assert_memory_equal(json_text(json_at(list, 2)), "x\0y", 4);
+    assert_true(json_is_null_value(json_at(list, 3)) && json_truth(json_at(list, 4)));
+    assert_true(json_is_boolean(json_at(list, 4)) && json_is_text(json_at(list, 2)));
+    assert_null(json_at(list, 5));
+    assert_null(json_member(value, "none"));
+    assert_null(json_member(NULL, "none"));
+    assert_null(json_member(list, "none"));
+    assert_true(json_is_integer_value(json_member(value, "n")));
+    assert_int_equal(json_as_integer(json_member(value, "n")), 3);
+    assert_false(json_is_integer_value(json_member(value, "huge")));
+    assert_true(json_as_real(json_member(value, "huge")) == 1000000000000000019884624838656.0);
+    json_free(value);
+    json_free(NULL);
+}
+
+static void test_entries_come_in_file_order(void **state) {
+    (void)state;
+    json *value = parse("{\"z\": 1, \"a\": 2, \"m\": 3}");
+    static const char *const keys[] = {"z", "a", "m"};
+    const char *key;
+    const json *member;
+    size_t count = 0;
+    struct json_walk walk = {.object = value};
+    for (; json_walk_next(&walk); count++) {
+        assert_string_equal(walk.key, keys[count]);
+        assert_int_equal(json_entry(value, count, &key, &member), 1);
+        assert_string_equal(key, keys[count]);
+        assert_int_equal(json_as_integer(member), (int64_t)count + 1);
+    }
+    assert_int_equal(count, 3);
+    assert_int_equal(json_entry(value, 3, &key, &member), 0);
+    json_remove(value, "a");
+    json_remove(value, "none");
+    assert_int_equal(json_length(value), 2);
+    json_free(value);
+}
+
+static void test_typed_members(void **state) {
+    (void)state;
+    json *value = parse("{\"i\": 5, \"r\": 0.5, \"t\": \"x\", \"b\": true, \"n\": null, \"l\": [],"
+                        " \"o\": {}}");
+    int64_t integer = 7;
+    double real = 7;
+    int truth = 7;
+    const char *text = "seven";
+    struct berth_error error;
+    assert_int_equal(json_get_integer(value, "f", "none", &integer, NULL), BERTH_OK);
+    assert_int_equal(integer, 7);
+    assert_int_equal(json_get_integer(value, "f", "i", &integer, NULL), BERTH_OK);
+    assert_int_equal(integer, 5);
+    assert_int_equal(json_get_real(value, "f", "i", &real, NULL), BERTH_OK);
+    assert_true(real == 5);
+    assert_int_equal(json_get_real(value, "f", "r", &real, NULL), BERTH_OK);
+    assert_int_equal(json_get_boolean(value, "f", "b", &truth, NULL), BERTH_OK);
+    assert_int_equal(truth, 1);
+    assert_int_equal(json_get_text(value, "f", "t", &text, NULL), BERTH_OK);
+    assert_string_equal(text, "x");
+    assert_int_equal(json_get_integer(value, "f.json", "t", &integer, &error), BERTH_CONFIG);
+    assert_string_equal(error.message, "f.json: key \"t\": expected an integer, found text");
+    assert_int_equal(json_get_integer(value, "f", "r", &integer, &error), BERTH_CONFIG);
+    assert_message_has(&error, "found a real number");
+    assert_int_equal(json_get_real(value, "f", "b", &real, &error), BERTH_CONFIG);
+    assert_message_has(&error, "expected a number, found true or false");
+    assert_int_equal(json_get_boolean(value, "f", "n", &truth, &error), BERTH_CONFIG);
+    assert_message_has(&error, "found null");
+    assert_int_equal(json_get_text(value, "f", "l", &text, &error), BERTH_CONFIG);
+    assert_message_has(&error, "found an array");
+    assert_int_equal(json_get_text(value, "f", "o", &text, &error), BERTH_CONFIG);
+    assert_message_has(&error, "found an object");
+    json_free(value);
+}
+
+// --- writing ------------------------------------------------------------------------------------
+
+static void assert_written(const char *text, enum json_style style, const char *expected) {
+    json *value = parse(text);
+    char *written = json_write(value, style);
+    assert_string_equal(written, expected);
+    memory_free(written);
+    json_free(value);
+}
+
+// The texts are Python's: json.dumps(value), with indent=2, sort_keys, ensure_ascii=False, and
+// with indent=4.
+static void test_styles(void **state) {
+    (void)state;
+    const char *text = "{\"b\": [1, {\"x\": null}], \"a\": [], \"\\u00e9\": \"\\ud83d\\ude00\\n\","
+                       " \"e\": {}}";
+    assert_written(text, JSON_COMPACT,
+                   "{\"b\": [1, {\"x\": null}], \"a\": [], \"\u00e9\": \"\U0001F600\\n\", "
+                   "\"e\": {}}");
+    assert_written(text, JSON_INDENT_2_SORTED,
+                   "{\n  \"a\": [],\n  \"b\": [\n    1,\n    {\n      \"x\": null\n    }\n  ],\n"
+                   "  \"e\": {},\n  \"\u00e9\": \"\U0001F600\\n\"\n}");
+    assert_written(text, JSON_INDENT_4_ASCII,
+                   "{\n    \"b\": [\n        1,\n        {\n            \"x\": null\n        }\n"
+                   "    ],\n    \"a\": [],\n    \"\\u00e9\": \"\\ud83d\\ude00\\n\",\n"
+                   "    \"e\": {}\n}");
+    assert_written("\"\\u0001\\u001f\\u007f\\\"\\\\\\/\\b\\f\\t\\r\"", JSON_INDENT_4_ASCII,
+                   "\"\\u0001\\u001f\x7f\\\"\\\\/\\b\\f\\t\\r\"");
+}
+
+static void test_reals_are_pythons(void **state) {
+    (void)state;
+    static const struct {
+        double value;
+        const char *text;
+    } cases[] = {
+        {0.1, "0.1"},
+        {3, "3.0"},
+        {-0.0, "-0.0"},
+        {100, "100.0"},
+        {1e-5, "1e-05"},
+        {0.0001, "0.0001"},
+        {1.25e-5, "1.25e-05"},
+        {1e15, "1000000000000000.0"},
+        {1e16, "1e+16"},
+        {1.5e300, "1.5e+300"},
+        {12345678901234567890.0, "1.2345678901234567e+19"},
+        {0.30000000000000004, "0.30000000000000004"},
+        {1.0 / 3, "0.3333333333333333"},
+        {-123456.789, "-123456.789"},
+        {9007199254740993.0, "9007199254740992.0"},
+        {5e-324, "5e-324"},
+        {1.7976931348623157e308, "1.7976931348623157e+308"},
+        {0.9999999999999999, "0.9999999999999999"},
+        {10.5, "10.5"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json *value = json_new_real(cases[i].value);
+        char *written = json_write(value, JSON_COMPACT);
+        assert_string_equal(written, cases[i].text);
+        memory_free(written);
+        json_free(value);
+    }
+    json *value = json_new_real(NAN);
+    assert_true(json_is_null_value(value));
+    json_free(value);
+}
+
+static void test_built_values(void **state) {
+    (void)state;
+    json *object = json_new_object(), *list = json_new_array();
+    assert_int_equal(json_append(list, json_new_integer(INT64_MIN)), 0);
+    assert_int_equal(json_append(list, json_new_boolean(0)), 0);
+    assert_int_equal(json_set(object, "list", list), 0);
+    assert_int_equal(json_set(object, "text", json_new_text("a")), 0);
+    json *copy = json_copy_deep(object);
+    assert_int_equal(json_set(object, "text", json_new_text("b")), 0);
+    assert_int_equal(json_write_file(copy, JSON_COMPACT, scratch("a.json"), NULL), BERTH_OK);
+    assert_file_holds(scratch("a.json"),
+                      "{\"list\": [-9223372036854775808, false], \"text\": \"a\"}\n");
+    json_free(copy);
+    json_free(object);
+}
+
+static void test_missing_memory_passes_through(void **state) {
+    (void)state;
+    assert_int_not_equal(json_set(NULL, "a", json_new_integer(1)), 0);
+    assert_int_not_equal(json_append(NULL, json_new_integer(1)), 0);
+    assert_null(json_write(NULL, JSON_COMPACT));
+    assert_null(json_copy_deep(NULL));
+    json *value = parse("{\"a\": [1, \"a text that is longer than the first piece of output\"]}");
+    for (uint64_t call = 1;; call++) {
+        memory_fail_at(call, 0);
+        char *text = json_write(value, JSON_INDENT_2_SORTED);
+        memory_fail_at(0, 0);
+        memory_free(text);
+        if (text != NULL) {
+            assert_in_range(call, 2, 10);
+            break;
+        }
+    }
+    json_free(value);
+}
+
+// A user of the library may have set a locale with a decimal comma.
+static void test_locale_does_not_matter(void **state) {
+    (void)state;
+    static const char *const locales[] = {"de_DE.UTF-8", "de_DE", "fr_FR.UTF-8", "C"};
+    size_t i = 0;
+    while (setlocale(LC_ALL, locales[i]) == NULL) {
+        i++;
+    }
+    assert_written("[0.5, 1.25e-7]", JSON_COMPACT, "[0.5, 1.25e-07]");
+    json *value = parse("[2.5]");
+    assert_true(json_as_real(json_at(value, 0)) == 2.5);
+    json_free(value);
+    setlocale(LC_ALL, "C");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        SCRATCH_TEST(test_errors_have_line_and_column),
+        SCRATCH_TEST(test_file_errors_name_the_file),
+        SCRATCH_TEST(test_depth_is_bounded),
+        SCRATCH_TEST(test_children_and_types),
+        SCRATCH_TEST(test_entries_come_in_file_order),
+        SCRATCH_TEST(test_typed_members),
+        SCRATCH_TEST(test_styles),
+        SCRATCH_TEST(test_reals_are_pythons),
+        SCRATCH_TEST(test_built_values),
+        SCRATCH_TEST(test_missing_memory_passes_through),
+        SCRATCH_TEST(test_locale_does_not_matter),
+    };
+    return cmocka_run_group_tests_name("json", tests, NULL, NULL);
+}
