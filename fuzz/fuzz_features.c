@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fuzzes the window builder: four bytes of options (sequence, stride and query length, training),
+// then a SQuAD file. Every feature must hold together.
+#include "data/squad_features.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char vocab[] =
+    "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\nc\nthe\nold\n1\n9\n.\n,\n##a\n"
+    "##b\n##c\n##1\n##9\n##ld\no\nt\n##h\n##e\n";
+
+static void require(int holds) {
+    if (!holds) {
+        abort();
+    }
+}
+
+static const struct tokenizer *the_tokenizer(void) {
+    static struct tokenizer *tokenizer;
+    if (tokenizer == NULL) {
+        struct tokenizer_options options = {.lower_case = 1};
+        require(tokenizer_open_memory("vocab", vocab, sizeof vocab - 1, &options, &tokenizer,
+                                      NULL) == BERTH_OK);
+    }
+    return tokenizer;
+}
+
+static void check_feature(const struct squad_feature_set *set, const struct squad_feature *feature,
+                          const struct squad_dataset *dataset, int64_t longest) {
+    size_t first = feature->first, last = first + (size_t)feature->length - 1;
+    require(feature->length >= 4 - 1 && feature->length <= longest && last < set->token_count);
+    require(feature->document_begin + feature->document_length + 1 == feature->length);
+    require(set->ids[first] == 2 && set->ids[last] == 3);
+    require(feature->start >= 0 && feature->end < feature->length);
+    const struct squad_example *example = &dataset->examples[feature->example];
+    for (int32_t i = 0; i < feature->document_length; i++) {
+        size_t row = first + (size_t)(feature->document_begin + i);
+        size_t word = set->example_words[feature->example] + (size_t)set->words[row];
+        require(set->word_begin[word] < set->word_end[word] &&
+                set->word_end[word] <= example->context_length);
+        require(set->type_ids[row] == 1 && set->max_context[row] <= 1);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
+    struct squad_dataset dataset;
+    struct squad_feature_set set;
+    struct berth_error error;
+    struct berth_log log = {0};
+    if (size < 4 || squad_read_memory("fuzz", (const char *)bytes + 4, size - 4, 0, &dataset,
+                                      &error) != BERTH_OK) {
+        return 0;
+    }
+    struct squad_feature_options options = {bytes[0], bytes[1], bytes[2], bytes[3] & 1};
+    enum berth_status status =
+        squad_features_build(&dataset, the_tokenizer(), &options, 1, &log, &set, &error);
+    if (status == BERTH_OK) {
+        for (size_t i = 0; i < set.count; i++) {
+            check_feature(&set, &set.features[i], &dataset, options.max_seq_length);
+        }
+        squad_feature_set_done(&set);
+    } else {
+        require(error.message[0] != '\0' && set.features == NULL);
+    }
+    squad_dataset_done(&dataset);
+    return 0;
+}
