@@ -501,8 +501,10 @@ static enum berth_status read_bytes(struct reader *reader, const char *bytes, si
 static void publish(struct reader *reader, struct storage *storage, struct squad_dataset *dataset) {
     size_t first = 0;
     for (size_t i = 0; i < reader->count; i++) {
-        reader->examples[i].answers = reader->answers + first;
-        first += reader->examples[i].answer_count;
+        if (reader->examples[i].answer_count > 0) {
+            reader->examples[i].answers = reader->answers + first;
+            first += reader->examples[i].answer_count;
+        }
     }
     storage->answers = reader->answers;
     *dataset = (struct squad_dataset){.examples = reader->examples,
