@@ -19,7 +19,7 @@ static int fail(const char *message) {
 static int write_tokens(const struct token_list *list) {
     uint32_t count = (uint32_t)list->count;
     return fwrite(&count, sizeof count, 1, stdout) == 1 &&
-           fwrite(list->items, sizeof *list->items, list->count, stdout) == list->count;
+           (count == 0 || fwrite(list->items, sizeof *list->items, count, stdout) == count);
 }
 
 static int dump(const struct tokenizer *tokenizer) {

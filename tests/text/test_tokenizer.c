@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a caller relies on beyond the golden cases: settings, ill-formed text, words by themselves,
+// the list, and what happens when memory is out.
+#include "core/memory.h"
+#include "text/cmocka_order.h"
+#include "text/tokenizer.h"
+
+#include <string.h>
+
+static const char vocabulary[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"         // 0 to 4
+                                 "the\nun\n##aff\n##able\ncafe\n.\n[\n]\ncls\n" // 5 to 13
+                                 "a\n##a\nb\n##b\n\xE4\xB8\xAD\n"               // 14 to 18
+                                 "\xCF\x83\n##\xCF\x83\n##\xCF\x82\n\xE3\x80\xAE\n##\xE3\x80\xAE\n";
+
+static struct tokenizer *open_options(struct tokenizer_options options) {
+    struct tokenizer *tokenizer;
+    struct berth_error error;
+    if (tokenizer_open_memory("test", vocabulary, sizeof vocabulary - 1, &options, &tokenizer,
+                              &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    return tokenizer;
+}
+
+static struct tokenizer *open_uncased(void) {
+    return open_options((struct tokenizer_options){.lower_case = 1});
+}
+
+static void expect_ids(struct tokenizer *tokenizer, const char *text, const int32_t *ids,
+                       size_t count) {
+    struct token_list list = {0};
+    assert_int_equal(tokenizer_encode(tokenizer, text, strlen(text), &list, NULL), BERTH_OK);
+    assert_int_equal(list.count, count);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(list.items[i].id, ids[i]);
+    }
+    token_list_done(&list);
+    tokenizer_close(tokenizer);
+}
+
+#define EXPECT_IDS(tokenizer, text, ...)                                                           \
+    expect_ids(tokenizer, text, (const int32_t[]){__VA_ARGS__},                                    \
+               sizeof((const int32_t[]){__VA_ARGS__}) / sizeof(int32_t))
+
+static void test_pieces_and_places(void **state) {
+    (void)state;
+    struct tokenizer *tokenizer = open_uncased();
+    struct token_list list = {0};
+    const char *text = "The UNaffable Caf\xC3\xA9.";
+    assert_int_equal(tokenizer_encode(tokenizer, text, strlen(text), &list, NULL), BERTH_OK);
+    const struct token expected[] = {{5, 0, 0, 3, 0, 3},     {6, 1, 4, 6, 4, 6},
+                                     {7, 1, 6, 9, 6, 9},     {8, 1, 9, 13, 9, 13},
+                                     {9, 2, 14, 18, 14, 19}, {10, 3, 18, 19, 19, 20}};
+    assert_int_equal(list.count, sizeof expected / sizeof *expected);
+    assert_memory_equal(list.items, expected, sizeof expected);
+    token_list_done(&list);
+    tokenizer_close(tokenizer);
+}
+
+static void test_encode_appends(void **state) {
+    (void)state;
+    struct tokenizer *tokenizer = open_uncased();
+    struct token_list list = {0};
+    for (size_t i = 1; i <= 1000; i++) {
+        assert_int_equal(tokenizer_encode(tokenizer, "a \xFF", 3, &list, NULL), BERTH_OK);
+        assert_int_equal(list.count, i);
+        assert_int_equal(list.ill_formed, i);
+        assert_int_equal(list.items[i - 1].word, 0);
+    }
+    assert_int_equal(tokenizer_encode(tokenizer, "", 0, &list, NULL), BERTH_OK);
+    assert_int_equal(list.count, 1000);
+    token_list_done(&list);
+    tokenizer_close(tokenizer);
+}
+
+// Each sequence that Python's decoder replaces by one U+FFFD counts once and is one character.
+static void test_ill_formed_text(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t length, ill_formed;
+    } cases[] = {
+        {"a\x80z", 3, 1},         {"a\xC0\x80z", 4, 2},         {"a\xC3z", 3, 1},
+        {"a\xE4\xB8z", 4, 1},     {"a\xE0\x80\x80z", 5, 3},     {"a\xED\xA0\x80z", 5, 3},
+        {"a\xF0\x9F\x98z", 5, 1}, {"a\xF4\x90\x80\x80z", 6, 4}, {"a\xF8\x88\x80\x80\x80z", 7, 5},
+        {"a\xFF\xFEz", 4, 2},     {"a\xE4\xB8", 3, 1},          {"a\xF0\x9F\x98\xE4z", 6, 2},
+    };
+    struct tokenizer *tokenizer = open_uncased();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct token_list list = {0};
+        // The last byte becomes a "b" behind a blank, to see its place.
+        char text[16];
+        memcpy(text, cases[i].text, cases[i].length);
+        int ends_in_z = text[cases[i].length - 1] == 'z';
+        size_t begin = cases[i].length - (size_t)ends_in_z;
+        memcpy(text + begin, " b", 2);
+        assert_int_equal(tokenizer_encode(tokenizer, text, begin + 2, &list, NULL), BERTH_OK);
+        assert_int_equal(list.ill_formed, cases[i].ill_formed);
+        assert_int_equal(list.count, 2);
+        assert_int_equal(list.items[0].id, 14);
+        assert_int_equal(list.items[0].byte_end, 1);
+        assert_int_equal(list.items[1].id, 16);
+        assert_int_equal(list.items[1].begin, 2 + cases[i].ill_formed);
+        assert_int_equal(list.items[1].byte_begin, begin + 1);
+        token_list_done(&list);
+    }
+    tokenizer_close(tokenizer);
+}
+
+static void test_dropped_bytes_do_not_cut_a_word(void **state) {
+    (void)state;
+    EXPECT_IDS(open_uncased(),
+               "u\xFFn\x01"
+               "aff\xC2\xAD"
+               "able",
+               6, 7, 8);
+}
+
+static void test_special_tokens(void **state) {
+    (void)state;
+    EXPECT_IDS(open_uncased(), "the[CLS]the [cls]", 5, 2, 5, 11, 13, 12);
+    EXPECT_IDS(open_options((struct tokenizer_options){.lower_case = 1, .split_special = 1}),
+               "the[CLS]", 5, 11, 13, 12);
+    struct tokenizer *google =
+        open_options((struct tokenizer_options){.rules = TOKENIZER_GOOGLE, .lower_case = 1});
+    assert_int_equal(tokenizer_rules_of(google)->split_special, 1);
+    EXPECT_IDS(google, "[CLS]", 11, 13, 12);
+}
+
+static void test_longest_word(void **state) {
+    (void)state;
+    static const struct {
+        struct tokenizer_options options;
+        size_t limit;
+    } cases[] = {{{.rules = TOKENIZER_HUGGINGFACE}, 100},
+                 {{.rules = TOKENIZER_GOOGLE}, 200},
+                 {{.max_word_length = 7}, 7},
+                 {{.max_word_length = 5000}, 5000}};
+    static char text[5001];
+    memset(text, 'a', sizeof text);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tokenizer *tokenizer = open_options(cases[i].options);
+        assert_int_equal(tokenizer_rules_of(tokenizer)->max_word_length, cases[i].limit);
+        struct token_list list = {0};
+        assert_int_equal(tokenizer_encode(tokenizer, text, cases[i].limit, &list, NULL), BERTH_OK);
+        assert_int_equal(list.count, cases[i].limit);
+        list.count = 0;
+        assert_int_equal(tokenizer_encode(tokenizer, text, cases[i].limit + 1, &list, NULL),
+                         BERTH_OK);
+        assert_int_equal(list.count, 1);
+        assert_int_equal(list.items[0].id, 1);
+        assert_int_equal(list.items[0].end, cases[i].limit + 1);
+        token_list_done(&list);
+        tokenizer_close(tokenizer);
+    }
+}
+
+// Capital sigma at the end of a word: final by Google's rules, ordinary by Hugging Face's.
+static void test_final_sigma(void **state) {
+    (void)state;
+    struct tokenizer_options google = {.rules = TOKENIZER_GOOGLE, .lower_case = 1};
+    EXPECT_IDS(open_options(google), "A\xCE\xA3 \xCE\xA3", 14, 21, 19);
+    EXPECT_IDS(open_options(google),
+               "A\xCE\xA3"
+               "A",
+               14, 20, 15);
+    EXPECT_IDS(open_options(google), "A\xCE\xA3.", 14, 21, 10);
+    EXPECT_IDS(open_options(google), "A\xCE\xA3.A", 14, 20, 10, 14);
+    EXPECT_IDS(open_options(google), "A\xFF\xCE\xA3\xFF A", 14, 21, 14);
+    EXPECT_IDS(open_options(google), "\xE4\xB8\xAD\xCE\xA3", 18, 19);
+    EXPECT_IDS(open_uncased(), "A\xCE\xA3", 14, 20);
+}
+
+// U+302E survives stripping and moves before or behind its neighbours by combining class.
+static void test_marks_in_order(void **state) {
+    (void)state;
+    struct tokenizer *tokenizer = open_uncased();
+    struct token_list list = {0};
+    // b, U+302E (class 224), an ill-formed byte, U+0316 (class 220): U+0316 comes first and takes
+    // the place of U+302E.
+    static const char text[] = "b\xE3\x80\xAE\xFF\xCC\x96";
+    assert_int_equal(tokenizer_encode(tokenizer, text, sizeof text - 1, &list, NULL), BERTH_OK);
+    const struct token expected[] = {{16, 0, 0, 1, 0, 1}, {23, 0, 3, 4, 5, 7}};
+    assert_int_equal(list.count, 2);
+    assert_memory_equal(list.items, expected, sizeof expected);
+    assert_int_equal(list.ill_formed, 1);
+    token_list_done(&list);
+    tokenizer_close(tokenizer);
+}
+
+static void expect_words(const char *text, const char *expected, const uint32_t *origins) {
+    struct tokenizer *tokenizer = open_uncased();
+    char *words;
+    size_t length;
+    uint32_t *origin;
+    assert_int_equal(tokenizer_basic(tokenizer, text, strlen(text), &words, &length, &origin, NULL),
+                     BERTH_OK);
+    assert_string_equal(words, expected);
+    assert_int_equal(length, strlen(expected));
+    assert_memory_equal(origin, origins, length * sizeof *origins);
+    memory_free(words);
+    memory_free(origin);
+    assert_int_equal(tokenizer_basic(tokenizer, text, strlen(text), &words, &length, NULL, NULL),
+                     BERTH_OK);
+    assert_string_equal(words, expected);
+    memory_free(words);
+    tokenizer_close(tokenizer);
+}
+
+static void test_basic_words(void **state) {
+    (void)state;
+    expect_words("", "", (const uint32_t[]){0});
+    expect_words(" \t\n", "", (const uint32_t[]){0});
+    expect_words("\xC3\x89t\x01"
+                 "E  (A)",
+                 "ete ( a )", (const uint32_t[]){0, 2, 4, 5, 7, 8, 8, 9, 9});
+    // One character becomes two, of three bytes each, all from its first byte.
+    expect_words("\xEA\xB0\x80", "\xE1\x84\x80\xE1\x85\xA1", (const uint32_t[]){0, 0, 0, 0, 0, 0});
+}
+
+static void test_questions(void **state) {
+    (void)state;
+    struct tokenizer *tokenizer = open_uncased();
+    assert_int_equal(tokenizer_size(tokenizer), 24);
+    for (int32_t id = 0; id < 24; id++) {
+        const char *piece = tokenizer_piece(tokenizer, id);
+        assert_int_equal(tokenizer_find(tokenizer, piece, strlen(piece)), id);
+    }
+    assert_null(tokenizer_piece(tokenizer, 24));
+    assert_null(tokenizer_piece(tokenizer, -1));
+    assert_int_equal(tokenizer_find(tokenizer, "th", 2), -1);
+    assert_int_equal(tokenizer_find(tokenizer, "thea", 4), -1);
+    assert_int_equal(tokenizer_find(tokenizer, "", 0), -1);
+    struct tokenizer_special special = tokenizer_special_ids(tokenizer);
+    assert_int_equal(special.pad, 0);
+    assert_int_equal(special.unknown, 1);
+    assert_int_equal(special.cls, 2);
+    assert_int_equal(special.sep, 3);
+    assert_int_equal(special.mask, 4);
+    tokenizer_close(tokenizer);
+    tokenizer_close(NULL);
+}
+
+// --- memory -------------------------------------------------------------------------------------
+
+static const char memory_text[] =
+    "the caf\xC3\xA9 \xF0\x9D\x85\x9E\xCC\x96 aaaaaaaaaaaaaaaaaaaaaaaaa "
+    "\xE4\xB8\xAD\xE4\xB8\xAD b\xE3\x80\xAE\xCC\x96";
+
+static enum berth_status try_all(void) {
+    struct tokenizer *tokenizer = NULL;
+    struct tokenizer_options options = {.lower_case = 1};
+    struct token_list list = {0};
+    struct berth_error error;
+    char *words = NULL;
+    uint32_t *origin = NULL;
+    size_t length;
+    enum berth_status status = tokenizer_open_memory("test", vocabulary, sizeof vocabulary - 1,
+                                                     &options, &tokenizer, &error);
+    if (status == BERTH_OK) {
+        status = tokenizer_encode(tokenizer, memory_text, sizeof memory_text - 1, &list, &error);
+    }
+    if (status == BERTH_OK) {
+        status = tokenizer_basic(tokenizer, memory_text, sizeof memory_text - 1, &words, &length,
+                                 &origin, &error);
+        memory_free(status == BERTH_OK ? words : NULL);
+        memory_free(status == BERTH_OK ? origin : NULL);
+    } else {
+        assert_int_equal(list.count, 0);
+        assert_non_null(strstr(error.message, "out of memory"));
+    }
+    token_list_done(&list);
+    tokenizer_close(tokenizer);
+    return status;
+}
+
+static void test_every_allocation_may_fail(void **state) {
+    (void)state;
+    memory_fail_at(0, 0);
+    assert_int_equal(try_all(), BERTH_OK);
+    uint64_t calls = memory_fail_at(0, 0);
+    assert_true(calls > 10);
+    for (int persistent = 0; persistent < 2; persistent++) {
+        for (uint64_t call = 1; call <= calls; call++) {
+            memory_fail_at(call, persistent);
+            assert_int_equal(try_all(), BERTH_NO_MEMORY);
+        }
+    }
+    memory_fail_at(0, 0);
+}
+
+static void test_text_beyond_32_bits(void **state) {
+    (void)state;
+    struct tokenizer *tokenizer = open_uncased();
+    struct token_list list = {0};
+    struct berth_error error;
+    assert_int_equal(tokenizer_encode(tokenizer, "a", (size_t)UINT32_MAX, &list, &error),
+                     BERTH_NO_MEMORY);
+    assert_non_null(strstr(error.message, "4294967295"));
+    tokenizer_close(tokenizer);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pieces_and_places),
+        cmocka_unit_test(test_encode_appends),
+        cmocka_unit_test(test_ill_formed_text),
+        cmocka_unit_test(test_dropped_bytes_do_not_cut_a_word),
+        cmocka_unit_test(test_special_tokens),
+        cmocka_unit_test(test_longest_word),
+        cmocka_unit_test(test_final_sigma),
+        cmocka_unit_test(test_marks_in_order),
+        cmocka_unit_test(test_basic_words),
+        cmocka_unit_test(test_questions),
+        cmocka_unit_test(test_every_allocation_may_fail),
+        cmocka_unit_test(test_text_beyond_32_bits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
