@@ -12,8 +12,9 @@
 //   devices that have it). Master weights, gradients of parameters, moments, residual streams,
 //   layer-norm statistics, log-sum-exps, losses and reductions are f32 or wider.
 // - Gradients of parameters are ADDED to what is there; gradients of activations are written.
-// - Slack rows (R - T at the end) may hold anything finite on input; operations keep them finite
-//   and let no gradient of a parameter depend on them: gradients of activations are written as
+// - Slack rows (R - T at the end) may hold anything finite on input; operations write them in every
+//   output, finite (what was there before may be anything; attention_forward writes zeros), and
+//   let no gradient of a parameter depend on them: gradients of activations are written as
 //   zeros there by span_loss and attention_backward, and every other operation maps zero gradient
 //   rows to zero gradient rows.
 // - Results do not depend on the number of threads: reductions are cut at fixed places.

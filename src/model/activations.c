@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Carves the activations of a batch from an arena.
 //
-// Memory that is shared always holds one dtype, so that what is stale in the slack rows of a buffer
-// is a finite number in its next use; the one exception is `sublayer` / `dsublayer`, both of which
-// are written whole.
+// Nothing here needs clearing: every operation writes all rows of what it puts out, slack included
+// (device.h), so memory may be shared with buffers of other dtypes and with other activations.
 #include "model/activations.h"
 
 #include "core/memory.h"

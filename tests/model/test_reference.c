@@ -230,6 +230,25 @@ static void bf16_is_near_the_reference(void **state) {
     }
 }
 
+// With the masks proved equal to the reference's above, what is left is that they are fair: the
+// share that falls out is p within five deviations, at every site, for rows, columns and places
+// alike.
+static void dropout_has_its_rate(void **state) {
+    static const double probabilities[] = {0.1, 0.5};
+    const int32_t rows = 64, columns = 768, places = 4;
+    for (int site = RNG_SITE_EMBEDDING; site <= RNG_SITE_HEAD; site++) {
+        double p = probabilities[site % 2], kept = 0, count = (double)rows * columns * places;
+        struct dropout mask = {42, 1, 2, (enum rng_site)site, rng_dropout_threshold(p)};
+        for (int32_t i = 0; i < rows * places; i++) {
+            for (int32_t column = 0; column < columns; column++) {
+                kept += rng_dropout_keeps(&mask, (uint32_t)site, i / rows, i % rows, column);
+            }
+        }
+        assert_true(fabs(kept / count - (1 - p)) <= 5 * sqrt(p * (1 - p) / count));
+        assert_true(fabs(rng_dropout_scale(mask.threshold) * (1 - p) - 1) < 1e-4);
+    }
+}
+
 // A label outside the sequence is ignored: its half of the loss is 0 and gives no gradient.
 static void labels_outside_are_ignored(void **state) {
     const struct shape *shape = &shapes[1];
@@ -264,6 +283,7 @@ int main(void) {
         cmocka_unit_test(f32_equals_reference),
         cmocka_unit_test(f32_equals_reference_with_dropout),
         cmocka_unit_test(bf16_is_near_the_reference),
+        cmocka_unit_test(dropout_has_its_rate),
         cmocka_unit_test(labels_outside_are_ignored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
