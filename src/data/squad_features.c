@@ -12,31 +12,11 @@
 
 #include "core/memory.h"
 #include "data/characters.h"
+#include "data/squad_windows.h"
 
 #include <string.h>
 
 #define FEATURES_LONGEST (1 << 24) // of any length option: keeps every sum within int64
-
-struct document {
-    const char *context;
-    size_t context_length;
-    size_t first_word; // in the set's pools
-    size_t word_count;
-    int32_t *ids;
-    int32_t *words; // of each token
-    int64_t token_count;
-};
-
-// What is known of an example before its windows have a place.
-struct plan {
-    const struct document *document;
-    int32_t *query;
-    int64_t query_length;
-    int64_t start, end; // the answer's first and last token in the document; -1: none
-    int64_t room, step, windows;
-    size_t first_feature, first_token;
-    int skipped;
-};
 
 struct failure {
     size_t index; // the lowest example or document that failed
@@ -49,9 +29,9 @@ struct builder {
     const struct tokenizer *tokenizer;
     const struct squad_feature_options *options;
     struct squad_feature_set *set;
-    struct document *documents;
+    struct squad_document *documents;
     size_t document_count;
-    struct plan *plans;
+    struct squad_plan *plans;
     const char *name;
     struct failure failure;
 };
@@ -133,7 +113,7 @@ static enum berth_status list_documents(struct builder *builder, struct berth_er
                     "%s: question \"%.60s\": the context has %zu bytes; at most %u fit",
                     builder->name, example->id, example->context_length, UINT32_MAX / 2);
             }
-            struct document *document = &builder->documents[builder->document_count++];
+            struct squad_document *document = &builder->documents[builder->document_count++];
             document->context = example->context;
             document->context_length = example->context_length;
             document->first_word = words;
@@ -154,8 +134,9 @@ static enum berth_status list_documents(struct builder *builder, struct berth_er
 
 // Google tokenizes word by word; the pieces of the whole text are the same, since every white space
 // of the word split also separates words in the tokenizer.
-static enum berth_status tokenize_document(const struct builder *builder, struct document *document,
-                                           struct token_list *list, struct berth_error *error) {
+static enum berth_status tokenize_document(const struct builder *builder,
+                                           struct squad_document *document, struct token_list *list,
+                                           struct berth_error *error) {
     uint32_t *begin = builder->set->word_begin + document->first_word;
     split_words(document->context, document->context_length, begin,
                 builder->set->word_end + document->first_word);
@@ -201,7 +182,7 @@ static void tokenize_documents(struct builder *builder, int threads) {
 
 // The word that holds a byte of the context; white space belongs to the word before it, -1 when
 // there is none.
-static int64_t word_at(const struct builder *builder, const struct document *document,
+static int64_t word_at(const struct builder *builder, const struct squad_document *document,
                        size_t byte) {
     const uint32_t *begin = builder->set->word_begin + document->first_word;
     size_t low = 0, high = document->word_count;
@@ -217,7 +198,7 @@ static int64_t word_at(const struct builder *builder, const struct document *doc
 }
 
 // The first token of `word` or of a later one.
-static int64_t token_of_word(const struct document *document, int64_t word) {
+static int64_t token_of_word(const struct squad_document *document, int64_t word) {
     int64_t low = 0, high = document->token_count;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
@@ -231,8 +212,9 @@ static int64_t token_of_word(const struct document *document, int64_t word) {
 }
 
 // Google's test: the answer, its white space squeezed, lies within the words joined by blanks.
-static enum berth_status words_hold(const struct builder *builder, const struct document *document,
-                                    int64_t first, int64_t last, const char *answer, int *holds,
+static enum berth_status words_hold(const struct builder *builder,
+                                    const struct squad_document *document, int64_t first,
+                                    int64_t last, const char *answer, int *holds,
                                     struct berth_error *error) {
     const uint32_t *begin = builder->set->word_begin + document->first_word;
     const uint32_t *end = builder->set->word_end + document->first_word;
@@ -260,7 +242,7 @@ static enum berth_status words_hold(const struct builder *builder, const struct 
 
 // Narrows [start, end] to the tokens of the answer itself: "(1895-1943)" to "1895". First start,
 // last end.
-static void improve_span(struct plan *plan, const struct token_list *answer) {
+static void improve_span(struct squad_plan *plan, const struct token_list *answer) {
     int64_t count = (int64_t)answer->count;
     if (count == 0) {
         return;
@@ -299,11 +281,11 @@ static enum berth_status check_answer_count(const struct builder *builder,
 
 // Sets plan->start and ->end, or plan->skipped.
 static enum berth_status locate_answer(const struct builder *builder,
-                                       const struct squad_example *example, struct plan *plan,
+                                       const struct squad_example *example, struct squad_plan *plan,
                                        struct token_list *list, struct berth_error *error) {
     TRY(check_answer_count(builder, example, error));
     const struct squad_answer *answer = example->answers;
-    const struct document *document = plan->document;
+    const struct squad_document *document = plan->document;
     size_t text_length = strlen(answer->text), length = document->context_length;
     size_t first_byte = characters_skip(document->context, length, answer->start);
     size_t last_byte = characters_skip(
@@ -329,8 +311,9 @@ static enum berth_status locate_answer(const struct builder *builder,
 // --- windows ------------------------------------------------------------------------------------
 
 static enum berth_status tokenize_query(const struct builder *builder,
-                                        const struct squad_example *example, struct plan *plan,
-                                        struct token_list *list, struct berth_error *error) {
+                                        const struct squad_example *example,
+                                        struct squad_plan *plan, struct token_list *list,
+                                        struct berth_error *error) {
     list->count = 0;
     TRY(tokenizer_encode(builder->tokenizer, example->question, strlen(example->question), list,
                          error));
@@ -360,7 +343,7 @@ static enum berth_status tokenize_query(const struct builder *builder,
 static enum berth_status plan_example(const struct builder *builder, size_t index,
                                       struct token_list *list, struct berth_error *error) {
     const struct squad_example *example = &builder->dataset->examples[index];
-    struct plan *plan = &builder->plans[index];
+    struct squad_plan *plan = &builder->plans[index];
     plan->start = plan->end = -1;
     if (builder->options->training && !example->impossible) {
         TRY(locate_answer(builder, example, plan, list, error));
@@ -394,89 +377,11 @@ static void plan_examples(struct builder *builder, int threads) {
     }
 }
 
-static int64_t window_length(const struct plan *plan, int64_t window) {
-    int64_t rest = plan->document->token_count - window * plan->step;
-    return rest < plan->room ? rest : plan->room;
-}
-
-// Whether no other window shows document token `token` with more context; of equals the first wins.
-static int is_best_window(const struct plan *plan, int64_t window, int64_t token) {
-    int64_t first = token < plan->room ? 0 : (token - plan->room) / plan->step + 1;
-    int64_t last = token / plan->step < plan->windows ? token / plan->step : plan->windows - 1;
-    int64_t best = -1;
-    double best_score = 0.0;
-    for (int64_t w = first; w <= last; w++) {
-        int64_t length = window_length(plan, w);
-        int64_t left = token - w * plan->step, right = length - 1 - left;
-        double score = (double)(left < right ? left : right) + 0.01 * (double)length;
-        if (best < 0 || score > best_score) {
-            best = w;
-            best_score = score;
-        }
-    }
-    return best == window;
-}
-
-static void fill_tokens(const struct builder *builder, const struct plan *plan, int64_t window,
-                        const struct squad_feature *feature) {
-    const struct squad_feature_set *set = builder->set;
-    struct tokenizer_special special = tokenizer_special_ids(builder->tokenizer);
-    const struct document *document = plan->document;
-    int32_t *ids = set->ids + feature->first, *words = set->words + feature->first;
-    int8_t *types = set->type_ids + feature->first;
-    uint8_t *best = set->max_context + feature->first;
-    int64_t begin = feature->document_begin, length = feature->document_length;
-
-    ids[0] = special.cls;
-    memcpy(ids + 1, plan->query, (size_t)plan->query_length * sizeof *ids);
-    ids[begin - 1] = special.sep;
-    for (int64_t i = 0; i < begin; i++) {
-        types[i] = 0;
-        words[i] = -1;
-        best[i] = 0;
-    }
-    for (int64_t i = 0; i < length; i++) {
-        int64_t token = feature->document_start + i;
-        ids[begin + i] = document->ids[token];
-        words[begin + i] = document->words[token];
-        types[begin + i] = 1;
-        best[begin + i] = plan->windows == 1 || is_best_window(plan, window, token);
-    }
-    ids[begin + length] = special.sep;
-    words[begin + length] = -1;
-    types[begin + length] = 1;
-    best[begin + length] = 0;
-}
-
-static void fill_example(const struct builder *builder, size_t index) {
-    const struct plan *plan = &builder->plans[index];
-    size_t token = plan->first_token;
-    for (int64_t w = 0; w < plan->windows; w++) {
-        size_t number = plan->first_feature + (size_t)w;
-        struct squad_feature *feature = &builder->set->features[number];
-        int64_t begin = plan->query_length + 2, length = window_length(plan, w);
-        *feature = (struct squad_feature){.unique_id = SQUAD_FIRST_UNIQUE_ID + (int64_t)number,
-                                          .example = (int32_t)index,
-                                          .first = (uint32_t)token,
-                                          .length = (int32_t)(begin + length + 1),
-                                          .document_begin = (int32_t)begin,
-                                          .document_length = (int32_t)length,
-                                          .document_start = (int32_t)(w * plan->step)};
-        int64_t start = plan->start - feature->document_start;
-        int64_t end = plan->end - feature->document_start;
-        if (plan->start >= 0 && start >= 0 && end < length) {
-            feature->start = (int32_t)(start + begin);
-            feature->end = (int32_t)(end + begin);
-        }
-        fill_tokens(builder, plan, w, feature);
-        token += (size_t)feature->length;
-    }
-}
-
 static void fill_examples(const struct builder *builder, int threads) {
+    struct tokenizer_special special = tokenizer_special_ids(builder->tokenizer);
 #pragma omp parallel for schedule(dynamic, 32) num_threads(threads)
     for (size_t i = 0; i < builder->dataset->count; i++) {
-        fill_example(builder, i);
+        squad_windows_fill(builder->set, &builder->plans[i], (int32_t)i, special);
     }
 }
 
@@ -487,7 +392,7 @@ static enum berth_status place_windows(struct builder *builder, struct berth_err
     struct squad_feature_set *set = builder->set;
     uint64_t tokens = 0, features = 0;
     for (size_t i = 0; i < builder->dataset->count; i++) {
-        struct plan *plan = &builder->plans[i];
+        struct squad_plan *plan = &builder->plans[i];
         plan->first_feature = features;
         plan->first_token = tokens;
         set->skipped_examples += (size_t)plan->skipped;
@@ -495,7 +400,7 @@ static enum berth_status place_windows(struct builder *builder, struct berth_err
             features += (uint64_t)plan->windows;
             tokens += (uint64_t)(plan->windows * (plan->query_length + 3) +
                                  (plan->windows - 1) * plan->room +
-                                 window_length(plan, plan->windows - 1));
+                                 squad_window_length(plan, plan->windows - 1));
         }
         if (tokens > UINT32_MAX) {
             return error_set(error, BERTH_USAGE,
