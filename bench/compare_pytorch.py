@@ -169,8 +169,8 @@ class Torch:
 
 def berth(mode, a):
     job, precision, _ = mode.split("-")
-    command = [a.berth, "bench", job, "--config", a.config, "--data", a.data, "--precision", precision,
-               "--threads", str(a.threads), "--json"] + a.berth_args.split()
+    command = [a.berth, "bench", job, "--config", a.config, "--data", a.data, "--vocab_file", a.vocab,
+               "--precision", precision, "--threads", str(a.threads), "--json"] + a.berth_args.split()
     result = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if result.returncode:
         sys.exit(f"{' '.join(command)}: exit code {result.returncode}")
