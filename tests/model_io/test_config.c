@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// config.json: what is refused, naming key and file, and what survives reading and writing.
+#include "core/scratch.h"
+#include "format/json.h"
+#include "model/config.h"
+
+#define MINIMAL "\"hidden_size\": 64, \"num_attention_heads\": 4, \"vocab_size\": 100"
+
+static void read_good(const char *text, struct bert_config *config) {
+    struct berth_error error;
+    scratch_write("config.json", text);
+    if (bert_config_read(scratch("config.json"), config, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+}
+
+static void test_defaults_are_hugging_faces(void **state) {
+    (void)state;
+    struct bert_config config;
+    read_good("{\"model_type\": \"bert\"}", &config);
+    assert_int_equal(config.vocab_size, 30522);
+    assert_int_equal(config.hidden_size, 768);
+    assert_int_equal(config.num_hidden_layers, 12);
+    assert_int_equal(config.num_attention_heads, 12);
+    assert_int_equal(config.intermediate_size, 3072);
+    assert_int_equal(config.max_position_embeddings, 512);
+    assert_int_equal(config.type_vocab_size, 2);
+    assert_int_equal(config.pad_token_id, 0);
+    assert_int_equal(config.hidden_act, ACTIVATION_GELU_ERF);
+    assert_true(config.hidden_dropout_prob == 0.1);
+    assert_true(config.attention_probs_dropout_prob == 0.1);
+    assert_true(config.layer_norm_eps == 1e-12);
+    assert_true(config.initializer_range == 0.02);
+    bert_config_done(&config);
+}
+
+// bert_config.json of Google's bert_base, as published.
+static void test_googles_file(void **state) {
+    (void)state;
+    struct bert_config config;
+    read_good("{\n  \"attention_probs_dropout_prob\": 0.1,\n  \"hidden_act\": \"gelu\",\n"
+              "  \"hidden_dropout_prob\": 0.1,\n  \"hidden_size\": 768,\n"
+              "  \"initializer_range\": 0.02,\n  \"intermediate_size\": 3072,\n"
+              "  \"max_position_embeddings\": 512,\n  \"num_attention_heads\": 12,\n"
+              "  \"num_hidden_layers\": 12,\n  \"type_vocab_size\": 2,\n"
+              "  \"vocab_size\": 30522\n}\n",
+              &config);
+    assert_int_equal(config.hidden_size, 768);
+    assert_true(config.layer_norm_eps == 1e-12);
+    assert_int_equal(bert_config_write(&config, "BertModel", scratch("config.json"), NULL),
+                     BERTH_OK);
+    bert_config_done(&config);
+    assert_int_equal(bert_config_read(scratch("config.json"), &config, NULL), BERTH_OK);
+    assert_non_null(strstr(config.source_json, "\"model_type\": \"bert\""));
+    assert_non_null(strstr(config.source_json, "\"layer_norm_eps\": 1e-12"));
+    bert_config_done(&config);
+}
+
+static void test_refused_values(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        enum berth_status status;
+        const char *part;
+    } cases[] = {
+        {"", BERTH_BAD_DATA, "line 1, column 0"},
+        {"{\n\"hidden_size\": }", BERTH_BAD_DATA, "line 2, column 16"},
+        {"[]", BERTH_CONFIG, "a JSON object"},
+        {"{}", BERTH_CONFIG, "not the config.json of a BERT"},
+        {"{\"do_lower_case\": true}", BERTH_CONFIG, "not the config.json of a BERT"},
+        {"{\"model_type\": \"distilbert\"}", BERTH_CONFIG,
+         "key \"model_type\": expected \"bert\", found \"distilbert\""},
+        {"{\"hidden_size\": \"64\"}", BERTH_CONFIG,
+         "key \"hidden_size\": expected an integer, found text"},
+        {"{\"hidden_size\": 64.5}", BERTH_CONFIG, "found a real number"},
+        {"{\"hidden_size\": null}", BERTH_CONFIG, "found null"},
+        {"{\"hidden_size\": -64}", BERTH_CONFIG, "\"hidden_size\": expected 1 to 1048576"},
+        {"{\"hidden_size\": 0}", BERTH_CONFIG, "found 0"},
+        {"{\"hidden_size\": 9223372036854775807}", BERTH_CONFIG, "\"hidden_size\""},
+        {"{\"hidden_size\": 1e300}", BERTH_CONFIG, "\"hidden_size\""},
+        {"{\"hidden_size\": 64, \"num_attention_heads\": 5}", BERTH_CONFIG,
+         "\"hidden_size\" (64) must be a multiple of \"num_attention_heads\" (5)"},
+        {"{" MINIMAL ", \"num_hidden_layers\": 0}", BERTH_CONFIG, "\"num_hidden_layers\""},
+        {"{" MINIMAL ", \"intermediate_size\": []}", BERTH_CONFIG, "found an array"},
+        {"{" MINIMAL ", \"max_position_embeddings\": -1}", BERTH_CONFIG,
+         "\"max_position_embeddings\""},
+        {"{" MINIMAL ", \"type_vocab_size\": 0}", BERTH_CONFIG, "\"type_vocab_size\""},
+        {"{" MINIMAL ", \"pad_token_id\": 100}", BERTH_CONFIG,
+         "\"pad_token_id\" (100) must be less than \"vocab_size\" (100)"},
+        {"{" MINIMAL ", \"hidden_dropout_prob\": 1.0}", BERTH_CONFIG, "\"hidden_dropout_prob\""},
+        {"{" MINIMAL ", \"hidden_dropout_prob\": \"a\"}", BERTH_CONFIG, "expected a number"},
+        {"{" MINIMAL ", \"attention_probs_dropout_prob\": -0.1}", BERTH_CONFIG, "found -0.1"},
+        {"{" MINIMAL ", \"layer_norm_eps\": 0}", BERTH_CONFIG, "\"layer_norm_eps\""},
+        {"{" MINIMAL ", \"initializer_range\": -1}", BERTH_CONFIG, "\"initializer_range\""},
+        {"{" MINIMAL ", \"hidden_act\": \"relu\"}", BERTH_CONFIG,
+         "\"hidden_act\": expected gelu, gelu_python, gelu_new or gelu_pytorch_tanh, found "
+         "\"relu\""},
+        {"{" MINIMAL ", \"hidden_act\": 1}", BERTH_CONFIG, "expected text"},
+        {"{" MINIMAL ", \"position_embedding_type\": \"relative_key\"}", BERTH_CONFIG,
+         "\"position_embedding_type\": expected \"absolute\", found \"relative_key\""},
+        {"{" MINIMAL ", \"is_decoder\": true}", BERTH_CONFIG, "only encoders"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct bert_config config;
+        struct berth_error error;
+        scratch_write("config.json", cases[i].text);
+        assert_int_equal(bert_config_read(scratch("config.json"), &config, &error),
+                         cases[i].status);
+        assert_message_has(&error, scratch("config.json"));
+        assert_message_has(&error, cases[i].part);
+        bert_config_done(&config);
+    }
+}
+
+static void test_missing_file(void **state) {
+    (void)state;
+    struct bert_config config;
+    struct berth_error error;
+    assert_int_equal(bert_config_read(scratch("none.json"), &config, &error), BERTH_NO_INPUT);
+    assert_message_has(&error, "none.json");
+    bert_config_done(&config);
+}
+
+static void test_activations(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        enum activation activation;
+    } cases[] = {{"gelu", ACTIVATION_GELU_ERF},
+                 {"gelu_python", ACTIVATION_GELU_ERF},
+                 {"gelu_new", ACTIVATION_GELU_TANH},
+                 {"gelu_pytorch_tanh", ACTIVATION_GELU_TANH}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct bert_config config;
+        char text[256];
+        snprintf(text, sizeof text, "{" MINIMAL ", \"hidden_act\": \"%s\"}", cases[i].name);
+        read_good(text, &config);
+        assert_int_equal(config.hidden_act, cases[i].activation);
+        assert_int_equal(bert_config_write(&config, "BertModel", scratch("out.json"), NULL),
+                         BERTH_OK);
+        bert_config_done(&config);
+        assert_int_equal(bert_config_read(scratch("out.json"), &config, NULL), BERTH_OK);
+        snprintf(text, sizeof text, "\"hidden_act\": \"%s\",", cases[i].name);
+        assert_non_null(strstr(config.source_json, text));
+        bert_config_done(&config);
+    }
+}
+
+static void test_unknown_keys_are_written_back(void **state) {
+    (void)state;
+    struct bert_config config;
+    read_good("{" MINIMAL ", \"zebra\": {\"x\": [1, 2.5, \"\u00e9\"]}, \"use_cache\": true,"
+              " \"architectures\": [\"BertForMaskedLM\"], \"dtype\": \"float16\","
+              " \"classifier_dropout\": null, \"pad_token_id\": null, \"initializer_range\": 0.05}",
+              &config);
+    config.hidden_dropout_prob = 0.25;
+    assert_int_equal(
+        bert_config_write(&config, "BertForQuestionAnswering", scratch("out.json"), NULL),
+        BERTH_OK);
+    bert_config_done(&config);
+    assert_file_holds(
+        scratch("out.json"),
+        "{\n  \"architectures\": [\n    \"BertForQuestionAnswering\"\n  ],\n"
+        "  \"attention_probs_dropout_prob\": 0.1,\n  \"classifier_dropout\": null,\n"
+        "  \"hidden_act\": \"gelu\",\n  \"hidden_dropout_prob\": 0.25,\n  \"hidden_size\": 64,\n"
+        "  \"initializer_range\": 0.05,\n  \"intermediate_size\": 3072,\n"
+        "  \"layer_norm_eps\": 1e-12,\n  \"max_position_embeddings\": 512,\n"
+        "  \"model_type\": \"bert\",\n  \"num_attention_heads\": 4,\n"
+        "  \"num_hidden_layers\": 12,\n  \"pad_token_id\": 0,\n"
+        "  \"position_embedding_type\": \"absolute\",\n  \"torch_dtype\": \"float32\",\n"
+        "  \"type_vocab_size\": 2,\n  \"use_cache\": true,\n  \"vocab_size\": 100,\n"
+        "  \"zebra\": {\n    \"x\": [\n      1,\n      2.5,\n      \"\u00e9\"\n    ]\n  }\n}\n");
+}
+
+static void test_builtin_shapes(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int64_t hidden_size, layers;
+    } cases[] = {{"tiny", 128, 2}, {"minilm", 384, 6}, {"base", 768, 12}, {"large", 1024, 24}};
+    struct bert_config config, again;
+    struct berth_error error;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(bert_config_builtin(cases[i].name, &config, NULL), BERTH_OK);
+        assert_int_equal(config.hidden_size, cases[i].hidden_size);
+        assert_int_equal(config.num_hidden_layers, cases[i].layers);
+        assert_int_equal(bert_config_write(&config, "BertModel", scratch("c.json"), NULL),
+                         BERTH_OK);
+        assert_int_equal(bert_config_read(scratch("c.json"), &again, NULL), BERTH_OK);
+        assert_int_equal(again.intermediate_size, config.intermediate_size);
+        assert_int_equal(again.num_attention_heads, config.num_attention_heads);
+        bert_config_done(&again);
+        bert_config_done(&config);
+    }
+    assert_int_equal(bert_config_builtin("huge", &config, &error), BERTH_USAGE);
+    assert_message_has(&error, "\"huge\"");
+    assert_message_has(&error, "minilm");
+}
+
+static void test_memory_out_at_every_allocation(void **state) {
+    (void)state;
+    enum berth_status status = BERTH_NO_MEMORY;
+    scratch_write("config.json", "{" MINIMAL "}");
+    for (uint64_t call = 1; call < 100 && status != BERTH_OK; call++) {
+        struct bert_config config;
+        memory_fail_at(call, 0);
+        status = bert_config_read(scratch("config.json"), &config, NULL);
+        if (status == BERTH_OK) {
+            status = bert_config_write(&config, "BertModel", scratch("out.json"), NULL);
+        }
+        memory_fail_at(0, 0);
+        bert_config_done(&config);
+        assert_true(status == BERTH_OK || status == BERTH_NO_MEMORY);
+        assert_int_equal(file_exists(scratch("out.json")), status == BERTH_OK);
+    }
+    assert_int_equal(status, BERTH_OK);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        SCRATCH_TEST(test_defaults_are_hugging_faces),
+        SCRATCH_TEST(test_googles_file),
+        SCRATCH_TEST(test_refused_values),
+        SCRATCH_TEST(test_missing_file),
+        SCRATCH_TEST(test_activations),
+        SCRATCH_TEST(test_unknown_keys_are_written_back),
+        SCRATCH_TEST(test_builtin_shapes),
+        SCRATCH_TEST(test_memory_out_at_every_allocation),
+    };
+    return cmocka_run_group_tests_name("config", tests, NULL, NULL);
+}

@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights of a model folder: round trips, dialects, what is missing, too much or misshapen. With
+// BERTH_MODEL naming a real Hugging Face folder, that one is read too.
+#include "core/scratch.h"
+#include "format/safetensors.h"
+#include "model/folder.h"
+#include "model/names.h"
+
+#include <errno.h>
+
+// A model small enough to write in no time, its table and a buffer of initial values.
+struct small {
+    struct bert_config config;
+    struct param_table table;
+    float *weights, *read;
+    struct folder_report report;
+};
+
+static void small_open(struct small *small) {
+    *small = (struct small){0};
+    assert_int_equal(bert_config_builtin("tiny", &small->config, NULL), BERTH_OK);
+    small->config.vocab_size = 20;
+    small->config.hidden_size = 6;
+    small->config.intermediate_size = 10;
+    small->config.max_position_embeddings = 12;
+    assert_int_equal(param_table_init(&small->table, &small->config, PARAM_HEAD_SPAN, NULL),
+                     BERTH_OK);
+    small->weights = memory_array((size_t)small->table.total, sizeof *small->weights);
+    small->read = memory_array((size_t)small->table.total, sizeof *small->read);
+    param_initialise(&small->table, &small->config, 7, small->weights);
+}
+
+static void small_close(struct small *small) {
+    folder_report_done(&small->report);
+    memory_free(small->weights);
+    memory_free(small->read);
+    param_table_done(&small->table);
+    bert_config_done(&small->config);
+}
+
+// The model's tensors as a file holds them, to be changed by a test.
+static struct tensor_out *list_tensors(const struct small *small) {
+    struct tensor_out *tensors = memory_array_zeroed(small->table.count + 4, sizeof *tensors);
+    for (size_t i = 0; i < small->table.count; i++) {
+        const struct param *param = &small->table.params[i];
+        tensors[i].name = param->name;
+        tensors[i].dtype = TENSOR_F32;
+        tensors[i].rank = param->rank;
+        tensors[i].shape[0] = param->rank == 2 ? param->rows : param->cols;
+        tensors[i].shape[1] = param->rank == 2 ? param->cols : 0;
+        tensors[i].data = small->weights + param->offset;
+    }
+    return tensors;
+}
+
+static struct tensor_out *find(struct tensor_out *tensors, const char *name) {
+    while (strcmp(tensors->name, name) != 0) {
+        tensors++;
+    }
+    return tensors;
+}
+
+static void write_tensors(const struct tensor_out *tensors, size_t count) {
+    assert_int_equal(safetensors_write(scratch("model.safetensors"), tensors, count, NULL, NULL),
+                     BERTH_OK);
+}
+
+static enum berth_status read_small(struct small *small, struct berth_error *error) {
+    folder_report_done(&small->report);
+    memset(small->read, 0xFF, (size_t)small->table.total * sizeof *small->read);
+    return folder_read_weights(scratch_folder, &small->config, &small->table, 7, small->read,
+                               &small->report, error);
+}
+
+static void assert_same_weights(const struct small *small) {
+    assert_memory_equal(small->read, small->weights,
+                        (size_t)small->table.total * sizeof *small->read);
+}
+
+// --- what goes well -----------------------------------------------------------------------------
+
+static void test_round_trip(void **state) {
+    (void)state;
+    struct small small;
+    struct bert_config config;
+    small_open(&small);
+    assert_int_equal(
+        folder_write_weights(scratch_folder, &small.config, &small.table, small.weights, NULL),
+        BERTH_OK);
+    assert_int_equal(read_small(&small, NULL), BERTH_OK);
+    assert_same_weights(&small);
+    assert_int_equal(small.report.loaded, small.table.count);
+    assert_null(small.report.missing);
+    assert_null(small.report.unexpected);
+    assert_int_equal(bert_config_read(scratch("config.json"), &config, NULL), BERTH_OK);
+    assert_int_equal(config.hidden_size, 6);
+    assert_non_null(strstr(config.source_json, "BertForQuestionAnswering"));
+    bert_config_done(&config);
+    small_close(&small);
+}
+
+static void test_missing_head_is_initialised_and_reported(void **state) {
+    (void)state;
+    struct small small;
+    small_open(&small);
+    struct tensor_out *tensors = list_tensors(&small);
+    *find(tensors, "qa_outputs.weight") =
+        (struct tensor_out){.name = "cls.predictions.bias", .dtype = TENSOR_U8};
+    *find(tensors, "qa_outputs.bias") =
+        (struct tensor_out){.name = "bert.pooler.dense.weight", .dtype = TENSOR_I64};
+    static const char zeros[8];
+    find(tensors, "cls.predictions.bias")->data = zeros;
+    find(tensors, "bert.pooler.dense.weight")->data = zeros;
+    write_tensors(tensors, small.table.count);
+    assert_int_equal(read_small(&small, NULL), BERTH_OK);
+    assert_string_equal(small.report.missing, "qa_outputs.weight\nqa_outputs.bias");
+    assert_string_equal(small.report.unexpected, "bert.pooler.dense.weight\ncls.predictions.bias");
+    assert_int_equal(small.report.loaded, small.table.count - 2);
+    assert_same_weights(&small); // seed 7 made both
+    memory_free(tensors);
+    small_close(&small);
+}
+
+static void test_dialects(void **state) {
+    (void)state;
+    static const struct {
+        const char *theirs, *ours; // NULL: left out
+    } cases[] = {
+        {"bert.encoder.layer.0.output.dense.weight", "bert.encoder.layer.0.output.dense.weight"},
+        {"encoder.layer.0.output.dense.weight", "bert.encoder.layer.0.output.dense.weight"},
+        {"embeddings.LayerNorm.weight", "bert.embeddings.LayerNorm.weight"},
+        {"pooler.dense.bias", "bert.pooler.dense.bias"},
+        {"bert.embeddings.LayerNorm.gamma", "bert.embeddings.LayerNorm.weight"},
+        {"embeddings.LayerNorm.beta", "bert.embeddings.LayerNorm.bias"},
+        {"module.bert.embeddings.LayerNorm.bias", "bert.embeddings.LayerNorm.bias"},
+        {"module.qa_outputs.bias", "qa_outputs.bias"},
+        {"model.bert.encoder.layer.11.output.LayerNorm.gamma",
+         "bert.encoder.layer.11.output.LayerNorm.weight"},
+        {"module.model.encoder.layer.3.intermediate.dense_act.weight",
+         "bert.encoder.layer.3.intermediate.dense.weight"},
+        {"bert.embeddings.position_ids", NULL},
+        {"embeddings.position_ids", NULL},
+        {"gamma", "gamma"},
+        {"", ""},
+        {"cls.seq_relationship.weight", "cls.seq_relationship.weight"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char name[96];
+        int kept = name_translate(cases[i].theirs, name, sizeof name);
+        assert_int_equal(kept, cases[i].ours != NULL);
+        if (kept) {
+            assert_string_equal(name, cases[i].ours);
+        }
+    }
+}
+
+static void test_names_that_do_not_fit(void **state) {
+    (void)state;
+    char longer[40], name[32];
+    memset(longer, 'x', sizeof longer - 1);
+    longer[sizeof longer - 1] = '\0';
+    assert_int_equal(name_translate(longer, name, sizeof name), 1);
+    assert_string_equal(name, "");
+    memcpy(longer, "encoder.", 8);
+    longer[31] = '\0'; // fits, but not with "bert." in front
+    assert_int_equal(name_translate(longer, name, sizeof name), 1);
+    assert_string_equal(name, "");
+}
+
+// A bare BertModel with old names, in bf16, with the old buffer.
+static void test_legacy_file(void **state) {
+    (void)state;
+    struct small small;
+    char names[64][96];
+    uint16_t halves[16][256];
+    int64_t positions[12] = {0};
+    size_t count = 0, converted = 0;
+    small_open(&small);
+    struct tensor_out *tensors = list_tensors(&small);
+    for (size_t i = 0; i < small.table.count; i++) {
+        if (strncmp(tensors[i].name, "bert.", 5) != 0) {
+            continue;
+        }
+        snprintf(names[count], sizeof names[0], "%s", tensors[i].name + 5);
+        char *end = strstr(names[count], "LayerNorm.");
+        if (end != NULL) {
+            strcpy(end + 10, strcmp(end + 10, "weight") == 0 ? "gamma" : "beta");
+        }
+        tensors[count] = tensors[i];
+        tensors[count].name = names[count];
+        if (tensors[count].rank == 2 && converted < 16) { // small enough for the array
+            const struct param *param = &small.table.params[i];
+            for (int64_t k = 0; k < param->rows * param->cols; k++) {
+                uint32_t bits;
+                float *value = &small.weights[param->offset + k];
+                memcpy(&bits, value, 4);
+                bits &= 0xFFFF0000u;
+                memcpy(value, &bits, 4);
+                halves[converted][k] = (uint16_t)(bits >> 16);
+            }
+            tensors[count].dtype = TENSOR_BF16;
+            tensors[count].data = halves[converted++];
+        }
+        count++;
+    }
+    tensors[count++] = (struct tensor_out){.name = "embeddings.position_ids",
+                                           .dtype = TENSOR_I64,
+                                           .rank = 2,
+                                           .shape = {1, 12},
+                                           .data = positions};
+    write_tensors(tensors, count);
+    assert_int_equal(read_small(&small, NULL), BERTH_OK);
+    assert_same_weights(&small);
+    assert_null(small.report.unexpected);
+    memory_free(tensors);
+    small_close(&small);
+}
+
+// --- what goes wrong ----------------------------------------------------------------------------
+
+static void test_missing_body(void **state) {
+    (void)state;
+    struct small small;
+    struct berth_error error;
+    small_open(&small);
+    struct tensor_out *tensors = list_tensors(&small);
+    find(tensors, "bert.encoder.layer.1.output.dense.bias")->name = "something";
+    find(tensors, "bert.encoder.layer.1.output.LayerNorm.bias")->name = "something.else";
+    write_tensors(tensors, small.table.count);
+    assert_int_equal(read_small(&small, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "model.safetensors: tensor "
+                               "\"bert.encoder.layer.1.output.dense.bias\" is missing (2 in all)");
+    assert_null(small.report.unexpected);
+    memory_free(tensors);
+    small_close(&small);
+}
+
+static void test_wrong_shape(void **state) {
+    (void)state;
+    struct small small;
+    struct berth_error error;
+    small_open(&small);
+    struct tensor_out *tensors = list_tensors(&small);
+    struct tensor_out *weight = find(tensors, "bert.encoder.layer.1.intermediate.dense.weight");
+    weight->shape[0] = 6;
+    weight->shape[1] = 10; // transposed
+    write_tensors(tensors, small.table.count);
+    assert_int_equal(read_small(&small, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, scratch("model.safetensors"));
+    assert_message_has(&error, "\"bert.encoder.layer.1.intermediate.dense.weight\": expected the "
+                               "shape [10, 6], found [6, 10]");
+    weight->rank = 1;
+    weight->shape[0] = 60;
+    write_tensors(tensors, small.table.count);
+    assert_int_equal(read_small(&small, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "found [60]");
+    memory_free(tensors);
+    small_close(&small);
+}
+
+static void test_wrong_type(void **state) {
+    (void)state;
+    struct small small;
+    struct berth_error error;
+    small_open(&small);
+    struct tensor_out *tensors = list_tensors(&small);
+    find(tensors, "qa_outputs.bias")->dtype = TENSOR_I32;
+    write_tensors(tensors, small.table.count);
+    assert_int_equal(read_small(&small, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "\"qa_outputs.bias\": expected F32, F16, BF16 or F64, found I32");
+    memory_free(tensors);
+    small_close(&small);
+}
+
+static void test_two_names_for_one(void **state) {
+    (void)state;
+    struct small small;
+    struct berth_error error;
+    small_open(&small);
+    struct tensor_out *tensors = list_tensors(&small);
+    tensors[small.table.count] = *find(tensors, "bert.embeddings.LayerNorm.weight");
+    tensors[small.table.count].name = "bert.embeddings.LayerNorm.gamma";
+    write_tensors(tensors, small.table.count + 1);
+    assert_int_equal(read_small(&small, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "are both bert.embeddings.LayerNorm.weight");
+    memory_free(tensors);
+    small_close(&small);
+}
+
+static void test_folders_without_weights(void **state) {
+    (void)state;
+    struct small small;
+    struct berth_error error;
+    small_open(&small);
+    assert_int_equal(read_small(&small, &error), BERTH_NO_INPUT);
+    assert_message_has(&error, "model.safetensors");
+    scratch_write("pytorch_model.bin", "x");
+    assert_int_equal(read_small(&small, &error), BERTH_NO_INPUT);
+    assert_message_has(&error, "pytorch_model.bin");
+    scratch_write("model.safetensors.index.json", "{}");
+    assert_int_equal(read_small(&small, &error), BERTH_NO_INPUT);
+    assert_message_has(&error, "several files");
+    scratch_write("model.safetensors", "x");
+    assert_int_equal(read_small(&small, &error), BERTH_BAD_DATA);
+    small_close(&small);
+}
+
+static void test_vocabulary_fits(void **state) {
+    (void)state;
+    struct bert_config config;
+    struct berth_error error;
+    assert_int_equal(bert_config_builtin("base", &config, NULL), BERTH_OK);
+    assert_int_equal(folder_check_vocab(&config, "c", 30522, "v", NULL), BERTH_OK);
+    assert_int_equal(folder_check_vocab(&config, "c.json", 30521, "v.txt", &error), BERTH_CONFIG);
+    assert_message_has(&error, "v.txt has 30521 entries, but \"vocab_size\" in c.json is 30522");
+    assert_int_equal(folder_check_vocab(&config, "c", 30523, "v", NULL), BERTH_CONFIG);
+    static const int64_t padded[] = {30528, 30592, 30592};
+    for (size_t i = 0; i < sizeof padded / sizeof *padded; i++) {
+        config.vocab_size = padded[i];
+        assert_int_equal(folder_check_vocab(&config, "c", 30522, "v", NULL), BERTH_OK);
+    }
+}
+
+// --- failures -----------------------------------------------------------------------------------
+
+// Writing fails at every system call and every allocation: config.json and model.safetensors are
+// each the old one or the new one.
+static void test_write_fails_at_every_call(void **state) {
+    (void)state;
+    struct small small;
+    enum berth_status status = BERTH_IO;
+    small_open(&small);
+    scratch_write("model.safetensors", "old");
+    for (uint64_t call = 1; call < 200 && status != BERTH_OK; call++) {
+        file_fail_at(call, ENOSPC);
+        status =
+            folder_write_weights(scratch_folder, &small.config, &small.table, small.weights, NULL);
+        file_fail_at(0, 0);
+        assert_true(status == BERTH_OK || status == BERTH_IO);
+        assert_in_range(scratch_count(), 1, 2);
+    }
+    assert_int_equal(status, BERTH_OK);
+    status = BERTH_NO_MEMORY;
+    for (uint64_t call = 1; call < 500 && status != BERTH_OK; call++) {
+        memory_fail_at(call, 0);
+        status =
+            folder_write_weights(scratch_folder, &small.config, &small.table, small.weights, NULL);
+        memory_fail_at(0, 0);
+        assert_true(status == BERTH_OK || status == BERTH_NO_MEMORY);
+    }
+    assert_int_equal(status, BERTH_OK);
+    assert_int_equal(read_small(&small, NULL), BERTH_OK);
+    assert_same_weights(&small);
+    small_close(&small);
+}
+
+static void test_read_fails_at_every_call(void **state) {
+    (void)state;
+    struct small small;
+    enum berth_status status = BERTH_IO;
+    small_open(&small);
+    assert_int_equal(
+        folder_write_weights(scratch_folder, &small.config, &small.table, small.weights, NULL),
+        BERTH_OK);
+    for (uint64_t call = 1; call < 500 && status != BERTH_OK; call++) {
+        file_fail_at(call, EIO);
+        status = read_small(&small, NULL);
+        assert_true(status == BERTH_OK || status == BERTH_IO);
+    }
+    file_fail_at(0, 0);
+    assert_int_equal(status, BERTH_OK);
+    status = BERTH_NO_MEMORY;
+    for (uint64_t call = 1; call < 500 && status != BERTH_OK; call++) {
+        memory_fail_at(call, 0);
+        status = read_small(&small, NULL);
+        assert_true(status == BERTH_OK || status == BERTH_NO_MEMORY);
+    }
+    memory_fail_at(0, 0);
+    assert_int_equal(status, BERTH_OK);
+    small_close(&small);
+}
+
+// --- a real model -------------------------------------------------------------------------------
+
+static void test_real_folder(void **state) {
+    (void)state;
+    const char *folder = getenv("BERTH_MODEL");
+    if (folder == NULL || !dir_exists(folder)) {
+        print_message("BERTH_MODEL names no model folder: skipped\n");
+        skip();
+    }
+    struct bert_config config;
+    struct param_table table;
+    struct folder_report report;
+    struct berth_error error;
+    char path[4096];
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    assert_int_equal(bert_config_read(path, &config, &error), BERTH_OK);
+    assert_int_equal(param_table_init(&table, &config, PARAM_HEAD_SPAN, NULL), BERTH_OK);
+    float *weights = memory_pages((size_t)table.total * sizeof *weights);
+    float *again = memory_pages((size_t)table.total * sizeof *again);
+    if (folder_read_weights(folder, &config, &table, 42, weights, &report, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    assert_in_range(report.loaded, table.count - 2, table.count);
+    folder_report_done(&report);
+    assert_int_equal(folder_write_weights(scratch_folder, &config, &table, weights, NULL),
+                     BERTH_OK);
+    assert_int_equal(folder_read_weights(scratch_folder, &config, &table, 42, again, &report, NULL),
+                     BERTH_OK);
+    assert_int_equal(report.loaded, table.count);
+    assert_memory_equal(weights, again, (size_t)table.total * sizeof *weights);
+    folder_report_done(&report);
+    memory_pages_free(weights, (size_t)table.total * sizeof *weights);
+    memory_pages_free(again, (size_t)table.total * sizeof *again);
+    param_table_done(&table);
+    bert_config_done(&config);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        SCRATCH_TEST(test_round_trip),
+        SCRATCH_TEST(test_missing_head_is_initialised_and_reported),
+        SCRATCH_TEST(test_dialects),
+        SCRATCH_TEST(test_names_that_do_not_fit),
+        SCRATCH_TEST(test_legacy_file),
+        SCRATCH_TEST(test_missing_body),
+        SCRATCH_TEST(test_wrong_shape),
+        SCRATCH_TEST(test_wrong_type),
+        SCRATCH_TEST(test_two_names_for_one),
+        SCRATCH_TEST(test_folders_without_weights),
+        SCRATCH_TEST(test_vocabulary_fits),
+        SCRATCH_TEST(test_write_fails_at_every_call),
+        SCRATCH_TEST(test_read_fails_at_every_call),
+        SCRATCH_TEST(test_real_folder),
+    };
+    return cmocka_run_group_tests_name("folder", tests, NULL, NULL);
+}

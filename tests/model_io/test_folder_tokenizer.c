@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tokenizer's files of a model folder: copied as they are, made when missing, and never saying
+// another vocabulary or casing than was used.
+#include "core/scratch.h"
+#include "format/json.h"
+#include "model/folder.h"
+
+#define SETTINGS "{\"do_lower_case\": false, \"model_max_length\": 1000000000000000019884624838656}"
+
+static void make_source(void) {
+    assert_int_equal(dir_make(scratch("source"), NULL), BERTH_OK);
+    assert_int_equal(dir_make(scratch("target"), NULL), BERTH_OK);
+    scratch_write("source/vocab.txt", "[PAD]\n[UNK]\n");
+    scratch_write("source/tokenizer.json", "{\"fast\": 1}");
+    scratch_write("source/tokenizer_config.json", SETTINGS);
+    scratch_write("source/special_tokens_map.json", "{\"unk_token\": \"<unk>\"}");
+}
+
+static void copy(const char *source, const char *vocab, int lower_case) {
+    struct berth_error error;
+    if (folder_copy_tokenizer(source, vocab, lower_case, scratch("target"), &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+}
+
+static int target_lower_case(void) {
+    int lower_case = -1;
+    assert_int_equal(folder_lower_case(scratch("target"), &lower_case, NULL), BERTH_OK);
+    return lower_case;
+}
+
+static void test_everything_is_copied(void **state) {
+    (void)state;
+    make_source();
+    copy(scratch("source"), NULL, -1);
+    assert_file_holds(scratch("target/vocab.txt"), "[PAD]\n[UNK]\n");
+    assert_file_holds(scratch("target/tokenizer.json"), "{\"fast\": 1}");
+    assert_file_holds(scratch("target/tokenizer_config.json"), SETTINGS);
+    assert_file_holds(scratch("target/special_tokens_map.json"), "{\"unk_token\": \"<unk>\"}");
+    assert_int_equal(target_lower_case(), 0);
+}
+
+// The vocabulary is named by its path, but is the folder's own.
+static void test_own_vocabulary_by_path(void **state) {
+    (void)state;
+    make_source();
+    copy(scratch("source"), scratch("source/vocab.txt"), 0);
+    assert_true(file_exists(scratch("target/tokenizer.json")));
+    assert_file_holds(scratch("target/tokenizer_config.json"), SETTINGS);
+}
+
+static void test_other_vocabulary(void **state) {
+    (void)state;
+    make_source();
+    scratch_write("mine.txt", "[UNK]\n");
+    copy(scratch("source"), scratch("mine.txt"), -1);
+    assert_file_holds(scratch("target/vocab.txt"), "[UNK]\n");
+    assert_false(file_exists(scratch("target/tokenizer.json")));
+}
+
+static void test_other_casing(void **state) {
+    (void)state;
+    json *settings;
+    make_source();
+    copy(scratch("source"), NULL, 1);
+    assert_int_equal(target_lower_case(), 1);
+    assert_false(file_exists(scratch("target/tokenizer.json")));
+    assert_int_equal(json_read_file(scratch("target/tokenizer_config.json"), &settings, NULL),
+                     BERTH_OK);
+    assert_true(json_as_real(json_member(settings, "model_max_length")) > 1e29); // kept
+    json_free(settings);
+}
+
+static void test_missing_files_are_made(void **state) {
+    (void)state;
+    json *settings;
+    assert_int_equal(dir_make(scratch("target"), NULL), BERTH_OK);
+    scratch_write("vocab.txt", "[UNK]\n");
+    copy(NULL, scratch("vocab.txt"), -1);
+    assert_file_holds(scratch("target/vocab.txt"), "[UNK]\n");
+    assert_int_equal(target_lower_case(), 1);
+    assert_int_equal(json_read_file(scratch("target/tokenizer_config.json"), &settings, NULL),
+                     BERTH_OK);
+    assert_string_equal(json_text(json_member(settings, "tokenizer_class")), "BertTokenizer");
+    json_free(settings);
+    assert_file_holds(scratch("target/special_tokens_map.json"),
+                      "{\n  \"cls_token\": \"[CLS]\",\n  \"mask_token\": \"[MASK]\",\n"
+                      "  \"pad_token\": \"[PAD]\",\n  \"sep_token\": \"[SEP]\",\n"
+                      "  \"unk_token\": \"[UNK]\"\n}\n");
+}
+
+static void test_casing_of_a_folder(void **state) {
+    (void)state;
+    int lower_case;
+    struct berth_error error;
+    assert_int_equal(folder_lower_case(scratch_folder, &lower_case, NULL), BERTH_OK);
+    assert_int_equal(lower_case, 1);
+    scratch_write("tokenizer_config.json", "{\"do_lower_case\": \"no\"}");
+    assert_int_equal(folder_lower_case(scratch_folder, &lower_case, &error), BERTH_CONFIG);
+    assert_message_has(&error, scratch_folder);
+    assert_message_has(&error, "\"do_lower_case\": expected true or false, found text");
+    scratch_write("tokenizer_config.json", "{");
+    assert_int_equal(folder_lower_case(scratch_folder, &lower_case, &error), BERTH_BAD_DATA);
+}
+
+static void test_memory_out_at_every_allocation(void **state) {
+    (void)state;
+    enum berth_status status = BERTH_NO_MEMORY;
+    make_source();
+    scratch_write("mine.txt", "[UNK]\n");
+    for (uint64_t call = 1; call < 200 && status != BERTH_OK; call++) {
+        memory_fail_at(call, 0);
+        status = folder_copy_tokenizer(scratch("source"), scratch("mine.txt"), 1, scratch("target"),
+                                       NULL);
+        memory_fail_at(0, 0);
+        assert_true(status == BERTH_OK || status == BERTH_NO_MEMORY);
+    }
+    assert_int_equal(status, BERTH_OK);
+    assert_int_equal(target_lower_case(), 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        SCRATCH_TEST(test_everything_is_copied),
+        SCRATCH_TEST(test_own_vocabulary_by_path),
+        SCRATCH_TEST(test_other_vocabulary),
+        SCRATCH_TEST(test_other_casing),
+        SCRATCH_TEST(test_missing_files_are_made),
+        SCRATCH_TEST(test_casing_of_a_folder),
+        SCRATCH_TEST(test_memory_out_at_every_allocation),
+    };
+    return cmocka_run_group_tests_name("folder tokenizer", tests, NULL, NULL);
+}
