@@ -6,8 +6,9 @@
 //
 // writes FOLDER/train.json, dev.json (held out: no context stands in train.json), dev_blank.json
 // (dev.json with every question blanked out, to show that the model reads the question) and
-// vocab.txt. Each context tells of PEOPLE persons; a question asks for the city, the craft or the
-// year of one of them, so there are PEOPLE candidates of the type asked for.
+// vocab.txt. Each context is a little journey that names CANDIDATES cities, animals or things, of
+// two of these types; a question asks for the one city that lies in a country, the one animal with
+// feathers, the one thing made of glass. The others of its type are there to be taken for it.
 //
 // Leaves out: anything about the model; text is plain ASCII without quotes, so JSON needs no escapes.
 #include "core/rng.h"
@@ -17,43 +18,68 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PEOPLE 4
-#define QUESTIONS_PER_CONTEXT 3
-#define TRAIN_CONTEXTS 9000
-#define DEV_CONTEXTS 200
+enum {
+    CANDIDATES = 4, // of each type in a context
+    TYPES_PER_CONTEXT = 2,
+    SENTENCES = CANDIDATES * TYPES_PER_CONTEXT,
+    QUESTIONS_PER_CONTEXT = 3,
+    TRAIN_CONTEXTS = 8000,
+    DEV_CONTEXTS = 200,
+    GROUPS = 7,
+    MEMBERS = 4,
+    WORDINGS = 3,
+    TYPES = 3
+};
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static const char *const first_names[] = {
+struct group {
+    const char *key; // what the question says
+    const char *members[MEMBERS];
+};
+
+// %N the traveller, %A the answer, %K the key of its group. Several wordings each, so that neither
+// the place of a word nor its neighbours give the answer away.
+struct type {
+    const char *statements[WORDINGS];
+    const char *questions[WORDINGS];
+    struct group groups[GROUPS];
+};
+
+static const struct type types[TYPES] = {
+    {{"%N spent a week in %A.", "The road led %N to %A.", "A friend of %N worked in %A."},
+     {"Which city in %K is named?", "Which of the cities lies in %K?",
+      "What place in %K does the text tell of?"},
+     {{"Norway", {"Oslo", "Bergen", "Trondheim", "Stavanger"}},
+      {"Italy", {"Turin", "Florence", "Naples", "Verona"}},
+      {"Spain", {"Seville", "Cadiz", "Toledo", "Girona"}},
+      {"Germany", {"Hamburg", "Dresden", "Erfurt", "Bremen"}},
+      {"France", {"Nantes", "Lyon", "Dijon", "Rouen"}},
+      {"Poland", {"Warsaw", "Lublin", "Gdansk", "Torun"}},
+      {"Greece", {"Athens", "Patras", "Volos", "Corfu"}}}},
+    {{"%N saw the %A.", "There the %A ran from %N.", "In the morning %N drew the %A."},
+     {"Which animal with %K was there?", "Which of the animals has %K?",
+      "What animal with %K did %N meet?"},
+     {{"feathers", {"owl", "heron", "raven", "finch"}},
+      {"fins", {"trout", "salmon", "carp", "pike"}},
+      {"fur", {"otter", "beaver", "marten", "badger"}},
+      {"hooves", {"horse", "goat", "deer", "donkey"}},
+      {"shells", {"snail", "tortoise", "mussel", "oyster"}},
+      {"stings", {"wasp", "bee", "hornet", "scorpion"}},
+      {"scales", {"viper", "lizard", "python", "gecko"}}}},
+    {{"%N bought the %A.", "Somebody gave the %A to %N.", "The %A was left behind by %N."},
+     {"Which thing made of %K is there?", "Which of the things is made of %K?",
+      "What did %N have that was made of %K?"},
+     {{"wood", {"table", "chair", "ladder", "barrel"}},
+      {"glass", {"bottle", "mirror", "lens", "vase"}},
+      {"iron", {"anvil", "hammer", "nail", "chain"}},
+      {"wool", {"scarf", "blanket", "sweater", "mitten"}},
+      {"leather", {"saddle", "boot", "belt", "purse"}},
+      {"paper", {"book", "map", "letter", "poster"}},
+      {"clay", {"brick", "jug", "tile", "pot"}}}}};
+
+static const char *const travellers[] = {
     "Ada",   "Bruno", "Clara", "David", "Elena", "Felix", "Greta", "Hugo",  "Irene", "Jonas",
     "Katja", "Leon",  "Marta", "Nils",  "Olga",  "Pavel", "Rosa",  "Simon", "Tessa", "Viktor"};
-static const char *const surnames[] = {
-    "Abel",   "Berger", "Conti",  "Dahl",   "Eklund", "Ferrer", "Gruber", "Holm",  "Ivanov", "Jansen",
-    "Keller", "Lopez",  "Moreau", "Novak",  "Olsen",  "Petrov", "Rossi",  "Silva", "Tanaka", "Weber"};
-static const char *const cities[] = {
-    "Athens", "Bergen",  "Cadiz", "Dresden", "Erfurt", "Florence", "Geneva", "Hamburg", "Lisbon",
-    "Malmo",  "Nantes",  "Oslo",  "Porto",   "Riga",   "Seville",  "Turin",  "Utrecht", "Vienna",
-    "Warsaw", "Zagreb"};
-static const char *const crafts[] = {
-    "bridges", "clocks", "violins", "maps",   "boats",   "lamps",  "pianos", "carpets",
-    "windows", "wheels", "mirrors", "books",  "kettles", "towers", "flutes", "wagons",
-    "lenses",  "bells",  "statues", "ladders"};
-enum { FIRST_YEAR = 1850, YEARS = 60 };
-
-// A fact in words: %P the person, %A the answer. Several wordings each, so that the place of a word
-// does not give the answer away.
-struct relation {
-    const char *statements[3];
-    const char *questions[3];
-};
-enum { CITY, CRAFT, YEAR, RELATIONS };
-static const struct relation relations[RELATIONS] = {
-    [CITY] = {{"%P lived in %A.", "The home of %P was %A.", "It was in %A that %P settled."},
-              {"Where did %P live?", "In which city did %P settle?", "Which city was the home of %P?"}},
-    [CRAFT] = {{"%P built %A.", "People bought %A from %P.", "The workshop of %P made %A."},
-               {"What did %P build?", "What did people buy from %P?",
-                "What did the workshop of %P make?"}},
-    [YEAR] = {{"%P was born in %A.", "The birth of %P fell in %A.", "In %A came the birth of %P."},
-              {"When was %P born?", "In which year was %P born?", "What year saw the birth of %P?"}}};
 
 struct stream {
     uint64_t seed;
@@ -65,7 +91,7 @@ static uint32_t below(struct stream *stream, uint32_t bound) {
     return rng_below(stream->seed, stream->number, &stream->index, bound);
 }
 
-// `count` different numbers below `bound`.
+// `count` different numbers below `bound`, in random order.
 static void choose(struct stream *stream, uint32_t bound, int count, uint32_t *chosen) {
     for (int i = 0; i < count; i++) {
         int known;
@@ -79,171 +105,238 @@ static void choose(struct stream *stream, uint32_t bound, int count, uint32_t *c
     }
 }
 
-struct person {
-    char name[32];
-    char answers[RELATIONS][16];
+struct fact {
+    const struct type *type;
+    const struct group *group;
+    const char *answer;
+    size_t start; // of the answer in the context
 };
 
-static void make_people(struct stream *stream, struct person *people) {
-    uint32_t first[PEOPLE], last[PEOPLE], city[PEOPLE], craft[PEOPLE], year[PEOPLE];
-    choose(stream, COUNT(first_names), PEOPLE, first);
-    choose(stream, COUNT(surnames), PEOPLE, last);
-    choose(stream, COUNT(cities), PEOPLE, city);
-    choose(stream, COUNT(crafts), PEOPLE, craft);
-    choose(stream, YEARS, PEOPLE, year);
-    for (int i = 0; i < PEOPLE; i++) {
-        struct person *person = &people[i];
-        snprintf(person->name, sizeof person->name, "%s %s", first_names[first[i]],
-                 surnames[last[i]]);
-        snprintf(person->answers[CITY], sizeof person->answers[CITY], "%s", cities[city[i]]);
-        snprintf(person->answers[CRAFT], sizeof person->answers[CRAFT], "%s", crafts[craft[i]]);
-        snprintf(person->answers[YEAR], sizeof person->answers[YEAR], "%u", FIRST_YEAR + year[i]);
-    }
-}
+struct context {
+    const char *traveller;
+    struct fact facts[SENTENCES];
+    char text[1024];
+};
 
-// Appends `pattern` with %P and %A filled in; returns where the answer begins, or -1.
-static long append_filled(char *text, size_t size, const char *pattern, const char *person,
-                          const char *answer) {
-    long answer_start = -1;
+struct words {
+    const char *name, *answer, *key;
+};
+
+// Appends `pattern` with its words filled in; returns where the answer begins.
+static size_t append_filled(char *text, size_t size, const char *pattern,
+                            const struct words *words) {
+    size_t answer_start = 0;
     for (const char *at = pattern; *at != '\0'; at++) {
         size_t used = strlen(text);
-        if (at[0] == '%' && (at[1] == 'P' || at[1] == 'A')) {
-            int is_answer = at[1] == 'A';
-            if (is_answer) {
-                answer_start = (long)used;
-            }
-            snprintf(text + used, size - used, "%s", is_answer ? answer : person);
-            at++;
-        } else {
+        if (*at != '%') {
             snprintf(text + used, size - used, "%c", *at);
+            continue;
         }
+        at++;
+        const char *word = *at == 'N' ? words->name : *at == 'A' ? words->answer : words->key;
+        if (*at == 'A') {
+            answer_start = used;
+        }
+        snprintf(text + used, size - used, "%s", word);
     }
     return answer_start;
 }
 
-struct context {
-    struct person people[PEOPLE];
-    long starts[PEOPLE][RELATIONS];
-    char text[2048];
-};
+static void choose_facts(struct stream *stream, struct fact *facts) {
+    uint32_t chosen_types[TYPES_PER_CONTEXT], order[SENTENCES];
+    choose(stream, TYPES, TYPES_PER_CONTEXT, chosen_types);
+    choose(stream, SENTENCES, SENTENCES, order);
+    for (int t = 0; t < TYPES_PER_CONTEXT; t++) {
+        const struct type *type = &types[chosen_types[t]];
+        uint32_t groups[CANDIDATES];
+        choose(stream, GROUPS, CANDIDATES, groups);
+        for (int c = 0; c < CANDIDATES; c++) {
+            const struct group *group = &type->groups[groups[c]];
+            facts[order[t * CANDIDATES + c]] = (struct fact){
+                .type = type, .group = group, .answer = group->members[below(stream, MEMBERS)]};
+        }
+    }
+}
 
-// Every fact of every person as a sentence, in random order.
 static void make_context(struct stream *stream, struct context *context) {
-    make_people(stream, context->people);
-    uint32_t order[PEOPLE * RELATIONS];
-    choose(stream, PEOPLE * RELATIONS, PEOPLE * RELATIONS, order);
+    context->traveller = travellers[below(stream, COUNT(travellers))];
+    choose_facts(stream, context->facts);
     context->text[0] = '\0';
-    for (int i = 0; i < PEOPLE * RELATIONS; i++) {
-        int who = (int)order[i] / RELATIONS, what = (int)order[i] % RELATIONS;
-        const struct person *person = &context->people[who];
+    for (int i = 0; i < SENTENCES; i++) {
+        struct fact *fact = &context->facts[i];
+        struct words words = {context->traveller, fact->answer, fact->group->key};
         if (i > 0) {
             strcat(context->text, " ");
         }
-        context->starts[who][what] =
-            append_filled(context->text, sizeof context->text,
-                          relations[what].statements[below(stream, 3)], person->name,
-                          person->answers[what]);
+        fact->start = append_filled(context->text, sizeof context->text,
+                                    fact->type->statements[below(stream, WORDINGS)], &words);
     }
 }
 
 static void write_question(FILE *file, struct stream *stream, const struct context *context,
-                           int id, int blank) {
-    int who = (int)below(stream, PEOPLE), what = (int)below(stream, RELATIONS);
+                           const struct fact *fact, int id, int blank) {
     char question[128] = "";
-    append_filled(question, sizeof question, relations[what].questions[below(stream, 3)],
-                  context->people[who].name, "");
+    struct words words = {context->traveller, fact->answer, fact->group->key};
+    append_filled(question, sizeof question, fact->type->questions[below(stream, WORDINGS)],
+                  &words);
     fprintf(file,
             "{\"id\":\"demo-%d\",\"question\":\"%s\",\"answers\":[{\"text\":\"%s\","
-            "\"answer_start\":%ld}]}",
-            id, blank ? "?" : question, context->people[who].answers[what],
-            context->starts[who][what]);
+            "\"answer_start\":%zu}]}",
+            id, blank ? "?" : question, fact->answer, fact->start);
+}
+
+// FNV-1a; two contexts with one hash count as the same, which only makes "held out" stricter.
+static uint64_t text_hash(const char *text) {
+    uint64_t hash = 14695981039346656037u;
+    for (; *text != '\0'; text++) {
+        hash = (hash ^ (unsigned char)*text) * 1099511628211u;
+    }
+    return hash;
+}
+
+static uint64_t train_hashes[TRAIN_CONTEXTS];
+
+static int was_trained_on(const char *text) {
+    uint64_t hash = text_hash(text);
+    for (int i = 0; i < TRAIN_CONTEXTS; i++) {
+        if (train_hashes[i] == hash) {
+            return 1;
+        }
+    }
+    return 0;
 }
 
 struct part {
     const char *name;
     uint32_t stream;
     int contexts;
+    int held_out;
     int blank;
 };
 
-static int write_part(const char *folder, const struct part *part, uint64_t seed) {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", folder, part->name);
-    FILE *file = fopen(path, "w");
-    if (file == NULL) {
-        fprintf(stderr, "generate: cannot create %s: %s\n", path, strerror(errno));
-        return 0;
-    }
+static void write_contexts(FILE *file, const struct part *part, uint64_t seed) {
     struct stream stream = {.seed = seed, .number = part->stream};
-    static struct context context;
-    fputs("{\"version\":\"1.1\",\"data\":[{\"title\":\"Demo\",\"paragraphs\":[", file);
+    struct context context;
     for (int i = 0; i < part->contexts; i++) {
-        make_context(&stream, &context);
+        do {
+            make_context(&stream, &context);
+        } while (part->held_out && was_trained_on(context.text));
+        if (!part->held_out) {
+            train_hashes[i] = text_hash(context.text);
+        }
+        uint32_t asked[QUESTIONS_PER_CONTEXT];
+        choose(&stream, SENTENCES, QUESTIONS_PER_CONTEXT, asked);
         fprintf(file, "%s\n{\"context\":\"%s\",\"qas\":[", i > 0 ? "," : "", context.text);
         for (int q = 0; q < QUESTIONS_PER_CONTEXT; q++) {
             fputs(q > 0 ? "," : "", file);
-            write_question(file, &stream, &context, i * QUESTIONS_PER_CONTEXT + q, part->blank);
+            write_question(file, &stream, &context, &context.facts[asked[q]],
+                           i * QUESTIONS_PER_CONTEXT + q, part->blank);
         }
         fputs("]}", file);
     }
-    fputs("\n]}]}\n", file);
-    int good = !ferror(file);
-    if (fclose(file) != 0 || !good) {
-        fprintf(stderr, "generate: cannot write %s\n", path);
-        return 0;
-    }
-    return 1;
 }
 
-static void write_lower(FILE *file, const char *word) {
-    for (; *word != '\0'; word++) {
-        fputc(*word >= 'A' && *word <= 'Z' ? *word - 'A' + 'a' : *word, file);
-    }
-    fputc('\n', file);
-}
-
-static void write_words(FILE *file, const char *const *words, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        write_lower(file, words[i]);
-    }
-}
-
-// The words of the patterns, each once.
-static const char *const pattern_words[] = {
-    "lived", "in",  "the",  "home",  "of",    "was",    "it",   "that", "settled", "built",
-    "people", "bought", "from", "workshop", "made", "born", "birth", "fell", "came",  "where",
-    "did",  "live", "which", "city", "settle", "what", "build", "buy",  "make",    "when",
-    "year", "saw"};
-
-// Whole words of the demo, then single characters, so that any text can be spelled.
-static int write_vocabulary(const char *folder) {
+static FILE *create(const char *folder, const char *name) {
     char path[4096];
-    snprintf(path, sizeof path, "%s/vocab.txt", folder);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *file = fopen(path, "w");
     if (file == NULL) {
         fprintf(stderr, "generate: cannot create %s: %s\n", path, strerror(errno));
+    }
+    return file;
+}
+
+static int finish(FILE *file, const char *name) {
+    int failed = ferror(file);
+    failed |= fclose(file) != 0;
+    if (failed) {
+        fprintf(stderr, "generate: cannot write %s\n", name);
+    }
+    return !failed;
+}
+
+static int write_part(const char *folder, const struct part *part, uint64_t seed) {
+    FILE *file = create(folder, part->name);
+    if (file == NULL) {
+        return 0;
+    }
+    fputs("{\"version\":\"1.1\",\"data\":[{\"title\":\"Journeys\",\"paragraphs\":[", file);
+    write_contexts(file, part, seed);
+    fputs("\n]}]}\n", file);
+    return finish(file, part->name);
+}
+
+// The vocabulary as a set of words in the order of their first use.
+struct vocabulary {
+    char words[512][16];
+    int count;
+};
+
+static void vocabulary_add(struct vocabulary *vocabulary, const char *word, size_t length) {
+    char lower[16] = "";
+    for (size_t i = 0; i < length && i + 1 < sizeof lower; i++) {
+        lower[i] = (char)(word[i] >= 'A' && word[i] <= 'Z' ? word[i] - 'A' + 'a' : word[i]);
+    }
+    for (int i = 0; i < vocabulary->count; i++) {
+        if (strcmp(vocabulary->words[i], lower) == 0) {
+            return;
+        }
+    }
+    if (vocabulary->count < (int)COUNT(vocabulary->words)) {
+        strcpy(vocabulary->words[vocabulary->count++], lower);
+    }
+}
+
+// The letters-only words of a pattern; %N, %A and %K are skipped.
+static void vocabulary_add_pattern(struct vocabulary *vocabulary, const char *pattern) {
+    while (*pattern != '\0') {
+        size_t skipped = *pattern == '%' ? 2 : strspn(pattern, " .?,");
+        pattern += skipped;
+        size_t length = strcspn(pattern, " .?,%");
+        if (length > 0) {
+            vocabulary_add(vocabulary, pattern, length);
+        }
+        pattern += length;
+    }
+}
+
+static void vocabulary_add_type(struct vocabulary *vocabulary, const struct type *type) {
+    for (int w = 0; w < WORDINGS; w++) {
+        vocabulary_add_pattern(vocabulary, type->statements[w]);
+        vocabulary_add_pattern(vocabulary, type->questions[w]);
+    }
+    for (int g = 0; g < GROUPS; g++) {
+        vocabulary_add_pattern(vocabulary, type->groups[g].key);
+        for (int m = 0; m < MEMBERS; m++) {
+            vocabulary_add_pattern(vocabulary, type->groups[g].members[m]);
+        }
+    }
+}
+
+// Special tokens, single characters (so that any text can be spelled), then the demo's words.
+static int write_vocabulary(const char *folder) {
+    static struct vocabulary vocabulary;
+    for (char c = '!'; c <= '~'; c++) {
+        vocabulary_add(&vocabulary, &c, 1);
+    }
+    for (int t = 0; t < TYPES; t++) {
+        vocabulary_add_type(&vocabulary, &types[t]);
+    }
+    for (size_t i = 0; i < COUNT(travellers); i++) {
+        vocabulary_add_pattern(&vocabulary, travellers[i]);
+    }
+    FILE *file = create(folder, "vocab.txt");
+    if (file == NULL) {
         return 0;
     }
     fputs("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n", file);
-    for (int c = '!'; c <= '~'; c++) {
-        if (c < 'A' || c > 'Z') {
-            fprintf(file, "%c\n", c);
-        }
+    for (const char *c = "0123456789abcdefghijklmnopqrstuvwxyz"; *c != '\0'; c++) {
+        fprintf(file, "##%c\n", *c);
     }
-    for (int c = '0'; c <= 'z'; c++) {
-        if (c <= '9' || c >= 'a') {
-            fprintf(file, "##%c\n", c);
-        }
+    for (int i = 0; i < vocabulary.count; i++) {
+        fprintf(file, "%s\n", vocabulary.words[i]);
     }
-    write_words(file, pattern_words, COUNT(pattern_words));
-    write_words(file, first_names, COUNT(first_names));
-    write_words(file, surnames, COUNT(surnames));
-    write_words(file, cities, COUNT(cities));
-    write_words(file, crafts, COUNT(crafts));
-    for (int i = 0; i < YEARS; i++) {
-        fprintf(file, "%d\n", FIRST_YEAR + i);
-    }
-    return fclose(file) == 0;
+    return finish(file, "vocab.txt");
 }
 
 int main(int argument_count, char **arguments) {
@@ -252,9 +345,9 @@ int main(int argument_count, char **arguments) {
         return 2;
     }
     uint64_t seed = argument_count == 3 ? strtoull(arguments[2], NULL, 10) : 42;
-    static const struct part parts[] = {{"train.json", 1, TRAIN_CONTEXTS, 0},
-                                        {"dev.json", 2, DEV_CONTEXTS, 0},
-                                        {"dev_blank.json", 2, DEV_CONTEXTS, 1}};
+    static const struct part parts[] = {{"train.json", 1, TRAIN_CONTEXTS, 0, 0},
+                                        {"dev.json", 2, DEV_CONTEXTS, 1, 0},
+                                        {"dev_blank.json", 2, DEV_CONTEXTS, 1, 1}};
     for (size_t i = 0; i < COUNT(parts); i++) {
         if (!write_part(arguments[1], &parts[i], seed)) {
             return 1;
