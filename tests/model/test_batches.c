@@ -9,6 +9,7 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "core/memory.h"
 #include "harness.h"
 
 #include <math.h>
@@ -21,12 +22,10 @@ static const struct bert_dropout dropout = {
     .seed = 7, .step = 5, .hidden_probability = 0.1, .attention_probability = 0.1};
 static const int64_t lengths[SEQUENCES] = {64, 3, 129, 31, 1, 200, 17, 90, 48, 2, 33, 77};
 
-static struct bert_config test_config(void) {
-    return tiny_config(48, 3, 100, 2);
-}
+static const int64_t longer[SEQUENCES] = {384, 30, 129, 31, 1, 200, 17, 190, 248, 96, 133, 177};
 
 static const struct harness_options plain = {
-    .compute = DTYPE_F32, .max_rows = 1024, .max_sequences = SEQUENCES, .max_length = 512};
+    .compute = DTYPE_F32, .max_rows = 1664, .max_sequences = SEQUENCES, .max_length = 512};
 
 // A model with random weights, and sequences for it.
 struct scene {
@@ -34,16 +33,21 @@ struct scene {
     struct reference_sequence *sequences;
 };
 
-static int scene_open(struct scene *scene, const struct harness_options *options) {
-    struct bert_config config = test_config();
-    if (!harness_open(&scene->harness, &config, options)) {
+static int scene_open_sized(struct scene *scene, const struct harness_options *options,
+                            const struct bert_config *config, const int64_t *sizes) {
+    if (!harness_open(&scene->harness, config, options)) {
         return 0;
     }
     float *parameters = random_parameters(&scene->harness.table, 1);
     harness_load(&scene->harness, parameters);
     free(parameters);
-    scene->sequences = sequences_new(&config, lengths, SEQUENCES, 0, 2);
+    scene->sequences = sequences_new(config, sizes, SEQUENCES, 0, 2);
     return 1;
+}
+
+static int scene_open(struct scene *scene, const struct harness_options *options) {
+    struct bert_config config = tiny_config(48, 3, 100, 2);
+    return scene_open_sized(scene, options, &config, lengths);
 }
 
 static void scene_close(struct scene *scene) {
@@ -67,7 +71,7 @@ static float *accumulate(struct scene *scene, int64_t batch_size, double *loss) 
 static void cutting_a_batch_changes_nothing(void **state) {
     struct scene scene;
     assert_true(scene_open(&scene, &plain));
-    double whole_loss, loss;
+    double whole_loss = 0, loss = 0;
     float *whole = accumulate(&scene, SEQUENCES, &whole_loss);
     static const int64_t sizes[] = {1, 2, 5};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -103,28 +107,32 @@ static void logits_do_not_depend_on_neighbours(void **state) {
     scene_close(&scene);
 }
 
-// Two updates' worth of gradients with dropout, to compare bit by bit.
-static float *run_with(const struct harness_options *options, double *loss, int64_t *count) {
+// An update's gradients with dropout, to compare bit by bit. wide: a model and a batch of more than
+// one tile in every direction.
+static float *run_with(const struct harness_options *options, int wide, double *loss,
+                       int64_t *count) {
+    struct bert_config config = wide ? tiny_config(320, 5, 600, 1) : tiny_config(48, 3, 100, 2);
     struct scene scene;
-    if (!scene_open(&scene, options)) {
+    if (!scene_open_sized(&scene, options, &config, wide ? longer : lengths)) {
         return NULL;
     }
-    float *gradients = accumulate(&scene, 7, loss);
+    float *gradients = accumulate(&scene, wide ? SEQUENCES : 7, loss);
     *count = scene.harness.table.total;
     scene_close(&scene);
     return gradients;
 }
 
 static void threads_give_the_same_bits(void **state) {
-    for (int half = 0; half < 2; half++) {
+    for (int variant = 0; variant < 4; variant++) {
+        const int wide = variant / 2;
         struct harness_options options = plain;
-        options.compute = half ? DTYPE_BF16 : DTYPE_F32;
+        options.compute = variant % 2 ? DTYPE_BF16 : DTYPE_F32;
         options.threads = 1;
-        double one_loss, loss;
-        int64_t count;
-        float *one = run_with(&options, &one_loss, &count);
+        double one_loss = 0, loss = 0;
+        int64_t count = 0;
+        float *one = run_with(&options, wide, &one_loss, &count);
         for (options.threads = 2; options.threads <= 4; options.threads *= 2) {
-            float *more = run_with(&options, &loss, &count);
+            float *more = run_with(&options, wide, &loss, &count);
             assert_true(loss == one_loss);
             assert_memory_equal(more, one, (size_t)count * sizeof *one);
             free(more);
@@ -138,12 +146,12 @@ static void instruction_sets_agree(void **state) {
     for (int half = 0; half < 2; half++) {
         struct harness_options options = plain;
         options.compute = half ? DTYPE_BF16 : DTYPE_F32;
-        double best_loss, loss;
-        int64_t count;
-        float *best = run_with(&options, &best_loss, &count);
+        double best_loss = 0, loss = 0;
+        int64_t count = 0;
+        float *best = run_with(&options, 0, &best_loss, &count);
         for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
             options.instructions = names[i];
-            float *other = run_with(&options, &loss, &count);
+            float *other = run_with(&options, 0, &loss, &count);
             if (!other) {
                 continue;
             }
@@ -335,6 +343,18 @@ static void memory_is_what_the_table_says(void **state) {
     }
 }
 
+static void lack_of_memory_is_told(void **state) {
+    struct bert_config config = tiny_config(48, 3, 100, 2);
+    struct bert model = {.config = &config, .compute = DTYPE_F32};
+    for (uint64_t call = 1; call <= 2; call++) {
+        struct arena arena = {0};
+        memory_fail_at(call, 0);
+        assert_null(bert_activations_new(&model, 64, 1, 1, &arena));
+        memory_fail_at(0, 0);
+    }
+    bert_activations_free(NULL);
+}
+
 static void flops_follow_the_formula(void **state) {
     struct bert_config base = tiny_config(768, 12, 3072, 12);
     double expected =
@@ -355,6 +375,7 @@ int main(void) {
         cmocka_unit_test(other_seeds_steps_and_places_are_other_masks),
         cmocka_unit_test(first_bad_number_is_found),
         cmocka_unit_test(memory_is_what_the_table_says),
+        cmocka_unit_test(lack_of_memory_is_told),
         cmocka_unit_test(flops_follow_the_formula),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
