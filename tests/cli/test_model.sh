@@ -91,6 +91,27 @@ expect_out "$escape[30;48;2;144;238;144m"
 run show squad --model "$work/run" --input "$work/data.json" --start-sample 1000 $small
 [ "$code" -ne 0 ] || expect_empty "$out"
 
+# bench: one object on one line
+for job in train predict; do
+    run bench $job --config "$work/config.json" --data "$work/data.json" --vocab "$work/model/vocab.txt" \
+        --max_seq_length 64 --update_tokens 128 --steps 2 --json --quiet
+    expect_code 0
+    [ "$(wc -l <"$out")" -eq 1 ] || fail "one line expected"
+    for key in samples_per_second tokens_per_second model_gflops peak_gflops mfu plan_bytes \
+        peak_rss_bytes; do
+        expect_out "\"$key\":"
+    done
+done
+run bench ops --config "$work/config.json" --rows 64 --length 16 --repeats 1 --json
+expect_code 0
+expect_out '"operations":[{"name":'
+run bench gemm --config "$work/config.json" --rows 64 --length 16 --repeats 1 --precision fp32
+expect_code 0
+expect_out 'GFLOP/s'
+run bench peak --seconds 0.01 --json
+expect_code 0
+expect_out '"fp32_gflops":'
+
 what="finetune on a terminal"
 "$ON_TERMINAL" 60 "$BERTH" finetune squad --model "$work/model" --train "$work/data.json" \
     --output "$work/bar" $small --train_batch_size 4 --max_steps 4 >"$out" 2>"$err"
