@@ -289,21 +289,29 @@ static int set_texts(const struct bert_config *config, const char *architecture,
     return failed;
 }
 
-enum berth_status bert_config_write(const struct bert_config *config, const char *architecture,
-                                    const char *path, struct berth_error *error) {
-    json *object = NULL;
+// The settings as an object, to be freed; the file's own text is where unknown keys come from.
+static enum berth_status make_object(const struct bert_config *config, const char *architecture,
+                                     const char *name, json **object, struct berth_error *error) {
+    *object = NULL;
     if (config->source_json == NULL) {
-        object = json_new_object();
+        *object = json_new_object();
     } else {
-        TRY(json_read_memory(path, config->source_json, strlen(config->source_json), &object,
+        TRY(json_read_memory(name, config->source_json, strlen(config->source_json), object,
                              error));
     }
-    enum berth_status status;
-    if (set_numbers(config, object) != 0 || set_texts(config, architecture, object) != 0) {
-        status = error_set(error, BERTH_NO_MEMORY, "out of memory for the text of %s", path);
-    } else {
-        status = json_write_file(object, JSON_INDENT_2_SORTED, path, error);
+    if (set_numbers(config, *object) != 0 || set_texts(config, architecture, *object) != 0) {
+        json_free(*object);
+        *object = NULL;
+        return error_set(error, BERTH_NO_MEMORY, "out of memory for the text of %s", name);
     }
+    return BERTH_OK;
+}
+
+enum berth_status bert_config_write(const struct bert_config *config, const char *architecture,
+                                    const char *path, struct berth_error *error) {
+    json *object;
+    TRY(make_object(config, architecture, path, &object, error));
+    enum berth_status status = json_write_file(object, JSON_INDENT_2_SORTED, path, error);
     json_free(object);
     return status;
 }

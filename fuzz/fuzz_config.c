@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The config.json reader: a config that is accepted makes a parameter table whose size can be
+// counted, and is read back the same after writing.
+#include "model/config.h"
+#include "model/params.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_table(const struct bert_config *config) {
+    struct param_table table;
+    if (config->num_hidden_layers > 64) {
+        return; // the table itself would take the time
+    }
+    if (param_table_init(&table, config, PARAM_HEAD_SPAN, NULL) == BERTH_OK) {
+        if (table.parameter_count <= 0 || table.total < table.parameter_count ||
+            table.total > INT64_MAX / 4) {
+            abort();
+        }
+        param_table_done(&table);
+    }
+}
+
+static int same_shape(const struct bert_config *a, const struct bert_config *b) {
+    return a->vocab_size == b->vocab_size && a->hidden_size == b->hidden_size &&
+           a->num_hidden_layers == b->num_hidden_layers &&
+           a->num_attention_heads == b->num_attention_heads &&
+           a->intermediate_size == b->intermediate_size &&
+           a->max_position_embeddings == b->max_position_embeddings &&
+           a->type_vocab_size == b->type_vocab_size && a->hidden_act == b->hidden_act &&
+           a->layer_norm_eps == b->layer_norm_eps && a->pad_token_id == b->pad_token_id;
+}
+
+// Written to a file in memory, a config reads back the same.
+static void check_rewrite(const struct bert_config *config) {
+    struct bert_config again;
+    char path[64];
+    snprintf(path, sizeof path, "/dev/shm/berth-fuzz-config-%ld.json", (long)getpid());
+    if (bert_config_write(config, "BertModel", path, NULL) != BERTH_OK ||
+        bert_config_read(path, &again, NULL) != BERTH_OK || !same_shape(config, &again)) {
+        abort();
+    }
+    bert_config_done(&again);
+    unlink(path);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct bert_config config;
+    struct berth_error error;
+    if (bert_config_read_memory("fuzz", (const char *)data, size, &config, &error) == BERTH_OK) {
+        check_table(&config);
+        check_rewrite(&config);
+    }
+    bert_config_done(&config);
+    return 0;
+}
