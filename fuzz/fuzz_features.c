@@ -30,7 +30,7 @@ static const struct tokenizer *the_tokenizer(void) {
 static void check_feature(const struct squad_feature_set *set, const struct squad_feature *feature,
                           const struct squad_dataset *dataset, int64_t longest) {
     size_t first = feature->first, last = first + (size_t)feature->length - 1;
-    require(feature->length >= 4 - 1 && feature->length <= longest && last < set->token_count);
+    require(feature->length >= 4 && feature->length <= longest && last < set->token_count);
     require(feature->document_begin + feature->document_length + 1 == feature->length);
     require(set->ids[first] == 2 && set->ids[last] == 3);
     require(feature->start >= 0 && feature->end < feature->length);
