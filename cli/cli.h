@@ -122,8 +122,9 @@ void cli_wrap(const char *text, int width, int indent);
 // --- signals -------------------------------------------------------------------------------------
 
 // From now on SIGINT, SIGTERM and SIGUSR1 set the stop flag (1: save and stop); a second SIGINT
-// exits at once with 130.
-const volatile int *cli_stop_on_signals(void);
+// exits at once with 130. `follows` says what the job does on the first: "finishing ..."; a
+// constant.
+const volatile int *cli_stop_on_signals(const char *follows);
 // 130, 143 or 75 by the signal that came, or 0.
 int cli_signal_exit_code(void);
 

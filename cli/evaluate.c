@@ -3,6 +3,7 @@
 #include "cli.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static const struct cli_option options[] = {
     {.name = "null_odds",
@@ -20,10 +21,16 @@ static const struct cli_option options[] = {
      .help = "SQuAD 2.0: questions with larger null odds count as answered with nothing"},
 };
 
+// "-" is standard input.
+static const char *path_of(const char *word) {
+    return strcmp(word, "-") == 0 ? "/dev/stdin" : word;
+}
+
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     char *json = NULL;
-    TRY(berth_evaluate_squad(call->arguments[0], call->arguments[1], cli_value(call, "null_odds"),
-                             cli_real(call, "null_threshold", 1.0), cli_log(call), &json, error));
+    TRY(berth_evaluate_squad(path_of(call->arguments[0]), path_of(call->arguments[1]),
+                             cli_value(call, "null_odds"), cli_real(call, "null_threshold", 1.0),
+                             cli_log(call), &json, error));
     puts(json);
     berth_string_free(json);
     return BERTH_OK;

@@ -16,8 +16,8 @@
 static void put_message(const char *kind, const char *colour, const char *message) {
     int coloured = terminal_colour(STDERR_FILENO);
     fflush(stdout);
-    fprintf(stderr, "berth: %s%s:%s %s\n", coloured ? colour : "", kind, coloured ? "\033[0m" : "",
-            message);
+    fprintf(stderr, "berth: %s%s:%s %s\n", coloured ? colour : "", kind,
+            coloured && *colour != '\0' ? "\033[0m" : "", message);
 }
 
 void cli_error(const char *message) {

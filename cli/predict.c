@@ -8,7 +8,7 @@ static const struct cli_option options[] = {
 };
 
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
-    return cli_run_job(call, berth_predict_squad, error);
+    return cli_run_job(call, berth_predict_squad, "nothing will be written", error);
 }
 
 const struct cli_verb cli_predict = {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// A job, its reporter, its signals and its result.
 #include "run.h"
 
 #include "core/json_line.h"
@@ -31,7 +32,8 @@ static enum berth_status print_result(const struct berth_run_result *result,
     return status;
 }
 
-enum berth_status cli_run_job(struct cli_call *call, cli_job *job, struct berth_error *error) {
+enum berth_status cli_run_job(struct cli_call *call, cli_job *job, const char *follows,
+                              struct berth_error *error) {
     struct berth_reporter *reporter;
     struct berth_run_result result = {0};
     int json = cli_flag(call, "json");
@@ -39,7 +41,8 @@ enum berth_status cli_run_job(struct cli_call *call, cli_job *job, struct berth_
     TRY(berth_reporter_open(&call->config, descriptor, &reporter, error));
     struct berth_log log = berth_reporter_log(reporter);
     note_precision(call, &log);
-    enum berth_status status = job(&call->config, log, cli_stop_on_signals(), &result, error);
+    enum berth_status status =
+        job(&call->config, log, cli_stop_on_signals(follows), &result, error);
     berth_reporter_close(reporter);
     if (status == BERTH_OK && json) {
         status = print_result(&result, error);

@@ -10,6 +10,8 @@ typedef enum berth_status cli_job(const struct berth_config *config, struct bert
                                   struct berth_error *error);
 
 // Reports on standard error (a dry run's plan on standard output); --json prints the result.
-enum berth_status cli_run_job(struct cli_call *call, cli_job *job, struct berth_error *error);
+// `follows`: what the job does when a signal asks it to stop.
+enum berth_status cli_run_job(struct cli_call *call, cli_job *job, const char *follows,
+                              struct berth_error *error);
 
 #endif

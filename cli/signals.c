@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 static volatile int stop;
+static const char *what_follows;
 static volatile sig_atomic_t first_signal;
 
 static void say(const char *text) {
@@ -23,12 +24,13 @@ static void on_signal(int number) {
         first_signal = number;
     }
     stop = 1;
-    say(number == SIGINT ? "\nberth: interrupted: finishing this update and saving; Ctrl-C again "
-                           "stops at once\n"
-                         : "\nberth: asked to stop: finishing this update and saving\n");
+    say(number == SIGINT ? "\nberth: interrupted: " : "\nberth: asked to stop: ");
+    say(what_follows);
+    say(number == SIGINT ? "; Ctrl-C again stops at once\n" : "\n");
 }
 
-const volatile int *cli_stop_on_signals(void) {
+const volatile int *cli_stop_on_signals(const char *follows) {
+    what_follows = follows;
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The vocabulary is found here and nowhere else, so that every job tokenizes alike.
 #include "api/settings.h"
 
 #include "core/file.h"

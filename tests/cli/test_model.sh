@@ -118,9 +118,11 @@ what="finetune on a terminal"
 code=$?
 expect_code 0
 
-# Signals: each asks to save and stop, and has its exit code.
-stop_with() { # SIGNAL CODE
-    what="finetune stopped by $1"
+# Signals: each asks to save and stop, and has its exit code; a second Ctrl-C stops at once.
+stop_with() { # CODE SIGNALS...
+    expected=$1
+    shift
+    what="finetune stopped by $*"
     rm -rf "$work/stop"
     : >"$err"
     "$BERTH" finetune squad --model "$work/model" --train "$work/data.json" --output "$work/stop" \
@@ -131,18 +133,32 @@ stop_with() { # SIGNAL CODE
         grep -q '^step 2' "$err" && break
         sleep 0.1
     done
-    kill -"$1" "$child"
+    for signal in "$@"; do
+        kill -"$signal" "$child" 2>/dev/null
+    done
     wait "$child"
     code=$?
-    expect_code "$2"
+    expect_code "$expected"
     expect_err saving
-    checkpoint=$(ls -d "$work"/stop/checkpoint-* 2>/dev/null | tail -n 1)
-    [ -n "$checkpoint" ] || fail "no checkpoint"
-    "$BERTH" verify "$checkpoint" >"$out" 2>>"$err" || fail "the checkpoint does not verify"
+    for checkpoint in "$work"/stop/checkpoint-*; do
+        [ -d "$checkpoint" ] || continue
+        "$BERTH" verify "$checkpoint" >"$out" 2>>"$err" || fail "$checkpoint does not verify"
+    done
 }
-stop_with TERM 143
-stop_with USR1 75
+expect_checkpoint() {
+    [ -d "${checkpoint:-}" ] || fail "no checkpoint"
+}
+stop_with 143 TERM
+expect_checkpoint
+stop_with 75 USR1
+expect_checkpoint
 set -m # or SIGINT is ignored by what runs in the background
-stop_with INT 130
+stop_with 130 INT
+expect_checkpoint
+run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/stop" $small \
+    --train_batch_size 4 --max_steps 1000000 --num_train_epochs 1000000 --dry-run \
+    --resume_from_checkpoint auto
+expect_code 0
+stop_with 130 INT INT
 set +m
 finish

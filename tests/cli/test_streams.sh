@@ -75,6 +75,10 @@ run evaluate squad "$work/data.json" "$work/predictions.json"
 expect_code 0
 same '{"exact_match": 75.0, "f1": 75.0}'
 
+what="evaluate from standard input"
+"$BERTH" evaluate squad "$work/data.json" - <"$work/predictions.json" >"$out" 2>"$err"
+same '{"exact_match": 75.0, "f1": 75.0}'
+
 what="inspect and doctor"
 make_model "$work/model"
 run inspect "$work/model"
