@@ -217,16 +217,26 @@ double squad_f1(const char *prediction, const char *reference) {
     return match.f1;
 }
 
-void squad_best_match(const struct squad_example *example, const char *prediction, double *exact,
-                      double *f1) {
+static void best_match(const struct squad_example *example, const char *prediction, int version_2,
+                       double *exact, double *f1) {
     struct squad_match best;
-    squad_match_example(example, prediction, 0, &best, NULL);
+    squad_match_example(example, prediction, version_2, &best, NULL);
     *exact = best.exact;
     *f1 = best.f1;
 }
 
-struct squad_score squad_score_v1(const struct squad_dataset *dataset,
-                                  const char *const *predictions) {
+void squad_best_match(const struct squad_example *example, const char *prediction, double *exact,
+                      double *f1) {
+    best_match(example, prediction, 0, exact, f1);
+}
+
+void squad_best_match_v2(const struct squad_example *example, const char *prediction, double *exact,
+                         double *f1) {
+    best_match(example, prediction, 1, exact, f1);
+}
+
+static struct squad_score score_all(const struct squad_dataset *dataset,
+                                    const char *const *predictions, int version_2) {
     struct squad_score score = {.total = dataset->count};
     for (size_t i = 0; i < dataset->count; i++) {
         double exact, f1;
@@ -234,11 +244,21 @@ struct squad_score squad_score_v1(const struct squad_dataset *dataset,
             score.missing++;
             continue;
         }
-        squad_best_match(&dataset->examples[i], predictions[i], &exact, &f1);
+        best_match(&dataset->examples[i], predictions[i], version_2, &exact, &f1);
         score.exact_match += exact;
         score.f1 += f1;
     }
     score.exact_match = score.total > 0 ? 100.0 * score.exact_match / (double)score.total : 0.0;
     score.f1 = score.total > 0 ? 100.0 * score.f1 / (double)score.total : 0.0;
     return score;
+}
+
+struct squad_score squad_score_v1(const struct squad_dataset *dataset,
+                                  const char *const *predictions) {
+    return score_all(dataset, predictions, 0);
+}
+
+struct squad_score squad_score_v2(const struct squad_dataset *dataset,
+                                  const char *const *predictions) {
+    return score_all(dataset, predictions, 1);
 }

@@ -8,12 +8,17 @@
 
 #include <stddef.h>
 
-// Exact match (0 or 1) and F1 of one prediction against one reference, by v1.1's rules.
+// Exact match (0 or 1) and F1 of one prediction against one reference, by v1.1's rules; 0 when
+// memory is out.
 int squad_exact_match(const char *prediction, const char *reference);
 double squad_f1(const char *prediction, const char *reference);
 // The larger over all references of an example (v1.1).
 void squad_best_match(const struct squad_example *example, const char *prediction, double *exact,
                       double *f1);
+// The same by v2.0's rules, which also know questions without answers (the prediction must be
+// empty).
+void squad_best_match_v2(const struct squad_example *example, const char *prediction, double *exact,
+                         double *f1);
 
 struct squad_score {
     double exact_match, f1; // percent
@@ -21,6 +26,9 @@ struct squad_score {
 };
 // v1.1's score of predictions[i] for examples[i]; NULL: missing.
 struct squad_score squad_score_v1(const struct squad_dataset *dataset,
+                                  const char *const *predictions);
+// v2.0's "exact" and "f1" without null odds.
+struct squad_score squad_score_v2(const struct squad_dataset *dataset,
                                   const char *const *predictions);
 
 // The whole official evaluation of a predictions file, as the JSON object that the scripts print:

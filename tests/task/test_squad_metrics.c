@@ -105,6 +105,24 @@ static void scores_a_data_set(void **state) {
     squad_dataset_done(&set);
 }
 
+static void scores_questions_without_answers(void **state) {
+    struct squad_dataset set = fixture_dataset(fixture_source("tests/data/squad/v2.json"));
+    const char *predictions[16] = {NULL};
+    size_t impossible = 0;
+    for (size_t i = 0; i < set.count; i++) {
+        double exact, f1;
+        predictions[i] = i % 2 ? "" : "the lantern";
+        impossible += set.examples[i].impossible;
+        squad_best_match_v2(&set.examples[i], predictions[i], &exact, &f1);
+        assert_true(exact == (set.examples[i].impossible && i % 2) && exact == f1);
+    }
+    assert_int_equal(impossible, 2);
+    struct squad_score score = squad_score_v2(&set, predictions);
+    assert_int_equal(score.total, 7);
+    assert_true(score.exact_match == 100.0 / 7 && score.f1 == 100.0 / 7);
+    squad_dataset_done(&set);
+}
+
 static void survives_missing_memory(void **state) {
     enum berth_status status = BERTH_NO_MEMORY;
     uint64_t n = 0;
@@ -121,8 +139,11 @@ static void survives_missing_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scores_pairs_as_python_does), cmocka_unit_test(knows_all_of_unicode),
-        cmocka_unit_test(takes_the_best_reference),    cmocka_unit_test(scores_a_data_set),
+        cmocka_unit_test(scores_pairs_as_python_does),
+        cmocka_unit_test(knows_all_of_unicode),
+        cmocka_unit_test(takes_the_best_reference),
+        cmocka_unit_test(scores_a_data_set),
+        cmocka_unit_test(scores_questions_without_answers),
         cmocka_unit_test(survives_missing_memory),
     };
     return cmocka_run_group_tests(tests, open_golden, close_golden);
