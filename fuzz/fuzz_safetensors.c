@@ -20,7 +20,8 @@ static const char *make_file(const uint8_t *data, size_t size) {
         file = memfd_create("fuzz", MFD_CLOEXEC);
         snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     }
-    if (file < 0 || ftruncate(file, 0) != 0 || pwrite(file, data, size, 0) != (ssize_t)size) {
+    if (file < 0 || ftruncate(file, (off_t)size) != 0 ||
+        pwrite(file, data, size, 0) != (ssize_t)size) {
         abort();
     }
     return path;

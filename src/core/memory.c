@@ -34,7 +34,11 @@ void *memory_array(size_t count, size_t size) {
 }
 
 void *memory_array_zeroed(size_t count, size_t size) {
-    return should_fail() ? NULL : calloc(count > 0 ? count : 1, size > 0 ? size : 1);
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes) || should_fail()) {
+        return NULL;
+    }
+    return calloc(bytes > 0 ? bytes : 1, 1);
 }
 
 void *memory_resize(void *block, size_t count, size_t size) {

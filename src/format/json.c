@@ -43,9 +43,27 @@ static int is_too_deep(const char *bytes, size_t length) {
     return 0;
 }
 
+// jansson passes over some NUL bytes between values. None may stand in JSON.
+static enum berth_status refuse_nul(const char *name, const char *bytes, size_t length,
+                                    struct berth_error *error) {
+    const char *nul = length > 0 ? memchr(bytes, '\0', length) : NULL;
+    if (nul == NULL) {
+        return BERTH_OK;
+    }
+    int line = 1, column = 0;
+    for (const char *at = bytes; at < nul; at++) {
+        line += *at == '\n';
+        column = *at == '\n' ? 0 : column + 1;
+    }
+    return error_set(error, BERTH_BAD_DATA,
+                     "%s: line %d, column %d (byte %zu): not valid JSON: a NUL byte", name, line,
+                     column + 1, (size_t)(nul - bytes));
+}
+
 enum berth_status json_read_memory(const char *name, const char *bytes, size_t length, json **value,
                                    struct berth_error *error) {
     *value = NULL;
+    TRY(refuse_nul(name, bytes, length, error));
     if (is_too_deep(bytes, length)) {
         return error_set(error, BERTH_BAD_DATA, "%s: JSON nested deeper than %d levels", name,
                          JSON_DEPTH_LIMIT);

@@ -49,6 +49,16 @@ static void test_errors_have_line_and_column(void **state) {
     }
 }
 
+static void test_nul_bytes(void **state) {
+    (void)state;
+    static const char text[] = "{\"a\": 1,\n \"b\": 0.1\0, \"c\": 2}";
+    json *value;
+    struct berth_error error;
+    assert_int_equal(json_read_memory("f.json", text, sizeof text - 1, &value, &error),
+                     BERTH_BAD_DATA);
+    assert_message_has(&error, "f.json: line 2, column 10 (byte 18)");
+}
+
 static void test_file_errors_name_the_file(void **state) {
     (void)state;
     json *value;
@@ -291,6 +301,7 @@ static void test_locale_does_not_matter(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(test_errors_have_line_and_column),
+        SCRATCH_TEST(test_nul_bytes),
         SCRATCH_TEST(test_file_errors_name_the_file),
         SCRATCH_TEST(test_depth_is_bounded),
         SCRATCH_TEST(test_children_and_types),
