@@ -21,7 +21,8 @@ struct tokenizer_options {
     enum tokenizer_rules rules;
     int lower_case;       // also strips accents
     int max_word_length;  // characters; 0: the rule set's own (100 or 200)
-    int split_special;    // 1: [CLS] and the like in the text are ordinary characters
+    int split_special;    // 1: [CLS] and the like in the text are ordinary characters (Google's
+                          // rules: always); those that the vocabulary lacks are so in any case
 };
 
 struct tokenizer; // owns the vocabulary
@@ -50,8 +51,9 @@ struct token_list {
 
 void token_list_done(struct token_list *list);
 
-// Reads a vocabulary: one token a line, line number = id. Errors: missing file (BERTH_NO_INPUT),
-// empty file, invalid UTF-8 with its offset, duplicate tokens, no [UNK] (BERTH_BAD_DATA).
+// Reads a vocabulary: one token a line, line number = id; lines end in LF, or all in CR LF. Errors:
+// missing file (BERTH_NO_INPUT), empty file, invalid UTF-8 with its offset, byte order mark, NUL,
+// duplicate tokens, no [UNK] (BERTH_BAD_DATA).
 enum berth_status tokenizer_open(const char *vocab_path, const struct tokenizer_options *options,
                                  struct tokenizer **tokenizer, struct berth_error *error);
 // As tokenizer_open for a vocabulary in memory; `name` stands for the file in messages.
@@ -68,7 +70,8 @@ const char *tokenizer_piece(const struct tokenizer *tokenizer, int32_t id);
 // The id of a piece, or -1.
 int32_t tokenizer_find(const struct tokenizer *tokenizer, const char *piece, size_t length);
 
-// Appends the pieces of text[0, length) to `list`. The only failure is BERTH_NO_MEMORY.
+// Appends the pieces of text[0, length) to `list`. The only failure is BERTH_NO_MEMORY, which a text
+// of 2^32 - 1 bytes or more is as well.
 enum berth_status tokenizer_encode(const struct tokenizer *tokenizer, const char *text,
                                    size_t length, struct token_list *list,
                                    struct berth_error *error);

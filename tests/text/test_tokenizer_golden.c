@@ -15,13 +15,11 @@
 #define GOLDEN BERTH_TEST_SOURCE_DIR "/tests/text/tokenizer_golden.txt"
 #define VOCAB BERTH_TEST_SOURCE_DIR "/tests/text/tokenizer_vocab.txt"
 
-static char *read_all(const char *path, size_t *length) {
-    char *bytes;
+static void read_all(const char *path, char **bytes, size_t *length) {
     struct berth_error error;
-    if (file_read(path, SIZE_MAX / 2, &bytes, length, &error) != BERTH_OK) {
+    if (file_read(path, SIZE_MAX / 2, bytes, length, &error) != BERTH_OK) {
         fail_msg("%s", error.message);
     }
-    return bytes;
 }
 
 static struct tokenizer *open_with(const char *vocab, struct tokenizer_options options) {
@@ -101,8 +99,9 @@ static void check_case(const struct tokenizer *tokenizer, char *hex, char *expec
 
 static void test_golden_cases(void **state) {
     (void)state;
+    char *golden;
     size_t length;
-    char *golden = read_all(GOLDEN, &length);
+    read_all(GOLDEN, &golden, &length);
     struct tokenizer *tokenizer = NULL;
     char settings[64] = "";
     size_t line = 0;
@@ -139,14 +138,15 @@ static void mix(uint64_t *hash, uint32_t number) {
 static void check_data_file(const struct tokenizer *tokenizer, size_t row) {
     char path[4096];
     data_path(path, sizeof path, data_hashes[row].file);
+    char *text;
     size_t length;
-    char *text = read_all(path, &length);
+    read_all(path, &text, &length);
     struct token_list list = {0};
     uint64_t hash = 0xCBF29CE484222325u;
     uint64_t lines = 0;
     uint64_t tokens = 0;
     for (size_t at = 0; at <= length; lines++) {
-        char *end = memchr(text + at, '\n', length - at);
+        const char *end = memchr(text + at, '\n', length - at);
         size_t stop = end == NULL ? length : (size_t)(end - text);
         list.count = 0;
         assert_int_equal(tokenizer_encode(tokenizer, text + at, stop - at, &list, NULL), BERTH_OK);
