@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fixture.h"
+
+#include "core/options.h"
+#include "core/scratch.h"
+#include "format/json.h"
+#include "model/config.h"
+#include "model/folder.h"
+#include "model/params.h"
+#include "train/checkpoint.h"
+#include "train/checkpoint_list.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <stdarg.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+// --- files --------------------------------------------------------------------------------------
+
+static const char *const words[] = {"anna", "ben",  "cora", "dan",  "red", "blue",  "green", "black",
+                                    "ball", "book", "lamp", "coat", "the", "of",    "is",    "what",
+                                    "colour", "has", "who", "?",    ".",   "##s",   "and",   "a"};
+#define NAMES 4
+#define COLOURS 4
+#define THINGS 4
+
+static void write_vocabulary(void) {
+    char text[1024] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        strcat(text, words[i]);
+        strcat(text, "\n");
+    }
+    scratch_write("model/vocab.txt", text);
+}
+
+// Questions of four sentences each; the answer is the colour of one thing.
+static void write_data(const char *name, unsigned seed, int questions) {
+    FILE *file = fopen(scratch(name), "w");
+    assert_non_null(file);
+    fprintf(file, "{\"version\":\"1.1\",\"data\":[{\"title\":\"t\",\"paragraphs\":[");
+    for (int q = 0; q < questions; q++) {
+        char context[512] = "";
+        int asked = (int)((seed + (unsigned)q) % THINGS), start = 0;
+        const char *answer = "";
+        for (int i = 0; i <= q % 2 + 2; i++) {
+            const char *owner = words[(seed * 7 + (unsigned)(q + i)) % NAMES];
+            const char *colour = words[4 + (seed + (unsigned)(q * 3 + i * 5)) % COLOURS];
+            const char *thing = words[8 + (asked + i) % THINGS];
+            size_t used = strlen(context);
+            snprintf(context + used, sizeof context - used, "the %s of %s is %s . ", thing, owner,
+                     colour);
+            if (i == 0) {
+                answer = colour;
+                start = (int)(strstr(context, " is ") - context) + 4;
+            }
+        }
+        fprintf(file,
+                "%s{\"context\":\"%s\",\"qas\":[{\"id\":\"q%d\",\"question\":\"what colour is the %s "
+                "?\",\"answers\":[{\"text\":\"%s\",\"answer_start\":%d}]}]}",
+                q > 0 ? "," : "", context, q, words[8 + asked], answer, start);
+    }
+    fprintf(file, "]}]}\n");
+    assert_int_equal(fclose(file), 0);
+}
+
+static enum berth_status write_weights(struct berth_error *error) {
+    struct bert_config shape = {0};
+    struct param_table table = {0};
+    enum berth_status status;
+    float *weights = NULL;
+    TRY_DONE(bert_config_read(scratch("model/config.json"), &shape, error));
+    TRY_DONE(param_table_init(&table, &shape, PARAM_HEAD_SPAN, error));
+    weights = memory_array_zeroed((size_t)table.total, sizeof *weights);
+    param_initialise(&table, &shape, 7, weights);
+    TRY_DONE(folder_write_weights(scratch("model"), &shape, &table, weights, error));
+done:
+    memory_free(weights);
+    param_table_done(&table);
+    bert_config_done(&shape);
+    return status;
+}
+
+static void write_texts(void) {
+    assert_int_equal(dir_make(scratch("model"), NULL), BERTH_OK);
+    write_vocabulary();
+    scratch_write("model/config.json",
+                  "{\"model_type\":\"bert\",\"vocab_size\":29,\"hidden_size\":32,"
+                  "\"num_hidden_layers\":2,\"num_attention_heads\":2,\"intermediate_size\":48,"
+                  "\"max_position_embeddings\":64,\"hidden_dropout_prob\":0.1,"
+                  "\"attention_probs_dropout_prob\":0.1,\"hidden_act\":\"gelu\"}\n");
+    write_data("train.json", 1, 14);
+    write_data("dev.json", 5, 5);
+}
+
+static char kept[256][512];
+static unsigned kept_count;
+
+const char *fixture_keep(const char *name) {
+    assert_true(kept_count < sizeof kept / sizeof kept[0]);
+    return strcpy(kept[kept_count++], scratch(name));
+}
+
+int fixture_teardown(void **state) {
+    return scratch_teardown(state);
+}
+
+const char *in_folder(const char *name) {
+    return scratch(name);
+}
+
+int fixture_setup(void **state) {
+    if (scratch_setup(state) != 0) {
+        return -1;
+    }
+    kept_count = 0;
+    write_texts();
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        struct berth_error error = {0};
+        if (write_weights(&error) != BERTH_OK) {
+            fprintf(stderr, "%s\n", error.message);
+            _exit(1);
+        }
+        _exit(0);
+    }
+    return fixture_wait(child);
+}
+
+// --- runs ---------------------------------------------------------------------------------------
+
+struct fixture_run fixture_default(const char *output) {
+    struct fixture_run run = {0};
+    struct berth_config *config = &run.config;
+    option_defaults(config);
+    config->model_name_or_path = fixture_keep("model");
+    config->train_file = fixture_keep("train.json");
+    config->output_dir = fixture_keep(output);
+    config->max_seq_length = 28;
+    config->doc_stride = 8;
+    config->max_query_length = 8;
+    config->train_batch_size = 5;
+    config->per_device_train_batch_size = 0;
+    config->max_steps = FIXTURE_UPDATES;
+    config->learning_rate = 1e-3;
+    config->save_steps = 1;
+    config->save_total_limit = 3;
+    config->logging_steps = 3;
+    config->precision = BERTH_FP32;
+    config->threads = 1;
+    config->device = "cpu";
+    config->seed = 11;
+    return run;
+}
+
+// What the child's log callback works with.
+struct watcher {
+    const struct fixture_run *run;
+    volatile int stop;
+    FILE *log;
+};
+
+static int64_t field(const struct berth_record *record, const char *key) {
+    for (size_t i = 0; i < record->field_count; i++) {
+        if (strcmp(record->fields[i].key, key) == 0) {
+            return record->fields[i].integer;
+        }
+    }
+    return -1;
+}
+
+static void watch_step(struct watcher *watcher, int64_t step) {
+    if (watcher->run->stop_at_step > 0 && step >= watcher->run->stop_at_step) {
+        watcher->stop = watcher->run->stop_level;
+    }
+    if (watcher->run->fail_at > 0 && step == (int64_t)watcher->run->fail_after_step) {
+        file_fail_at(watcher->run->fail_at, watcher->run->fail_errno);
+    }
+}
+
+static void watch(void *context, const struct berth_record *record) {
+    static const char *const kinds[] = {"note",     "warning", "plan",   "step",
+                                        "progress", "eval",    "summary"};
+    struct watcher *watcher = context;
+    if (record->kind == BERTH_RECORD_PROGRESS && strcmp(record->text, "train") == 0) {
+        watch_step(watcher, field(record, "done"));
+    }
+    if (record->kind == BERTH_RECORD_PROGRESS && strcmp(record->text, "predict") == 0 &&
+        watcher->run->stop_in_predict) {
+        watcher->stop = watcher->run->stop_level;
+    }
+    if (watcher->log == NULL || record->kind == BERTH_RECORD_PROGRESS) {
+        return;
+    }
+    fprintf(watcher->log, "%s: %s", kinds[record->kind], record->text != NULL ? record->text : "");
+    for (size_t i = 0; i < record->field_count; i++) {
+        const struct berth_field *own = &record->fields[i];
+        if (own->type == BERTH_INTEGER) {
+            fprintf(watcher->log, " %s=%lld", own->key, (long long)own->integer);
+        } else if (own->type == BERTH_REAL) {
+            fprintf(watcher->log, " %s=%.17g", own->key, own->real);
+        }
+    }
+    fprintf(watcher->log, "\n");
+    fflush(watcher->log);
+}
+
+static void execute(const void *argument) {
+    const struct fixture_run *run = argument;
+    struct watcher watcher = {.run = run, .stop = run->stop_at_start ? run->stop_level : 0};
+    if (run->locale != NULL && setlocale(LC_ALL, run->locale) == NULL) {
+        _exit(77);
+    }
+    if (run->log_file != NULL) {
+        watcher.log = fopen(run->log_file, "a");
+    }
+    if (run->address_space > 0) {
+        struct rlimit limit = {run->address_space, run->address_space};
+        setrlimit(RLIMIT_AS, &limit);
+    }
+    if (run->fail_at > 0 && run->fail_after_step == 0) {
+        file_fail_at(run->fail_at, run->fail_errno);
+    }
+    struct berth_log log = {.write = watch, .context = &watcher};
+    struct berth_error error = {0};
+    enum berth_status status =
+        berth_finetune_squad(&run->config, log, &watcher.stop, NULL, &error);
+    if (watcher.log != NULL) {
+        fprintf(watcher.log, "result: %d %s\n", (int)status, error.message);
+        fclose(watcher.log);
+    }
+    _exit((int)status);
+}
+
+pid_t fixture_start(const struct fixture_run *run) {
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        execute(run);
+    }
+    assert_true(child > 0);
+    return child;
+}
+
+int fixture_wait(pid_t child) {
+    int status;
+    while (waitpid(child, &status, 0) < 0) {
+        if (errno != EINTR) {
+            return -1000;
+        }
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+int fixture_execute(const struct fixture_run *run) {
+    return fixture_wait(fixture_start(run));
+}
+
+// --- comparing ----------------------------------------------------------------------------------
+
+const char *fixture_path(const char *output, const char *name) {
+    char joined[240];
+    snprintf(joined, sizeof joined, "%s/%s", output, name);
+    return scratch(joined);
+}
+
+void assert_same_file(const char *a, const char *b) {
+    char *bytes_a, *bytes_b;
+    size_t length_a, length_b;
+    struct berth_error error = {0};
+    if (file_read(a, 1 << 28, &bytes_a, &length_a, &error) != BERTH_OK ||
+        file_read(b, 1 << 28, &bytes_b, &length_b, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+        return;
+    }
+    if (length_a != length_b || memcmp(bytes_a, bytes_b, length_a) != 0) {
+        fail_msg("%s and %s differ", a, b);
+    }
+    memory_free(bytes_a);
+    memory_free(bytes_b);
+}
+
+// The file without its settings, which name folders.
+static char *state_text(const char *output, const char *name) {
+    json *state;
+    assert_int_equal(json_read_file(fixture_path(output, name), &state, NULL), BERTH_OK);
+    json_remove(state, "settings");
+    char *text = json_write(state, JSON_INDENT_2_SORTED);
+    json_free(state);
+    return text;
+}
+
+void assert_same_run(const char *output_a, const char *output_b) {
+    int64_t newest;
+    char name[128];
+    fixture_good_checkpoints(output_a, &newest);
+    static const char *const files[] = {"model.safetensors", "optimizer.safetensors"};
+    for (int i = 0; i < 2; i++) {
+        snprintf(name, sizeof name, "checkpoint-%d/%s", (int)newest, files[i]);
+        assert_same_file(fixture_path(output_a, name), fixture_path(output_b, name));
+    }
+    assert_same_file(fixture_path(output_a, "model.safetensors"),
+                     fixture_path(output_b, "model.safetensors"));
+    char *a = state_text(output_a, "trainer_state.json");
+    char *b = state_text(output_b, "trainer_state.json");
+    assert_string_equal(a, b);
+    memory_free(a);
+    memory_free(b);
+}
+
+void fixture_copy(const char *from, const char *to) {
+    char **names;
+    assert_int_equal(dir_make(to, NULL), BERTH_OK);
+    assert_int_equal(dir_list(from, &names, NULL), BERTH_OK);
+    for (size_t i = 0; names[i] != NULL; i++) {
+        char source[1024], target[1024], *bytes;
+        size_t length;
+        snprintf(source, sizeof source, "%s/%s", from, names[i]);
+        snprintf(target, sizeof target, "%s/%s", to, names[i]);
+        assert_int_equal(file_read(source, 1 << 28, &bytes, &length, NULL), BERTH_OK);
+        FILE *file = fopen(target, "wb");
+        assert_non_null(file);
+        assert_int_equal(fwrite(bytes, 1, length, file), length);
+        assert_int_equal(fclose(file), 0);
+        memory_free(bytes);
+    }
+    memory_free(names);
+}
+
+int fixture_good_checkpoints(const char *output, int64_t *newest) {
+    int64_t *steps;
+    size_t count;
+    int good = 0;
+    *newest = -1;
+    if (!dir_exists(scratch(output))) {
+        return 0;
+    }
+    assert_int_equal(checkpoint_list(scratch(output), &steps, &count, NULL), BERTH_OK);
+    for (size_t i = 0; i < count; i++) {
+        char *path = checkpoint_path(scratch(output), steps[i]);
+        if (checkpoint_verify(path, NULL, NULL) == BERTH_OK) {
+            good++;
+            *newest = steps[i];
+        }
+        memory_free(path);
+    }
+    memory_free(steps);
+    return good;
+}
+
+int fixture_temporaries(const char *output) {
+    char **names;
+    int count = 0;
+    if (!dir_exists(scratch(output))) {
+        return 0;
+    }
+    assert_int_equal(dir_list(scratch(output), &names, NULL), BERTH_OK);
+    for (size_t i = 0; names[i] != NULL; i++) {
+        count += checkpoint_is_temporary(names[i]);
+    }
+    memory_free(names);
+    return count;
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// A tiny model and data set on disk, and fine-tuning runs over them in processes of their own, so
+// that a run may be killed, stopped or starved. The parent never computes: OpenMP's threads do not
+// survive a fork.
+#ifndef BERTH_TESTS_TRAIN_FIXTURE_H
+#define BERTH_TESTS_TRAIN_FIXTURE_H
+
+#include "core/harness.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+
+#include "berth.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <sys/types.h>
+
+// A folder of its own for each test, with "model", "train.json" and "dev.json" in it.
+int fixture_setup(void **state);
+int fixture_teardown(void **state);
+
+#define FIXTURE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
+
+// A path in the test's folder, valid until the 16th call after; fixture_keep: until the test ends.
+const char *in_folder(const char *name);
+const char *fixture_keep(const char *name);
+
+#define FIXTURE_UPDATES 8 // of a default run: two epochs of four updates
+
+// What a run does and what is done to it.
+struct fixture_run {
+    struct berth_config config;
+    int stop_at_step;      // > 0: *stop becomes stop_level when that step has been reported
+    int stop_in_predict;   // *stop becomes stop_level at the first progress of prediction
+    int stop_at_start;     // *stop is set from the start
+    int stop_level;        // 1 or 2
+    uint64_t fail_at;      // > 0: file_fail_at(fail_at, fail_errno)
+    int fail_errno;        // -1: killed there
+    uint64_t fail_after_step; // fail_at begins to count when that step has been reported
+    uint64_t address_space; // > 0: RLIMIT_AS
+    const char *log_file;  // not NULL: text records ("kind: text") are written there
+    const char *locale;    // NULL: as it is
+};
+
+// A run over the fixture into in_folder(output): two epochs, a checkpoint after every update.
+struct fixture_run fixture_default(const char *output);
+
+// Runs it in a child and waits: the exit status (an enum berth_status), or -signal.
+int fixture_execute(const struct fixture_run *run);
+// The same without waiting.
+pid_t fixture_start(const struct fixture_run *run);
+int fixture_wait(pid_t child);
+
+// <output>/<name> of the test's folder.
+const char *fixture_path(const char *output, const char *name);
+// The same bytes in both files.
+void assert_same_file(const char *a, const char *b);
+// The final checkpoints and models of two finished runs hold the same bytes, their histories the
+// same records.
+void assert_same_run(const char *output_a, const char *output_b);
+// Copies a folder (one level of files).
+void fixture_copy(const char *from, const char *to);
+// Checkpoints of an output folder that verify; *newest gets the largest step (-1: none).
+int fixture_good_checkpoints(const char *output, int64_t *newest);
+// Temporary folders and files in an output folder.
+int fixture_temporaries(const char *output);
+
+#endif

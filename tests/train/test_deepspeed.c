@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// The DeepSpeed JSON (systems.md section 4): the published configurations, defaults, conflicts with
+// the command line, and every error.
+#include "core/scratch.h"
+
+#include "core/options.h"
+#include "train/deepspeed.h"
+
+static char notes[8192];
+
+static void collect(void *context, const struct berth_record *record) {
+    size_t used = strlen(notes);
+    snprintf(notes + used, sizeof notes - used, "%s\n", record->text);
+}
+
+static const struct berth_log log_to_notes = {.write = collect};
+
+static void set(struct berth_config *config, const char *name, const char *value) {
+    assert_int_equal(option_set(config, option_find(name), value, NULL), BERTH_OK);
+}
+
+static enum berth_status apply(struct berth_config *config, const char *text,
+                               struct berth_error *error) {
+    notes[0] = '\0';
+    scratch_write("ds.json", text);
+    return deepspeed_apply(config, scratch("ds.json"), &log_to_notes, error);
+}
+
+static struct berth_config good(const char *text) {
+    struct berth_config config;
+    struct berth_error error = {0};
+    option_defaults(&config);
+    if (apply(&config, text, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    return config;
+}
+
+static void assert_note(const char *part) {
+    if (strstr(notes, part) == NULL) {
+        fail_msg("no note with \"%s\" in \"%s\"", part, notes);
+    }
+}
+
+// deepspeed_bsz24_config.json of BingBertSquad.
+static void test_bing_bert_squad(void **state) {
+    struct berth_config config =
+        good("{\"train_batch_size\":24,\"train_micro_batch_size_per_gpu\":3,\"steps_per_print\":5,"
+             "\"optimizer\":{\"type\":\"Adam\",\"params\":{\"lr\":3e-5,\"weight_decay\":0.0,"
+             "\"bias_correction\":false}},\"gradient_clipping\":1.0,\"fp16\":{\"enabled\":true}}");
+    assert_int_equal(config.train_batch_size, 24);
+    assert_int_equal(config.per_device_train_batch_size, 3);
+    assert_int_equal(config.logging_steps, 5);
+    assert_true(config.learning_rate == 3e-5);
+    assert_true(config.weight_decay == 0);
+    assert_int_equal(config.bias_correction, 0);
+    assert_int_equal(config.adam_w_mode, 1); // "Adam" means AdamW's logic
+    assert_true(config.max_grad_norm == 1);
+    assert_int_equal(config.precision, BERTH_BF16);
+    assert_note("fp16 runs as bf16");
+}
+
+// ds_config.json of the CSCS system.
+static void test_cscs(void **state) {
+    struct berth_config config =
+        good("{\"train_batch_size\":512,\"gradient_accumulation_steps\":1,\"steps_per_print\":10,"
+             "\"optimizer\":{\"type\":\"AdamW\",\"params\":{\"lr\":5e-5}},"
+             "\"zero_optimization\":{\"stage\":1,\"allgather_bucket_size\":5e8}}");
+    assert_int_equal(config.train_batch_size, 512);
+    assert_int_equal(config.gradient_accumulation_steps, 1);
+    assert_true(config.learning_rate == 5e-5);
+    assert_true(config.weight_decay == 0);   // DeepSpeed's default
+    assert_true(config.max_grad_norm == 0);  // absent: off
+    assert_int_equal(config.precision, BERTH_FP32);
+    assert_note("zero_optimization.stage");
+    assert_note("one process");
+}
+
+static void test_schedules(void **state) {
+    struct berth_config config =
+        good("{\"train_batch_size\":8,\"optimizer\":{\"type\":\"adam\",\"params\":{\"lr\":1e-4}},"
+             "\"scheduler\":{\"type\":\"WarmupLR\",\"params\":{\"warmup_min_lr\":1e-6,"
+             "\"warmup_max_lr\":2e-4,\"warmup_num_steps\":50}}}");
+    assert_string_equal(config.schedule, "warmup_log");
+    assert_true(config.learning_rate == 2e-4 && config.warmup_min_lr == 1e-6);
+    assert_int_equal(config.warmup_steps, 50);
+    config = good("{\"train_batch_size\":8,\"scheduler\":{\"type\":\"WarmupDecayLR\",\"params\":"
+                  "{\"warmup_type\":\"linear\",\"total_num_steps\":100}}}");
+    assert_string_equal(config.schedule, "warmup_decay_linear");
+    assert_int_equal(config.warmup_steps, 1000);
+    assert_true(config.learning_rate == 0.001);
+    config = good("{\"train_batch_size\":8}");
+    assert_string_equal(config.schedule, "linear");
+    assert_note("no scheduler");
+}
+
+static void test_command_line_wins_and_says_so(void **state) {
+    struct berth_config config;
+    struct berth_error error;
+    option_defaults(&config);
+    set(&config, "learning_rate", "1e-5");
+    set(&config, "precision", "fp32");
+    set(&config, "train_batch_size", "16");
+    assert_int_equal(apply(&config,
+                           "{\"train_batch_size\":16,\"bf16\":{\"enabled\":true},"
+                           "\"optimizer\":{\"type\":\"AdamW\",\"params\":{\"lr\":5e-5}}}",
+                           &error),
+                     BERTH_OK);
+    assert_true(config.learning_rate == 1e-5);
+    assert_int_equal(config.precision, BERTH_FP32);
+    assert_note("learning_rate: 1e-05 on the command line wins over optimizer.params.lr 5e-05");
+    assert_note("precision: fp32 on the command line wins over bf16.enabled bf16");
+    assert_null(strstr(notes, "train_batch_size")); // the same value is no conflict
+}
+
+static void test_auto_leaves_the_setting(void **state) {
+    struct berth_config config =
+        good("{\"train_batch_size\":8,\"gradient_clipping\":\"auto\",\"steps_per_print\":null,"
+             "\"wall_clock_breakdown\":true}");
+    assert_int_equal(config.logging_steps, 10);
+    assert_int_equal(config.wall_clock_breakdown, 1);
+}
+
+static void refuse(const char *text, enum berth_status status, const char *part,
+                   const char *other) {
+    struct berth_config config;
+    struct berth_error error = {0};
+    option_defaults(&config);
+    if (apply(&config, text, &error) != status || strstr(error.message, part) == NULL ||
+        strstr(error.message, other) == NULL || strstr(error.message, "ds.json") == NULL) {
+        fail_msg("%s: %d \"%s\"", text, (int)error.status, error.message);
+    }
+}
+
+static void test_errors_name_file_and_key(void **state) {
+    refuse("{\"train_batch_sise\":8}", BERTH_CONFIG, "train_batch_sise", "\"train_batch_size\"");
+    refuse("{\"train_batch_size\":8,\"fp16\":{\"enable\":true}}", BERTH_CONFIG, "fp16.enable",
+           "\"enabled\"");
+    refuse("{\"train_batch_size\":8,\"optimizer\":{\"type\":\"Adam\",\"params\":{\"learning\":1}}}",
+           BERTH_CONFIG, "optimizer.params.learning", "nearest");
+    refuse("{\"train_batch_size\":8,\"optimizer\":{\"params\":{\"max_grad_norm\":1.0}}}",
+           BERTH_CONFIG, "max_grad_norm", "gradient_clipping");
+    refuse("{\"train_batch_size\":\"many\"}", BERTH_CONFIG, "train_batch_size", "an integer");
+    refuse("{\"train_batch_size\":8,\"optimizer\":{\"params\":{\"betas\":[0.9]}}}", BERTH_CONFIG,
+           "betas", "two numbers");
+    refuse("{\"train_batch_size\":8,\"optimizer\":{\"type\":\"Lamb\"}}", BERTH_CONFIG, "Lamb",
+           "AdamW");
+    refuse("{\"train_batch_size\":8,\"scheduler\":{\"type\":\"OneCycle\"}}", BERTH_CONFIG,
+           "OneCycle", "WarmupLR");
+    refuse("{\"train_batch_size\":8,\"fp16\":{\"enabled\":true},\"bf16\":{\"enabled\":true}}",
+           BERTH_CONFIG, "fp16", "bf16");
+    refuse("{\"gradient_accumulation_steps\":4}", BERTH_CONFIG, "train_batch_size",
+           "train_micro_batch_size_per_gpu");
+    refuse("{\"train_batch_size\":-8}", BERTH_CONFIG, "train_batch_size", "");
+    refuse("{\"train_batch_size\":8,\"optimizer\":{\"params\":{\"betas\":[0.9,2]}}}", BERTH_CONFIG,
+           "adam", "");
+    refuse("[1]", BERTH_CONFIG, "object", "");
+    refuse("{\"train_batch_size\":8,\"train_batch_size\":9}", BERTH_BAD_DATA, "train_batch_size",
+           "");
+    refuse("{\"train_batch_size\":8", BERTH_BAD_DATA, "line", "");
+}
+
+static void test_missing_file(void **state) {
+    struct berth_config config;
+    option_defaults(&config);
+    assert_int_equal(deepspeed_apply(&config, scratch("none.json"), &log_to_notes, NULL),
+                     BERTH_NO_INPUT);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        SCRATCH_TEST(test_bing_bert_squad),
+        SCRATCH_TEST(test_cscs),
+        SCRATCH_TEST(test_schedules),
+        SCRATCH_TEST(test_command_line_wins_and_says_so),
+        SCRATCH_TEST(test_auto_leaves_the_setting),
+        SCRATCH_TEST(test_errors_name_file_and_key),
+        SCRATCH_TEST(test_missing_file),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
