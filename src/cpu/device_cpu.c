@@ -2,6 +2,7 @@
 // The CPU device: opening, memory, the sticky error, and the table of operations.
 #include "core/error.h"
 #include "core/memory.h"
+#include "cpu/bench_cpu.h"
 #include "cpu/cpu.h"
 
 #include <omp.h>
@@ -110,7 +111,7 @@ static int64_t widest(const struct device_shape *shape) {
 // Per thread: what oneDNN asks for, and f32 copies of operands where bf16 is converted.
 static size_t product_bytes(const struct cpu *cpu, const struct device_shape *shape) {
     const int64_t wide = widest(shape);
-    int64_t elements = CPU_TILE_TOKENS * (CPU_TILE_OUT + wide) / 2;
+    int64_t elements = CPU_TILE_TOKENS * (CPU_TILE_ROWS + wide) / 2;
     if (shape->compute != DTYPE_F32 && cpu->kernels != CPU_NATIVE_BF16) {
         elements += 2 * CPU_TILE_ROWS * wide + wide * shape->hidden;
     }
@@ -183,6 +184,7 @@ static const struct device operations = {
     .grad_norm = cpu_grad_norm,
     .adamw = cpu_adamw,
     .convert = cpu_convert,
+    .measure_peak = bench_peak,
 };
 
 static int usable_threads(void) {

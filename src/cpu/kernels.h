@@ -50,14 +50,15 @@ struct kernels {
     // total[i] += x[i]
     void (*add)(float *total, const float *x, int64_t count);
 
+    // The scores, whose rows have room for a multiple of 16, are overwritten.
     // probabilities = dropout(softmax(scale * scores)) for the query rows; *lse with `lse_stride`
     // floats from row to row gets the log-sum-exp (NULL: not wanted).
-    void (*softmax_forward)(const struct attention_rows *rows, void *probabilities,
-                            const float *scores, float *lse, int64_t lse_stride);
+    void (*softmax_forward)(const struct attention_rows *rows, void *probabilities, float *scores,
+                            float *lse, int64_t lse_stride);
     // P = exp(scale * scores - lse); probabilities = dropout(P);
     // dscores = scale * P * (dropout'(dprobabilities) - delta[row]).
     void (*softmax_backward)(const struct attention_rows *rows, void *probabilities, void *dscores,
-                             const float *scores, const float *dprobabilities, const float *lse,
+                             float *scores, const float *dprobabilities, const float *lse,
                              int64_t lse_stride, const float *delta);
     // sums[r] = sum over the columns of x * y
     void (*row_dots)(float *sums, struct mat x, struct mat y);

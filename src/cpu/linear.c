@@ -6,11 +6,67 @@
 
 #include <omp.h>
 
+// Rows cut into tiles of nearly equal size: the first `larger` have one unit more than the others,
+// and the last may be short.
+struct cut {
+    int64_t total, count, units, larger; // units of a smaller tile
+};
+
+static struct cut cut_of(int64_t total) {
+    const int64_t units = cpu_blocks(total, CPU_TILE_UNIT), group = CPU_TILE_GROUP;
+    int64_t count = group * cpu_blocks(units * CPU_TILE_UNIT, group * CPU_TILE_ROWS);
+    count = count < units ? count : units;
+    return (struct cut){total, count, units / count, units % count};
+}
+
+static int64_t cut_first(const struct cut *c, int64_t index) {
+    int64_t larger = index < c->larger ? index : c->larger;
+    return (index * c->units + larger) * CPU_TILE_UNIT;
+}
+
+static int64_t cut_size(const struct cut *c, int64_t index) {
+    int64_t first = cut_first(c, index), end = cut_first(c, index + 1);
+    return (end < c->total ? end : c->total) - first;
+}
+
+// There are at most three sizes of tiles: of the first, of the last, and of one between them.
+enum { CUT_SIZES = 3 };
+
+static int64_t cut_example(const struct cut *c, int kind) {
+    return kind == 0 ? 0 : kind == 1 ? c->count - 1 : c->count - (c->count > 1 ? 2 : 1);
+}
+
+static int cut_kind(const struct cut *c, int64_t index) {
+    const int64_t size = cut_size(c, index);
+    return size == cut_size(c, 0) ? 0 : size == cut_size(c, c->count - 1) ? 1 : 2;
+}
+
+static void run(struct cpu *cpu, const struct gemm_plan *plan, const void *a, const void *b,
+                void *c, const float *bias) {
+    int status = gemm_run(cpu->gemm, plan, omp_get_thread_num(), a, b, c, bias);
+    if (status != 0) {
+        struct berth_error error;
+        error_set(&error, BERTH_INTERNAL, "oneDNN failed in a matrix product (status %d)", status);
+        cpu_fail(cpu, BERTH_INTERNAL, &error);
+    }
+}
+
+// --- y = x * op(w) (+ bias) ---------------------------------------------------------------------
+
 struct tiles {
-    struct mat y, x, w; // y = x * op(w) (+ bias)
+    struct mat y, x, w;
     int w_transposed;
     const float *bias;
+    struct cut cut; // of the rows
+    const struct gemm_plan *plans[CUT_SIZES];
 };
+
+static struct tiles tiles_of(struct mat y, struct mat x, struct mat w, int w_transposed,
+                             const float *bias) {
+    struct tiles t = {.y = y, .x = x, .w = w, .w_transposed = w_transposed, .bias = bias};
+    t.cut = cut_of(y.rows);
+    return t;
+}
 
 static struct gemm_shape tile_shape(const struct tiles *t, int64_t rows) {
     return (struct gemm_shape){
@@ -27,147 +83,145 @@ static struct gemm_shape tile_shape(const struct tiles *t, int64_t rows) {
     };
 }
 
-// The plans for a full tile and for the last one; 0 after an error.
-static int tile_plans(struct cpu *cpu, const struct tiles *t, const struct gemm_plan *plans[2]) {
-    const int64_t rest = t->y.rows % CPU_TILE_ROWS;
-    plans[0] = plans[1] = NULL;
+// Fetches the plans of all tiles; 0 after an error.
+static int tile_plans(struct cpu *cpu, struct tiles *t) {
     if (cpu->status != BERTH_OK) {
         return 0;
     }
-    gemm_trim(cpu->gemm, 2);
-    if (t->y.rows >= CPU_TILE_ROWS) {
-        struct gemm_shape full = tile_shape(t, CPU_TILE_ROWS);
-        plans[0] = cpu_plan(cpu, &full);
-    }
-    if (rest > 0 && cpu->status == BERTH_OK) {
-        struct gemm_shape last = tile_shape(t, rest);
-        plans[1] = cpu_plan(cpu, &last);
+    gemm_trim(cpu->gemm, CUT_SIZES);
+    for (int kind = 0; kind < CUT_SIZES && cpu->status == BERTH_OK; kind++) {
+        struct gemm_shape shape = tile_shape(t, cut_size(&t->cut, cut_example(&t->cut, kind)));
+        t->plans[kind] = cpu_plan(cpu, &shape);
     }
     return cpu->status == BERTH_OK;
 }
 
-static void run(struct cpu *cpu, const struct gemm_plan *plan, const void *a, const void *b,
-                void *c, const float *bias) {
-    int status = gemm_run(cpu->gemm, plan, omp_get_thread_num(), a, b, c, bias);
-    if (status != 0) {
-        struct berth_error error;
-        error_set(&error, BERTH_INTERNAL, "oneDNN failed in a matrix product (status %d)", status);
-        cpu_fail(cpu, BERTH_INTERNAL, &error);
-    }
+static struct mat tile_of(const struct tiles *t, struct mat m, int64_t index) {
+    return mat_rows(m, cut_first(&t->cut, index), cut_size(&t->cut, index));
 }
 
-static void run_tile(struct cpu *cpu, const struct tiles *t, const struct gemm_plan *plans[2],
-                     int64_t row) {
-    int64_t rows = cpu_piece(row, t->y.rows, CPU_TILE_ROWS);
-    run(cpu, plans[rows != CPU_TILE_ROWS], mat_rows(t->x, row, rows).data, t->w.data,
-        mat_rows(t->y, row, rows).data, t->bias);
+static void run_tile(struct cpu *cpu, const struct tiles *t, int64_t index) {
+    run(cpu, t->plans[cut_kind(&t->cut, index)], tile_of(t, t->x, index).data, t->w.data,
+        tile_of(t, t->y, index).data, t->bias);
 }
 
-static void run_tiles(struct cpu *cpu, const struct tiles *t) {
-    const struct gemm_plan *plans[2];
-    if (!tile_plans(cpu, t, plans)) {
+static void run_tiles(struct cpu *cpu, struct tiles t) {
+    if (!tile_plans(cpu, &t)) {
         return;
     }
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
-    for (int64_t row = 0; row < t->y.rows; row += CPU_TILE_ROWS) {
-        run_tile(cpu, t, plans, row);
+    for (int64_t i = 0; i < t.cut.count; i++) {
+        run_tile(cpu, &t, i);
     }
 }
 
 void cpu_linear_forward(struct device *dev, struct mat y, struct mat x, struct mat w,
                         const float *bias) {
-    const struct tiles t = {y, x, w, 1, bias};
-    run_tiles(cpu_of(dev), &t);
+    run_tiles(cpu_of(dev), tiles_of(y, x, w, 1, bias));
 }
 
 void cpu_linear_backward_input(struct device *dev, struct mat dx, struct mat dy, struct mat w) {
-    const struct tiles t = {dx, dy, w, 0, NULL};
-    run_tiles(cpu_of(dev), &t);
+    run_tiles(cpu_of(dev), tiles_of(dx, dy, w, 0, NULL));
 }
 
 void cpu_linear_gelu_forward(struct device *dev, struct mat y, struct mat u, struct mat x,
                              struct mat w, const float *bias, enum activation activation) {
     struct cpu *cpu = cpu_of(dev);
-    const struct tiles t = {mat_is_empty(u) ? y : u, x, w, 1, bias};
-    const struct gemm_plan *plans[2];
-    if (!tile_plans(cpu, &t, plans)) {
+    struct tiles t = tiles_of(mat_is_empty(u) ? y : u, x, w, 1, bias);
+    if (!tile_plans(cpu, &t)) {
         return;
     }
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
-    for (int64_t row = 0; row < y.rows; row += CPU_TILE_ROWS) {
-        int64_t rows = cpu_piece(row, y.rows, CPU_TILE_ROWS);
-        run_tile(cpu, &t, plans, row);
-        cpu->kernels->gelu_forward(mat_rows(y, row, rows), mat_rows(t.y, row, rows), activation);
+    for (int64_t i = 0; i < t.cut.count; i++) {
+        run_tile(cpu, &t, i);
+        cpu->kernels->gelu_forward(tile_of(&t, y, i), tile_of(&t, t.y, i), activation);
     }
 }
 
 void cpu_linear_gelu_backward(struct device *dev, struct mat du, float *dbias, struct mat dy,
                               struct mat w, struct mat u, enum activation activation) {
     struct cpu *cpu = cpu_of(dev);
-    const struct tiles t = {du, dy, w, 0, NULL};
-    const struct gemm_plan *plans[2];
-    const int64_t blocks = cpu_blocks(du.rows, CPU_TILE_ROWS);
-    if (!tile_plans(cpu, &t, plans) || !cpu_grow(cpu, (void **)&cpu->partials, &cpu->partial_bytes,
-                                                 (size_t)(blocks * du.cols) * sizeof(float))) {
+    struct tiles t = tiles_of(du, dy, w, 0, NULL);
+    if (!tile_plans(cpu, &t) || !cpu_grow(cpu, (void **)&cpu->partials, &cpu->partial_bytes,
+                                          (size_t)(t.cut.count * du.cols) * sizeof(float))) {
         return;
     }
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
-    for (int64_t block = 0; block < blocks; block++) {
-        int64_t row = block * CPU_TILE_ROWS, rows = cpu_piece(row, du.rows, CPU_TILE_ROWS);
-        run_tile(cpu, &t, plans, row);
-        cpu->kernels->gelu_backward(mat_rows(du, row, rows), mat_rows(u, row, rows), activation,
-                                    cpu->partials + block * du.cols);
+    for (int64_t i = 0; i < t.cut.count; i++) {
+        run_tile(cpu, &t, i);
+        cpu->kernels->gelu_backward(tile_of(&t, du, i), tile_of(&t, u, i), activation,
+                                    cpu->partials + i * du.cols);
     }
     if (dbias != NULL) {
-        cpu_add_partials(cpu, dbias, cpu->partials, blocks, du.cols, du.cols);
+        cpu_add_partials(cpu, dbias, cpu->partials, t.cut.count, du.cols, du.cols);
     }
 }
 
 // --- gradients of weights -----------------------------------------------------------------------
 
-static struct gemm_shape weight_shape(struct mat dw, struct mat dy, struct mat x, int64_t rows,
+struct weight_tiles {
+    struct mat dw, dy, x;
+    struct cut cut;                                 // of dw's rows
+    int64_t cols;                                   // of a tile
+    int64_t across;                                 // tiles side by side
+    const struct gemm_plan *plans[CUT_SIZES][2][2]; // by [rows][fewer columns][fewer tokens]
+};
+
+static struct weight_tiles weight_tiles_of(struct mat dw, struct mat dy, struct mat x) {
+    struct weight_tiles t = {.dw = dw, .dy = dy, .x = x, .cut = cut_of(dw.rows)};
+    int64_t even = cpu_blocks(dw.cols, cpu_blocks(dw.cols, CPU_TILE_IN));
+    t.cols = cpu_blocks(even, CPU_TILE_UNIT) * CPU_TILE_UNIT;
+    t.across = cpu_blocks(dw.cols, t.cols);
+    return t;
+}
+
+static struct gemm_shape weight_shape(const struct weight_tiles *t, int64_t rows, int64_t cols,
                                       int64_t tokens) {
     return (struct gemm_shape){
         .m = rows,
-        .n = dw.cols,
+        .n = cols,
         .k = tokens,
-        .lda = dy.stride,
-        .ldb = x.stride,
-        .ldc = dw.stride,
-        .type = dy.dtype,
+        .lda = t->dy.stride,
+        .ldb = t->x.stride,
+        .ldc = t->dw.stride,
+        .type = t->dy.dtype,
         .c_type = DTYPE_F32,
         .a_transposed = 1,
         .accumulate = 1,
     };
 }
 
-// Plans by [last tile of outputs][last piece of tokens].
-static int weight_plans(struct cpu *cpu, struct mat dw, struct mat dy, struct mat x,
-                        const struct gemm_plan *plans[2][2]) {
-    const int64_t outs[2] = {CPU_TILE_OUT, dw.rows % CPU_TILE_OUT};
-    const int64_t tokens[2] = {CPU_TILE_TOKENS, dy.rows % CPU_TILE_TOKENS};
-    gemm_trim(cpu->gemm, 4);
-    for (int i = 0; i < 2; i++) {
-        for (int j = 0; j < 2; j++) {
-            plans[i][j] = NULL;
-            int used = outs[i] > 0 && tokens[j] > 0 && outs[i] <= dw.rows && tokens[j] <= dy.rows;
-            if (used && cpu->status == BERTH_OK) {
-                struct gemm_shape shape = weight_shape(dw, dy, x, outs[i], tokens[j]);
-                plans[i][j] = cpu_plan(cpu, &shape);
-            }
+static int weight_plans(struct cpu *cpu, struct weight_tiles *t) {
+    const int64_t cols[2] = {t->cols, t->dw.cols % t->cols};
+    const int64_t tokens[2] = {CPU_TILE_TOKENS, t->dy.rows % CPU_TILE_TOKENS};
+    if (cpu->status != BERTH_OK) {
+        return 0;
+    }
+    gemm_trim(cpu->gemm, 4 * CUT_SIZES);
+    for (int i = 0; i < 4 * CUT_SIZES; i++) {
+        int64_t m = cut_size(&t->cut, cut_example(&t->cut, i / 4));
+        int64_t n = cols[i / 2 % 2], k = tokens[i % 2];
+        int used = n > 0 && k > 0 && n <= t->dw.cols && k <= t->dy.rows;
+        if (used && cpu->status == BERTH_OK) {
+            struct gemm_shape shape = weight_shape(t, m, n, k);
+            t->plans[i / 4][i / 2 % 2][i % 2] = cpu_plan(cpu, &shape);
         }
     }
     return cpu->status == BERTH_OK;
 }
 
-static void weight_tile(struct cpu *cpu, struct mat dw, struct mat dy, struct mat x, int64_t out,
-                        const struct gemm_plan *plans[2][2]) {
-    int64_t outs = cpu_piece(out, dw.rows, CPU_TILE_OUT);
-    for (int64_t token = 0; token < dy.rows; token += CPU_TILE_TOKENS) {
-        int64_t tokens = cpu_piece(token, dy.rows, CPU_TILE_TOKENS);
-        struct mat piece = mat_columns(mat_rows(dy, token, tokens), out, outs);
-        run(cpu, plans[outs != CPU_TILE_OUT][tokens != CPU_TILE_TOKENS], piece.data,
-            mat_rows(x, token, tokens).data, mat_rows(dw, out, outs).data, NULL);
+static void weight_tile(struct cpu *cpu, const struct weight_tiles *t, int64_t index) {
+    const int64_t row = index / t->across, col = index % t->across * t->cols;
+    const int64_t first = cut_first(&t->cut, row), rows = cut_size(&t->cut, row);
+    const int64_t cols = cpu_piece(col, t->dw.cols, t->cols);
+    struct mat dw = mat_columns(mat_rows(t->dw, first, rows), col, cols);
+    for (int64_t token = 0; token < t->dy.rows; token += CPU_TILE_TOKENS) {
+        int64_t tokens = cpu_piece(token, t->dy.rows, CPU_TILE_TOKENS);
+        struct mat dy = mat_columns(mat_rows(t->dy, token, tokens), first, rows);
+        struct mat x = mat_columns(mat_rows(t->x, token, tokens), col, cols);
+        const struct gemm_plan *plan =
+            t->plans[cut_kind(&t->cut, row)][cols != t->cols][tokens != CPU_TILE_TOKENS];
+        run(cpu, plan, dy.data, x.data, dw.data, NULL);
     }
 }
 
@@ -189,13 +243,13 @@ static void add_column_sums(struct cpu *cpu, float *dbias, struct mat dy) {
 void cpu_linear_backward_weight(struct device *dev, struct mat dw, float *dbias, struct mat dy,
                                 struct mat x) {
     struct cpu *cpu = cpu_of(dev);
-    const struct gemm_plan *plans[2][2];
-    if (cpu->status != BERTH_OK || !weight_plans(cpu, dw, dy, x, plans)) {
+    struct weight_tiles t = weight_tiles_of(dw, dy, x);
+    if (!weight_plans(cpu, &t)) {
         return;
     }
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
-    for (int64_t out = 0; out < dw.rows; out += CPU_TILE_OUT) {
-        weight_tile(cpu, dw, dy, x, out, plans);
+    for (int64_t i = 0; i < t.cut.count * t.across; i++) {
+        weight_tile(cpu, &t, i);
     }
     if (dbias != NULL) {
         add_column_sums(cpu, dbias, dy);
@@ -205,7 +259,7 @@ void cpu_linear_backward_weight(struct device *dev, struct mat dw, float *dbias,
 // --- memory -------------------------------------------------------------------------------------
 
 size_t cpu_linear_partial_bytes(const struct device_shape *shape) {
-    int64_t gelu = cpu_blocks(shape->max_rows, CPU_TILE_ROWS) * shape->intermediate;
+    int64_t gelu = cut_of(shape->max_rows).count * shape->intermediate;
     int64_t sums = cpu_blocks(shape->max_rows, CPU_ROW_BLOCK) * 3 * shape->hidden;
     return (size_t)(gelu > sums ? gelu : sums) * sizeof(float);
 }

@@ -5,48 +5,66 @@
 
 #include "cpu/kernels/math.h"
 
+// Pieces of rows are computed in whole vectors: what lies past `count` is defined, and left alone.
+ALWAYS void gelu_piece(float *restrict x, int64_t count, enum activation activation) {
+    for (int64_t v = 0; v < count; v += LANES) {
+        float *restrict lane = x + v;
+        if (activation == ACTIVATION_GELU_ERF) {
+#pragma omp simd
+            for (int i = 0; i < LANES; i++) {
+                lane[i] = gelu_erf(lane[i]);
+            }
+        } else {
+#pragma omp simd
+            for (int i = 0; i < LANES; i++) {
+                lane[i] = gelu_tanh(lane[i]);
+            }
+        }
+    }
+}
+
+// g *= gelu'(x)
+ALWAYS void gelu_slope_piece(float *restrict g, const float *restrict x, int64_t count,
+                             enum activation activation) {
+    for (int64_t v = 0; v < count; v += LANES) {
+        const float *restrict from = x + v;
+        float *restrict lane = g + v;
+        if (activation == ACTIVATION_GELU_ERF) {
+#pragma omp simd
+            for (int i = 0; i < LANES; i++) {
+                lane[i] *= gelu_erf_slope(from[i]);
+            }
+        } else {
+#pragma omp simd
+            for (int i = 0; i < LANES; i++) {
+                lane[i] *= gelu_tanh_slope(from[i]);
+            }
+        }
+    }
+}
+
 static void gelu_forward(struct mat y, struct mat u, enum activation activation) {
+    float x[KERNEL_COLUMNS] = {0};
     for (int64_t row = 0; row < u.rows; row++) {
         for (int64_t c = 0; c < u.cols; c += KERNEL_COLUMNS) {
             int64_t count = piece(c, u.cols, KERNEL_COLUMNS);
-            float x[KERNEL_COLUMNS];
             load(x, u, row, c, count);
-            if (activation == ACTIVATION_GELU_ERF) {
-#pragma omp simd
-                for (int64_t i = 0; i < count; i++) {
-                    x[i] = gelu_erf(x[i]);
-                }
-            } else {
-#pragma omp simd
-                for (int64_t i = 0; i < count; i++) {
-                    x[i] = gelu_tanh(x[i]);
-                }
-            }
+            gelu_piece(x, count, activation);
             store(y, row, c, x, count);
         }
     }
 }
 
 static void gelu_backward(struct mat du, struct mat u, enum activation activation, float *sums) {
+    float x[KERNEL_COLUMNS] = {0}, g[KERNEL_COLUMNS] = {0};
     memset(sums, 0, (size_t)du.cols * sizeof *sums);
     for (int64_t row = 0; row < u.rows; row++) {
         for (int64_t c = 0; c < u.cols; c += KERNEL_COLUMNS) {
             int64_t count = piece(c, u.cols, KERNEL_COLUMNS);
-            float x[KERNEL_COLUMNS], g[KERNEL_COLUMNS];
             float *restrict sum = sums + c;
             load(x, u, row, c, count);
             load(g, du, row, c, count);
-            if (activation == ACTIVATION_GELU_ERF) {
-#pragma omp simd
-                for (int64_t i = 0; i < count; i++) {
-                    g[i] *= gelu_erf_slope(x[i]);
-                }
-            } else {
-#pragma omp simd
-                for (int64_t i = 0; i < count; i++) {
-                    g[i] *= gelu_tanh_slope(x[i]);
-                }
-            }
+            gelu_slope_piece(g, x, count, activation);
 #pragma omp simd
             for (int64_t i = 0; i < count; i++) {
                 sum[i] += g[i];

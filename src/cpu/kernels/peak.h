@@ -33,20 +33,20 @@ static double peak_f32(int64_t rounds) {
 #else
 // Plain loops: what the compiler makes of them is this instruction set's peak.
 static double peak_f32(int64_t rounds) {
-    enum { LANES = 64 };
-    float sum[LANES], x = 0.999999f;
-    for (int i = 0; i < LANES; i++) {
+    enum { CHAINS = 64 };
+    float sum[CHAINS], x = 0.999999f;
+    for (int i = 0; i < CHAINS; i++) {
         sum[i] = (float)i;
     }
     for (int64_t round = 0; round < rounds; round++) {
 #pragma omp simd
-        for (int i = 0; i < LANES; i++) {
+        for (int i = 0; i < CHAINS; i++) {
             sum[i] = sum[i] * x + 1e-6f;
         }
     }
-    volatile float sink = sum[0] + sum[LANES - 1];
+    volatile float sink = sum[0] + sum[CHAINS - 1];
     (void)sink;
-    return (double)rounds * LANES * 2;
+    return (double)rounds * CHAINS * 2;
 }
 #endif
 
