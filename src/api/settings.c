@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The vocabulary is found here and nowhere else, so that every job tokenizes alike.
+// The tokenizer of a model folder or a vocabulary, for what needs no model.
 #include "api/settings.h"
 
 #include "core/file.h"
