@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 make_model "$work/model"
 make_dataset "$work/data.json"
-small="--max_seq_length 64 --doc_stride 16 --max_query_length 16"
+small="--threads 1 --max_seq_length 64 --doc_stride 16 --max_query_length 16"
 
 run finetune squad --model "$work/model" --train "$work/data.json" --dev "$work/data.json" \
     --output "$work/run" $small --train_batch_size 4 --num_train_epochs 20 --learning_rate 2e-3 \
@@ -80,21 +80,23 @@ expect_out '✅ Olga                           EM '
 expect_out '3 samples'
 expect_no "$out" "$escape"
 COLUMNS=60 run show squad --model "$work/run" --input "$work/data.json" --num_test_samples 1 $small
-rule=$(grep -m 1 '─' "$out")
-[ "$(printf '%s' "$rule" | wc -m)" -eq 60 ] || [ "$(printf '%s' "$rule" | wc -c)" -gt 60 ] ||
-    fail "the rule should be 60 columns wide"
+rule=$(grep -m 1 '─' "$out" | sed 's/─/-/g')
+[ "${#rule}" -eq 60 ] || fail "the rule is ${#rule} columns wide, not 60"
 what="show on a terminal of 60 columns"
 "$ON_TERMINAL" 60 "$BERTH" show squad --model "$work/run" --input "$work/data.json" \
     --num-test-samples 2 $small >"$out" 2>"$err"
 expect_out "$escape[35m"
 expect_out "$escape[30;48;2;144;238;144m"
+sed "s/$escape\[[0-9;]*m//g; s/$(printf '\r')//" "$out" | grep -A 1 '^🤖' >"$work/wrapped"
+[ "$(sed 's/🤖/--/' "$work/wrapped" | awk 'length($0) > 60' | wc -l)" -eq 0 ] || fail "not wrapped"
+grep -q '^🤖 Ada lived in Oslo. Hugo lived in Riga. Olga lived in$' "$work/wrapped" || fail "wrapped?"
 run show squad --model "$work/run" --input "$work/data.json" --start-sample 1000 $small
 [ "$code" -ne 0 ] || expect_empty "$out"
 
 # bench: one object on one line
 for job in train predict; do
     run bench $job --config "$work/config.json" --data "$work/data.json" --vocab "$work/model/vocab.txt" \
-        --max_seq_length 64 --update_tokens 128 --steps 2 --json --quiet
+        --max_seq_length 64 --update_tokens 128 --steps 2 --threads 1 --json --quiet
     expect_code 0
     [ "$(wc -l <"$out")" -eq 1 ] || fail "one line expected"
     for key in samples_per_second tokens_per_second model_gflops peak_gflops mfu plan_bytes \
@@ -102,10 +104,10 @@ for job in train predict; do
         expect_out "\"$key\":"
     done
 done
-run bench ops --config "$work/config.json" --rows 64 --length 16 --repeats 1 --json
+run bench ops --config "$work/config.json" --rows 64 --length 16 --repeats 1 --threads 1 --json
 expect_code 0
 expect_out '"operations":[{"name":'
-run bench gemm --config "$work/config.json" --rows 64 --length 16 --repeats 1 --precision fp32
+run bench gemm --config "$work/config.json" --rows 64 --length 16 --repeats 1 --threads 1 --precision fp32
 expect_code 0
 expect_out 'GFLOP/s'
 run bench peak --seconds 0.01 --json
