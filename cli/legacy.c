@@ -57,6 +57,8 @@ static const struct legacy legacies[] = {
     {.name = "dropout", .kind = SPECIAL_1},
     {.name = "evaluation_strategy", .kind = SPECIAL_1},
     {.name = "eval_strategy", .kind = SPECIAL_1},
+    {.name = "lr_scheduler_type", .kind = SPECIAL_1},
+    {.name = "per_param_grad_clipping", .kind = REFUSED, .note = "clipping is by the global norm"},
     {.name = "preln", .kind = REFUSED, .note = "pre-layer-norm models are not supported"},
     {.name = "deepspeed", .kind = IGNORED, .note = "--deepspeed_config FILE is read"},
     {.name = "deepspeed_transformer_kernel", .kind = IGNORED, .note = framework},
@@ -102,6 +104,20 @@ static const struct legacy legacies[] = {
     {.name = "report_to", .kind = IGNORED_1, .note = framework},
     {.name = "logging_dir", .kind = IGNORED_1, .note = framework},
     {.name = "trust_remote_code", .kind = IGNORED, .note = "no code is ever loaded"},
+    {.name = "skip_checkpoint", .kind = IGNORED, .note = "the end of a run is always saved"},
+    {.name = "save_strategy", .kind = IGNORED_1, .note = "--save_steps decides"},
+    {.name = "logging_strategy", .kind = IGNORED_1, .note = "--logging_steps decides"},
+    {.name = "logging_first_step", .kind = IGNORED, .note = "--logging_steps decides"},
+    {.name = "load_best_model_at_end", .kind = IGNORED, .note = "the last model is the result"},
+    {.name = "metric_for_best_model", .kind = IGNORED_1, .note = "the last model is the result"},
+    {.name = "greater_is_better", .kind = IGNORED, .note = "the last model is the result"},
+    {.name = "optim", .kind = IGNORED_1, .note = "--adam_w_mode chooses between AdamW and Adam"},
+    {.name = "gradient_checkpointing", .kind = IGNORED, .note = "activations are kept"},
+    {.name = "full_determinism", .kind = IGNORED, .note = "every run is deterministic"},
+    {.name = "torch_compile", .kind = IGNORED, .note = framework},
+    {.name = "remove_unused_columns", .kind = IGNORED, .note = framework},
+    {.name = "use_zero_optimizer", .kind = IGNORED, .note = "there is one process"},
+    {.name = "push_to_hub", .kind = IGNORED, .note = "nothing is sent anywhere"},
     {.name = "train_option", .kind = IGNORED_1, .note = "the verb says what is trained"},
 };
 
@@ -143,6 +159,10 @@ static enum berth_status set_special_value(struct cli_call *call, const struct l
     if (strcmp(legacy->name, "dropout") == 0) {
         TRY(set(call, "hidden_dropout_prob", value, error));
         return set(call, "attention_probs_dropout_prob", value, error);
+    }
+    if (strcmp(legacy->name, "lr_scheduler_type") == 0) { // one of Hugging Face's names differs
+        int differs = strcmp(value, "constant_with_warmup") == 0;
+        return set(call, "schedule", differs ? "constant_warmup" : value, error);
     }
     if (strcmp(value, "epoch") != 0 && strcmp(value, "steps") != 0 && strcmp(value, "no") != 0) {
         return error_set(error, BERTH_USAGE,

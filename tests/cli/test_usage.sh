@@ -71,7 +71,8 @@ expect_err "--loss_scale has no effect"
 plan finetune squad --model_name_or_path "$work/model" --train_file "$work/data.json" \
     --validation_file "$work/data.json" --output_dir "$work/run" --do_train True --do_eval True \
     --per_device_train_batch_size 4 --train_batch_size 8 --warmup_ratio 0.1 \
-    --evaluation_strategy epoch --bf16 False --no_cuda
+    --evaluation_strategy epoch --bf16 False --no_cuda --disable_tqdm True \
+    --lr_scheduler_type constant_with_warmup
 plan finetune squad --model_file "$work/model/model.safetensors" --vocab_file "$vocab" \
     --train "$work/data.json" --output "$work/run" --no_bias_correction
 plan finetune squad --model "$work/model" --train "$work/data.json" --output "$work/run" --quiet \
