@@ -20,43 +20,68 @@ static void get_members(const json *value) {
     json_get_text(value, "fuzz", "t", &text, NULL);
 }
 
+static void visit_element(const json *element) {
+    if (json_is_text(element) && json_text(element)[json_text_length(element)] != '\0') {
+        abort();
+    }
+    if (json_is_integer_value(element) && !json_is_number_value(element)) {
+        abort();
+    }
+    if (json_is_null_value(element) + json_is_boolean(element) + json_is_object_value(element) +
+            json_is_array_value(element) + json_is_text(element) + json_is_number_value(element) !=
+        1) {
+        abort();
+    }
+    json_as_integer(element);
+    json_as_real(element);
+    json_truth(element);
+}
+
 static void visit(const json *value) {
     struct json_walk walk = {.object = value};
-    while (json_walk_next(&walk)) {
+    const json *member;
+    const char *key;
+    for (size_t i = 0; json_walk_next(&walk); i++) {
         get_members(walk.value);
+        visit_element(walk.value);
+        if (i < 16 && (!json_entry(value, i, &key, &member) || member != walk.value)) {
+            abort();
+        }
     }
     for (size_t i = 0; i < json_length(value); i++) {
-        const json *element = json_at(value, i);
-        if (json_is_text(element) && json_text(element)[json_text_length(element)] != '\0') {
-            abort();
+        if (json_is_array_value(value)) {
+            visit_element(json_at(value, i));
         }
-        if (json_is_integer_value(element) && !json_is_number_value(element)) {
-            abort();
-        }
-        json_as_integer(element);
-        json_as_real(element);
     }
     get_members(value);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+// What was written must parse again.
+static void check_rewrite(const json *value, enum json_style style) {
     struct berth_error error;
-    json *value, *again;
-    if (json_read_memory("fuzz", (const char *)data, size, &value, &error) != BERTH_OK) {
+    json *again;
+    char *text = json_write(value, style);
+    // A key may hold an escaped NUL, at which its text ends: two keys may then be one.
+    if (text != NULL && json_read_memory("again", text, strlen(text), &again, &error) == BERTH_OK) {
+        json_free(again);
+    } else if (text == NULL || strstr(error.message, "duplicate") == NULL) {
+        abort();
+    }
+    memory_free(text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    json *value;
+    if (json_read_memory("fuzz", (const char *)data, size, &value, NULL) != BERTH_OK) {
         return 0;
     }
     visit(value);
-    for (int style = JSON_COMPACT; style <= JSON_INDENT_4_ASCII; style++) {
-        char *text = json_write(value, (enum json_style)style);
-        // A key may hold an escaped NUL, at which its text ends: two keys may then be one.
-        if (text != NULL &&
-            json_read_memory("again", text, strlen(text), &again, &error) == BERTH_OK) {
-            json_free(again);
-        } else if (text == NULL || strstr(error.message, "duplicate") == NULL) {
-            abort();
-        }
-        memory_free(text);
-    }
+    check_rewrite(value, JSON_COMPACT);
+    check_rewrite(value, JSON_INDENT_2_SORTED);
+    json *copy = json_copy_deep(value);
+    json_remove(copy, "i");
+    check_rewrite(copy, JSON_INDENT_4_ASCII);
+    json_free(copy);
     json_free(value);
     return 0;
 }
