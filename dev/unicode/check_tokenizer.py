@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares Berth's tokenizer with the reference programs on real and on generated text.
 
-    check_tokenizer.py DUMP_TOKENS [--data FOLDER] [--strings N] [--seed S]
+    check_tokenizer.py DUMP_TOKENS [--data FOLDER] [--strings N] [--seed S] [--only WORD]
 
 DUMP_TOKENS is the program that tests/text builds. The references are the `tokenizers` package, bare
-and with the special tokens that `transformers` (if it is installed) gives its BERT tokenizer, ids
+and with the special tokens that `transformers` gives its BERT tokenizer, ids
 and offsets; and for Google's rules the words of tokenization.py, written down below, ids only.
 Real text: every line of every file in FOLDER, and every string in its JSON files. Generated text:
 N strings for each reference over an alphabet with all of Unicode in it, with a vocabulary that
@@ -27,7 +27,7 @@ import numpy
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-CHUNK = 50000
+CHUNK = 200000
 
 
 # --- references -----------------------------------------------------------------------------------
@@ -247,17 +247,17 @@ def full_vocab():
             enumerate(SPECIALS + pieces + ["##" + piece for piece in pieces])}
 
 
-def references(vocab):
+def references(vocab, only=""):
+    """(name, settings of dump_tokens, function from texts to tokens) of the chosen references."""
+    kinds = {"tokenizers": ("huggingface", "split", lambda *a: hugging_face(bare_pipeline(*a))),
+             "transformers": ("huggingface", "keep",
+                              lambda *a: hugging_face(with_special_tokens(*a))),
+             "google": ("google", "split", google)}
     for case in ("uncased", "cased"):
-        lower = case == "uncased"
-        yield (f"tokenizers {case}", ("huggingface", case, "split"),
-               hugging_face(bare_pipeline(vocab, lower)))
-        try:
-            yield (f"transformers {case}", ("huggingface", case, "keep"),
-                   hugging_face(with_special_tokens(vocab, lower)))
-        except ImportError:
-            print(f"transformers {case}: not installed")
-        yield f"google {case}", ("google", case, "split"), google(vocab, lower)
+        for kind, (rules, special, make) in kinds.items():
+            name = f"{kind} {case}"
+            if only in name:
+                yield name, (rules, case, special), make(vocab, case == "uncased")
 
 
 def main():
@@ -266,11 +266,12 @@ def main():
     parser.add_argument("--data", type=pathlib.Path)
     parser.add_argument("--strings", type=int, default=1000000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="", help='a part of the names: "google", "cased", ...')
     arguments = parser.parse_args()
     wrong = 0
     if arguments.data:
         path = arguments.data / "vocab" / "bert-base-uncased-vocab.txt"
-        for name, settings, reference in references(read_vocab(path)):
+        for name, settings, reference in references(read_vocab(path), arguments.only):
             wrong += compare("data, " + name, arguments.program, path, settings, reference,
                              real_texts(arguments.data))
     if arguments.strings > 0:
@@ -278,7 +279,7 @@ def main():
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="\n") as file:
             file.write("".join(piece + "\n" for piece in vocab))
             file.flush()
-            for name, settings, reference in references(vocab):
+            for name, settings, reference in references(vocab, arguments.only):
                 wrong += compare("generated, " + name, arguments.program, file.name, settings,
                                  reference, generated_texts(arguments.strings, arguments.seed))
     sys.exit(wrong > 0)
