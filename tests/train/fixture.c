@@ -140,7 +140,7 @@ struct fixture_run fixture_default(const char *output) {
     config->max_seq_length = 28;
     config->doc_stride = 8;
     config->max_query_length = 8;
-    config->train_batch_size = 5;
+    config->train_batch_size = 11; // of 35 features: updates of 11, 11, 11 and 2
     config->per_device_train_batch_size = 0;
     config->max_steps = FIXTURE_UPDATES;
     config->learning_rate = 1e-3;

@@ -9,7 +9,7 @@ static void resume_everywhere(enum berth_precision precision, int64_t micro) {
     struct fixture_run straight = fixture_default("straight");
     straight.config.precision = precision;
     straight.config.per_device_train_batch_size = micro;
-    straight.config.train_batch_size = micro > 0 ? 2 * micro : 5;
+    straight.config.train_batch_size = micro > 0 ? 2 * micro : 11;
     straight.config.save_total_limit = 100;
     straight.config.validation_file = fixture_keep("dev.json");
     assert_int_equal(fixture_execute(&straight), BERTH_OK);
@@ -37,7 +37,7 @@ static void test_fp32(void **state) {
 }
 
 static void test_bf16_with_accumulation(void **state) {
-    resume_everywhere(BERTH_BF16, 2);
+    resume_everywhere(BERTH_BF16, 6);
 }
 
 static void test_named_folder_and_other_settings(void **state) {
@@ -51,7 +51,7 @@ static void test_named_folder_and_other_settings(void **state) {
     resumed.config.seed = 12; // another order of the data
     assert_int_equal(fixture_execute(&resumed), BERTH_CONFIG);
     resumed.config.seed = 11;
-    resumed.config.train_batch_size = 6;
+    resumed.config.train_batch_size = 9;
     assert_int_equal(fixture_execute(&resumed), BERTH_CONFIG);
 }
 

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// RELIABILITY 8 and 9 for checkpoints: every flipped bit and every truncation is found by verify,
+// and a resumed run falls back to the checkpoint before, with a warning; with none left it refuses.
+//
+// BERTH_FLIPS sets the number of flips (the long test: 1000).
+#include "fixture.h"
+
+#include "core/rng.h"
+#include "train/checkpoint.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static const char *const files[] = {"config.json",           "manifest.json",
+                                    "model.safetensors",     "optimizer.safetensors",
+                                    "special_tokens_map.json", "tokenizer_config.json",
+                                    "trainer_state.json",    "vocab.txt"};
+#define FILES (sizeof files / sizeof files[0])
+
+static void flip(const char *path, uint64_t bit) {
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, (long)(bit / 8), SEEK_SET), 0);
+    int byte = fgetc(file);
+    assert_int_equal(fseek(file, (long)(bit / 8), SEEK_SET), 0);
+    fputc(byte ^ 1 << bit % 8, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static uint32_t size_of(const char *path) {
+    struct file_reader reader;
+    assert_int_equal(file_reader_open(&reader, path, NULL), BERTH_OK);
+    uint32_t size = (uint32_t)reader.size;
+    file_reader_close(&reader);
+    return size;
+}
+
+static void make_run(const char *output) {
+    struct fixture_run run = fixture_default(output);
+    run.config.max_steps = 3;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+}
+
+static void assert_bad(const char *folder, const char *what) {
+    struct berth_error error = {0};
+    if (checkpoint_verify(folder, NULL, &error) == BERTH_OK || error.message[0] == '\0') {
+        fail_msg("%s was not noticed", what);
+    }
+}
+
+static void test_flips_are_found(void **state) {
+    make_run("run");
+    const char *text = getenv("BERTH_FLIPS");
+    int flips = text != NULL ? atoi(text) : 160;
+    uint64_t draws = 0;
+    const char *folder = fixture_keep("run/checkpoint-3");
+    for (int i = 0; i < flips; i++) {
+        char path[600], what[700];
+        snprintf(path, sizeof path, "%s/%s", folder, files[(size_t)i % FILES]);
+        uint32_t bit = rng_below(5, 1, &draws, 8 * size_of(path));
+        snprintf(what, sizeof what, "bit %u of %s", bit, path);
+        flip(path, bit);
+        assert_bad(folder, what);
+        flip(path, bit);
+    }
+    assert_int_equal(checkpoint_verify(folder, NULL, NULL), BERTH_OK);
+}
+
+static void test_truncations_and_strays_are_found(void **state) {
+    make_run("run");
+    const char *folder = fixture_keep("run/checkpoint-3");
+    for (size_t i = 0; i < FILES; i++) {
+        char path[600];
+        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
+        char *bytes;
+        size_t length;
+        assert_int_equal(file_read(path, 1 << 24, &bytes, &length, NULL), BERTH_OK);
+        size_t stride = length > 400 ? length / 37 : 9;
+        for (size_t left = 0; left < length - 1; left += stride) {
+            assert_int_equal(truncate(path, (off_t)left), 0);
+            assert_bad(folder, path);
+            FILE *file = fopen(path, "wb");
+            assert_non_null(file);
+            assert_int_equal(fwrite(bytes, 1, length, file), length);
+            assert_int_equal(fclose(file), 0);
+        }
+        memory_free(bytes);
+    }
+    assert_int_equal(checkpoint_verify(folder, NULL, NULL), BERTH_OK);
+    char stray[600];
+    snprintf(stray, sizeof stray, "%s/extra.bin", folder);
+    FILE *file = fopen(stray, "wb");
+    assert_non_null(file);
+    assert_int_equal(fclose(file), 0);
+    assert_bad(folder, "a stray file");
+}
+
+static int file_has(const char *path, const char *part) {
+    char *text;
+    size_t length;
+    assert_int_equal(file_read(path, 1 << 24, &text, &length, NULL), BERTH_OK);
+    int found = strstr(text, part) != NULL;
+    memory_free(text);
+    return found;
+}
+
+static void test_resume_falls_back(void **state) {
+    struct fixture_run straight = fixture_default("straight");
+    assert_int_equal(fixture_execute(&straight), BERTH_OK);
+    make_run("hurt");
+    flip(in_folder("hurt/checkpoint-3/optimizer.safetensors"), 8 * 40000 + 3);
+    struct fixture_run run = fixture_default("hurt");
+    run.config.resume_from_checkpoint = "auto";
+    run.log_file = fixture_keep("log");
+    // The three-update run's own settings differ in max_steps only.
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_true(file_has(in_folder("log"), "warning: passing over a damaged checkpoint"));
+    assert_true(file_has(in_folder("log"), "checkpoint-2"));
+    assert_int_equal(checkpoint_verify(in_folder("hurt/checkpoint-8"), NULL, NULL), BERTH_OK);
+}
+
+static void test_resume_refuses_when_all_are_damaged(void **state) {
+    make_run("hurt");
+    for (int step = 1; step <= 3; step++) {
+        char name[64];
+        snprintf(name, sizeof name, "hurt/checkpoint-%d/model.safetensors", step);
+        flip(in_folder(name), 99999);
+    }
+    struct fixture_run run = fixture_default("hurt");
+    run.config.resume_from_checkpoint = "auto";
+    assert_int_equal(fixture_execute(&run), BERTH_BAD_DATA);
+    run.config.resume_from_checkpoint = fixture_keep("hurt/checkpoint-2");
+    assert_int_equal(fixture_execute(&run), BERTH_BAD_DATA);
+    run.config.resume_from_checkpoint = NULL;
+    run.config.overwrite_output_dir = 1;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+}
+
+static void test_no_manifest_is_no_checkpoint(void **state) {
+    struct berth_error error = {0};
+    assert_int_equal(checkpoint_verify(in_folder("model"), NULL, &error), BERTH_BAD_DATA);
+    assert_non_null(strstr(error.message, "manifest.json"));
+    assert_int_equal(checkpoint_verify(in_folder("none"), NULL, &error), BERTH_NO_INPUT);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_flips_are_found),
+        FIXTURE_TEST(test_truncations_and_strays_are_found),
+        FIXTURE_TEST(test_resume_falls_back),
+        FIXTURE_TEST(test_resume_refuses_when_all_are_damaged),
+        FIXTURE_TEST(test_no_manifest_is_no_checkpoint),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// RELIABILITY 1, 2, 31: a run that saves after every update is killed (SIGKILL) at random moments,
+// and right before every n-th call of the file layer. After each kill a verified checkpoint is
+// there, at most one update's work is lost, and the run goes on to the bytes of a run that was
+// never killed, with nothing half-written left.
+//
+// BERTH_KILLS sets the number of random kills (the long test: 500).
+#include "fixture.h"
+
+#include "core/rng.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#define KILLED (-SIGKILL)
+
+static void sleep_microseconds(uint32_t microseconds) {
+    struct timespec pause = {microseconds / 1000000, (long)(microseconds % 1000000) * 1000};
+    nanosleep(&pause, NULL);
+}
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static int kills_wanted(void) {
+    const char *text = getenv("BERTH_KILLS");
+    return text != NULL ? atoi(text) : 12;
+}
+
+// What must hold after a kill of a run whose newest good checkpoint was `before`.
+static int64_t check_after_kill(const char *output, int64_t before) {
+    int64_t newest;
+    int good = fixture_good_checkpoints(output, &newest);
+    if (newest < before || (before >= 0 && good < 1)) {
+        fail_msg("newest good checkpoint %d, before the kill %d", (int)newest, (int)before);
+    }
+    // One being written and one being removed, both of this run.
+    assert_true(fixture_temporaries(output) <= 2);
+    return newest;
+}
+
+static void finish_and_compare(struct fixture_run *run, const char *output) {
+    run->fail_at = 0;
+    assert_int_equal(fixture_execute(run), BERTH_OK);
+    assert_int_equal(fixture_temporaries(output), 0);
+    assert_same_run("straight", output);
+}
+
+static void test_random_moments(void **state) {
+    struct fixture_run straight = fixture_default("straight");
+    straight.config.save_total_limit = 2;
+    double begin = now();
+    assert_int_equal(fixture_execute(&straight), BERTH_OK);
+    uint32_t whole = (uint32_t)(1e6 * (now() - begin)) + 1;
+    uint64_t draws = 0;
+    int kills = 0;
+    for (int round = 0; kills < kills_wanted(); round++) {
+        char output[32];
+        snprintf(output, sizeof output, "killed-%d", round);
+        struct fixture_run run = straight;
+        run.config.output_dir = fixture_keep(output);
+        run.config.resume_from_checkpoint = "auto";
+        int64_t newest = -1;
+        for (int attempt = 0; attempt < 6 && kills < kills_wanted(); attempt++) {
+            pid_t child = fixture_start(&run);
+            sleep_microseconds(rng_below(20261121, 3, &draws, whole));
+            kill(child, SIGKILL);
+            int status = fixture_wait(child);
+            assert_true(status == KILLED || status == BERTH_OK);
+            kills += status == KILLED;
+            newest = check_after_kill(output, newest);
+        }
+        finish_and_compare(&run, output);
+        assert_int_equal(dir_remove(in_folder(output), NULL), BERTH_OK);
+    }
+}
+
+// Kills right before call number n of the file layer, counted from the report of update 4: the save
+// of that update with its rotation lies there.
+static void test_every_call_of_a_save(void **state) {
+    struct fixture_run straight = fixture_default("straight");
+    straight.config.save_total_limit = 1;
+    assert_int_equal(fixture_execute(&straight), BERTH_OK);
+    struct fixture_run first = straight;
+    first.config.output_dir = fixture_keep("base");
+    first.stop_at_step = 3;
+    first.stop_level = 1;
+    assert_int_equal(fixture_execute(&first), BERTH_INTERRUPTED);
+    int stride = getenv("BERTH_KILLS") != NULL ? 1 : 17, points = 0;
+    for (uint64_t call = 1;; call += (uint64_t)stride) {
+        fixture_copy(in_folder("base/checkpoint-3"), in_folder("cut/checkpoint-3"));
+        struct fixture_run run = straight;
+        run.config.output_dir = fixture_keep("cut");
+        run.config.resume_from_checkpoint = "auto";
+        run.fail_at = call;
+        run.fail_errno = -1;
+        run.fail_after_step = 4;
+        run.stop_at_step = 4;
+        run.stop_level = 1;
+        int status = fixture_execute(&run);
+        if (status == BERTH_INTERRUPTED) {
+            break; // the save has fewer calls than that
+        }
+        assert_int_equal(status, KILLED);
+        points++;
+        check_after_kill("cut", 3);
+        run.stop_at_step = 0;
+        finish_and_compare(&run, "cut");
+        assert_int_equal(dir_remove(in_folder("cut"), NULL), BERTH_OK);
+    }
+    assert_true(points > 3);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_random_moments),
+        FIXTURE_TEST(test_every_call_of_a_save),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan: its sum, the refusal with the batch that would fit, and its total beside what a run
+// really takes. Also whole jobs in this process, where the leak checker sees them.
+#include "fixture.h"
+
+#include "train/bench.h"
+#include "train/machine.h"
+#include "train/plan.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static struct bert_config shape_of(int64_t layers) {
+    return (struct bert_config){.vocab_size = 100,
+                                .hidden_size = 64,
+                                .num_hidden_layers = layers,
+                                .num_attention_heads = 2,
+                                .intermediate_size = 128,
+                                .max_position_embeddings = 128,
+                                .type_vocab_size = 2};
+}
+
+static void test_refusal_names_a_size_that_fits(void **state) {
+    struct bert_config shape = shape_of(4);
+    struct param_table table;
+    struct device *device;
+    struct device_options options = {.threads = 1};
+    assert_int_equal(param_table_init(&table, &shape, PARAM_HEAD_SPAN, NULL), BERTH_OK);
+    assert_int_equal(device_cpu_open(&options, &device, NULL), BERTH_OK);
+    struct state empty = {.device = device, .table = &table, .compute = DTYPE_F32};
+    struct trainer_shape batch = {
+        .train_tokens = 512 * 128, .train_sequences = 512, .max_length = 128};
+    struct plan_memory memory;
+    assert_int_equal(plan_memory_make(&memory, &empty, &shape, &batch, NULL), BERTH_OK);
+    assert_true(memory.total > memory.trainer.activations + 2 * memory.state.moments);
+    struct plan_limit_args limit = {.memory = &memory,
+                                    .state = &empty,
+                                    .config = &shape,
+                                    .shape = &batch,
+                                    .available = memory.trainer.activations / 3,
+                                    .limit = "the test"};
+    struct berth_error error;
+    assert_int_equal(plan_memory_check(&limit, &error), BERTH_CONFIG);
+    const char *named = strstr(error.message, "--per_device_train_batch_size ");
+    assert_non_null(named);
+    int64_t sequences = strtoll(strchr(named, ' '), NULL, 10);
+    assert_true(sequences > 0 && sequences < 512);
+    batch.train_sequences = sequences;
+    batch.train_tokens = sequences * 128;
+    assert_int_equal(plan_memory_make(&memory, &empty, &shape, &batch, NULL), BERTH_OK);
+    assert_int_equal(plan_memory_check(&limit, &error), BERTH_OK);
+    limit.available = 1 << 20;
+    assert_int_equal(plan_memory_check(&limit, &error), BERTH_CONFIG);
+    assert_non_null(strstr(error.message, "not even"));
+    device->close(device);
+    param_table_done(&table);
+}
+
+static void test_limits_of_the_machine(void **state) {
+    const char *limit;
+    uint64_t available = machine_memory_available(&limit);
+    assert_true(available > (1 << 20));
+    assert_non_null(limit);
+    assert_true(machine_resident() > 0);
+    assert_true(machine_peak_resident() >= machine_resident());
+}
+
+static void test_jobs_in_one_process(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.validation_file = fixture_keep("dev.json");
+    run.config.max_steps = 2;
+    struct berth_log silent = {0};
+    struct berth_run_result result;
+    struct berth_error error = {0};
+    enum berth_status status = berth_finetune_squad(&run.config, silent, NULL, &result, &error);
+    if (status != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    assert_int_equal(result.steps, 2);
+    assert_true(isfinite(result.final_loss) && result.f1 >= 0);
+    run.config.model_name_or_path = fixture_keep("out");
+    run.config.predict_file = fixture_keep("dev.json");
+    run.config.output_dir = fixture_keep("predicted");
+    struct berth_run_result predicted;
+    assert_int_equal(berth_predict_squad(&run.config, silent, NULL, &predicted, &error), BERTH_OK);
+    assert_true(predicted.exact_match == result.exact_match && predicted.f1 == result.f1);
+    assert_same_file(fixture_path("out", "predictions.json"),
+                     fixture_path("predicted", "predictions.json"));
+}
+
+static int count_samples(void *context, const struct berth_sample *sample) {
+    int *count = context;
+    assert_int_equal(sample->index, 1 + *count);
+    assert_non_null(strstr(sample->question, "what colour"));
+    assert_true(sample->answer.end > sample->answer.start);
+    ++*count;
+    return 0;
+}
+
+static void test_show_and_answer(void **state) {
+    struct fixture_run run = fixture_default("unused");
+    run.config.predict_file = fixture_keep("dev.json");
+    struct berth_log silent = {0};
+    int count = 0;
+    struct berth_error error = {0};
+    assert_int_equal(berth_show_squad(&run.config, 1, 3, silent, count_samples, &count, &error),
+                     BERTH_OK);
+    assert_int_equal(count, 3);
+    assert_int_equal(berth_show_squad(&run.config, 99, 1, silent, count_samples, &count, &error),
+                     BERTH_USAGE);
+    struct berth_model *model;
+    assert_int_equal(berth_model_open(&run.config, silent, &model, &error), BERTH_OK);
+    struct berth_answer answers[3];
+    size_t found;
+    // Long enough for several windows, and for several passes.
+    char context[4096] = "";
+    for (int i = 0; i < 60; i++) {
+        strcat(context, "the red ball of anna is blue . ");
+    }
+    assert_int_equal(berth_model_answer(model, "what colour is the ball ?", context, answers, 3,
+                                        &found, &error),
+                     BERTH_OK);
+    assert_int_equal(found, 3);
+    assert_true(answers[0].probability >= answers[1].probability);
+    assert_memory_equal(context + answers[0].start, answers[0].text, strlen(answers[0].text));
+    berth_answers_free(answers, found);
+    assert_int_equal(berth_model_answer(model, "what ?", "", answers, 3, &found, &error),
+                     BERTH_BAD_DATA);
+    berth_model_close(model);
+    berth_model_close(NULL);
+}
+
+static void test_benchmarks(void **state) {
+    struct fixture_run run = fixture_default("unused");
+    struct bench_settings settings = {.config = &run.config,
+                                      .geometry = run.config.model_name_or_path,
+                                      .data = run.config.train_file,
+                                      .update_tokens = 200,
+                                      .steps = 3,
+                                      .warm_up_steps = 1};
+    struct bench_figures real, padded, predicted;
+    struct berth_error error = {0};
+    if (bench_train(&settings, &real, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    assert_true(real.samples_per_second > 0 && real.mfu > 0 && real.mfu < 1);
+    assert_int_equal(real.steps, 3);
+    settings.pad_to = 64;
+    assert_int_equal(bench_train(&settings, &padded, &error), BERTH_OK);
+    assert_int_equal(padded.sequences, real.sequences); // the same work, asked for
+    assert_int_equal(padded.tokens, real.tokens);
+    settings.pad_to = 0;
+    assert_int_equal(bench_predict(&settings, &predicted, &error), BERTH_OK);
+    assert_int_equal(predicted.tokens, real.tokens);
+    settings.geometry = "no such shape";
+    assert_int_not_equal(bench_train(&settings, &real, &error), BERTH_OK);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_refusal_names_a_size_that_fits),
+        FIXTURE_TEST(test_limits_of_the_machine),
+        FIXTURE_TEST(test_jobs_in_one_process),
+        FIXTURE_TEST(test_show_and_answer),
+        FIXTURE_TEST(test_benchmarks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

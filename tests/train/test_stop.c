@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+// RELIABILITY 17, 18, 25, 4, 28, 29, 30, 47 and the plan's refusal: stopping at every moment, numbers that are
+// not finite, disks that fill, folders that are taken, clocks that jump, locales with a comma.
+#include "fixture.h"
+
+#include "format/safetensors.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+// --- a clock that jumps -------------------------------------------------------------------------
+
+// These take the place of the C library's for the whole test program: the time of day leaps back
+// and forth by years at each reading, the monotonic clock goes its way.
+int clock_gettime(clockid_t clock, struct timespec *time) {
+    static long leaps;
+    int result = (int)syscall(SYS_clock_gettime, clock, time);
+    if (clock == CLOCK_REALTIME) {
+        time->tv_sec += ++leaps % 2 == 0 ? 400000000 : -400000000;
+    }
+    return result;
+}
+
+time_t time(time_t *out) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (out != NULL) {
+        *out = now.tv_sec;
+    }
+    return now.tv_sec;
+}
+
+// --- helpers ------------------------------------------------------------------------------------
+
+static char *text_of(const char *path) {
+    static char *text; // static: gcc 12 takes what file_read stores for the address of a local
+    size_t length;
+    assert_int_equal(file_read(path, 1 << 24, &text, &length, NULL), BERTH_OK);
+    return text;
+}
+
+static void assert_log_has(const char *part) {
+    char *text = text_of(in_folder("log"));
+    if (strstr(text, part) == NULL) {
+        fail_msg("no \"%s\" in %s", part, text);
+    }
+    memory_free(text);
+}
+
+static void resume_and_compare(struct fixture_run run, const char *output) {
+    struct fixture_run straight = run;
+    straight.config.output_dir = fixture_keep("straight");
+    straight.config.resume_from_checkpoint = NULL;
+    straight.stop_at_step = straight.stop_in_predict = straight.stop_at_start = 0;
+    straight.fail_at = 0;
+    run.stop_at_step = run.stop_in_predict = run.stop_at_start = 0;
+    run.fail_at = 0;
+    run.config.resume_from_checkpoint = "auto";
+    assert_int_equal(fixture_execute(&straight), BERTH_OK);
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_same_run("straight", output);
+}
+
+// --- stopping -----------------------------------------------------------------------------------
+
+static void test_stop_saves_and_says_so(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.save_steps = 100; // only the stop itself saves
+    run.stop_at_step = 3;
+    run.stop_level = 1;
+    run.log_file = fixture_keep("log");
+    assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
+    int64_t newest;
+    assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
+    assert_int_equal(newest, 3);
+    assert_int_equal(fixture_temporaries("out"), 0);
+    assert_log_has("resume_from_checkpoint auto");
+    resume_and_compare(run, "out");
+}
+
+static void test_second_signal_leaves_at_once(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.save_steps = 2;
+    run.stop_at_step = 3;
+    run.stop_level = 2;
+    assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
+    int64_t newest;
+    assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
+    assert_int_equal(newest, 2); // nothing was saved on the way out
+    resume_and_compare(run, "out");
+}
+
+static void test_stop_before_the_first_step(void **state) {
+    for (int level = 1; level <= 2; level++) {
+        struct fixture_run run = fixture_default("out");
+        run.config.resume_from_checkpoint = "auto";
+        run.stop_at_start = 1;
+        run.stop_level = level;
+        assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
+        int64_t newest;
+        assert_int_equal(fixture_good_checkpoints("out", &newest), 0);
+        assert_int_equal(fixture_temporaries("out"), 0);
+    }
+    resume_and_compare(fixture_default("out"), "out");
+}
+
+static void test_stop_during_evaluation(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.validation_file = fixture_keep("dev.json");
+    run.config.save_steps = 100;
+    run.stop_in_predict = 1;
+    run.stop_level = 1;
+    assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
+    int64_t newest;
+    assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
+    assert_int_equal(newest, 4); // the end of the first epoch
+    resume_and_compare(run, "out");
+}
+
+// --- not finite ---------------------------------------------------------------------------------
+
+// Sets one element of the word embeddings of the model folder to NaN.
+static void spoil_model(const char *tensor) {
+    const char *path = in_folder("model/model.safetensors");
+    struct safetensors file;
+    assert_int_equal(safetensors_open(&file, path, NULL), BERTH_OK);
+    const struct tensor_entry *entry = safetensors_find(&file, tensor);
+    assert_non_null(entry);
+    long place = (long)(file.data_begin + entry->begin);
+    safetensors_close(&file);
+    FILE *raw = fopen(path, "r+b");
+    assert_non_null(raw);
+    assert_int_equal(fseek(raw, place, SEEK_SET), 0);
+    assert_int_equal(fwrite("\x00\x00\xc0\x7f", 1, 4, raw), 4);
+    assert_int_equal(fclose(raw), 0);
+}
+
+static void test_nan_names_step_and_layer(void **state) {
+    spoil_model("bert.encoder.layer.1.intermediate.dense.bias");
+    struct fixture_run run = fixture_default("out");
+    run.log_file = fixture_keep("log");
+    assert_int_equal(fixture_execute(&run), BERTH_FAILURE);
+    assert_log_has("update 1");
+    assert_log_has("bert.encoder.layer.1.intermediate.dense.bias");
+    int64_t newest;
+    assert_int_equal(fixture_good_checkpoints("out", &newest), 0);
+}
+
+// A rate that blows the weights up: the checkpoints before it stay good and finite.
+static void test_divergence_keeps_the_last_good_state(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.learning_rate = 1e38;
+    run.config.schedule = "constant";
+    run.config.max_steps = 50;
+    run.log_file = fixture_keep("log");
+    assert_int_equal(fixture_execute(&run), BERTH_FAILURE);
+    assert_log_has("is not finite");
+    int64_t newest;
+    assert_true(fixture_good_checkpoints("out", &newest) >= 1);
+}
+
+// --- disks --------------------------------------------------------------------------------------
+
+// The call of the file layer, counted from the report of update 2, that finds the disk full. Each
+// lies in that update's save.
+static const uint64_t failing_calls[] = {3, 12, 20, 40};
+
+static void fail_save(const char *on_save_error, int expected) {
+    for (size_t i = 0; i < sizeof failing_calls / sizeof failing_calls[0]; i++) {
+        char output[16];
+        snprintf(output, sizeof output, "out-%d", (int)i);
+        struct fixture_run run = fixture_default(output);
+        run.config.on_save_error = on_save_error;
+        run.fail_at = failing_calls[i];
+        run.fail_errno = ENOSPC;
+        run.fail_after_step = 2;
+        run.log_file = fixture_keep("log");
+        assert_int_equal(fixture_execute(&run), expected);
+        assert_log_has("No space left on device");
+        assert_log_has("checkpoint of step 2 not saved");
+        assert_int_equal(fixture_temporaries(output), 0);
+        assert_false(dir_exists(fixture_path(output, "checkpoint-2")));
+        int64_t newest;
+        assert_true(fixture_good_checkpoints(output, &newest) >= 1);
+        if (i == 0) {
+            resume_and_compare(run, output);
+        }
+        assert_int_equal(file_remove(in_folder("log"), NULL), BERTH_OK);
+    }
+}
+
+static void test_full_disk_stops(void **state) {
+    fail_save("stop", BERTH_IO);
+}
+
+static void test_full_disk_may_be_passed_over(void **state) {
+    fail_save("continue", BERTH_OK);
+}
+
+// A real file system of 600 KiB: a checkpoint takes 250, so the third does not fit.
+static void test_small_tmpfs(void **state) {
+    struct fixture_run run = fixture_default("small/out");
+    assert_int_equal(dir_make(in_folder("small"), NULL), BERTH_OK);
+    if (mount("tmpfs", in_folder("small"), "tmpfs", 0, "size=600k") != 0) {
+        skip();
+    }
+    run.config.save_total_limit = 5;
+    int status = fixture_execute(&run);
+    int64_t newest;
+    int good = fixture_good_checkpoints("small/out", &newest);
+    int temporaries = fixture_temporaries("small/out");
+    umount(in_folder("small"));
+    assert_int_equal(status, BERTH_IO);
+    assert_int_equal(good, 2);
+    assert_int_equal(newest, 2);
+    assert_int_equal(temporaries, 0);
+}
+
+// --- folders ------------------------------------------------------------------------------------
+
+static void test_two_runs_on_one_folder(void **state) {
+    struct fixture_run first = fixture_default("out");
+    struct file_lock lock;
+    assert_int_equal(dir_make(in_folder("out"), NULL), BERTH_OK);
+    assert_int_equal(file_lock_take(&lock, in_folder("out"), NULL), BERTH_OK);
+    first.log_file = fixture_keep("log");
+    assert_int_equal(fixture_execute(&first), BERTH_CANT_CREATE);
+    char holder[32];
+    snprintf(holder, sizeof holder, "pid %ld", (long)getpid());
+    assert_log_has(holder);
+    file_lock_release(&lock);
+    // A lock file that a killed run left behind holds nobody up.
+    FILE *file = fopen(in_folder("out/.lock"), "w");
+    assert_non_null(file);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(fixture_execute(&first), BERTH_OK);
+}
+
+static void test_output_folder_rules(void **state) {
+    struct fixture_run run = fixture_default("out");
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_int_equal(fixture_execute(&run), BERTH_CANT_CREATE); // not empty
+    run.config.overwrite_output_dir = 1;
+    run.config.max_steps = 2;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    int64_t newest;
+    assert_int_equal(fixture_good_checkpoints("out", &newest), 2);
+    assert_int_equal(newest, 2); // the old run's checkpoints are gone
+    run = fixture_default("train.json");
+    assert_int_equal(fixture_execute(&run), BERTH_CANT_CREATE); // a file
+    run = fixture_default("train.json/out");
+    assert_int_equal(fixture_execute(&run), BERTH_CANT_CREATE);
+    run.config.output_dir = "/proc/berth"; // read-only, even for root
+    run.log_file = fixture_keep("log");
+    assert_int_equal(fixture_execute(&run), BERTH_CANT_CREATE);
+    char *text = text_of(in_folder("log"));
+    assert_null(strstr(text, "step:")); // before any training
+    memory_free(text);
+}
+
+static void test_dry_run_writes_nothing(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.dry_run = 1;
+    run.log_file = fixture_keep("log");
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_false(dir_exists(in_folder("out")));
+    assert_log_has("plan: memory");
+    assert_log_has("total_steps=8");
+}
+
+// --- memory -------------------------------------------------------------------------------------
+
+static void test_little_address_space_is_no_crash(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.address_space = (uint64_t)1 << 28;
+    run.log_file = fixture_keep("log");
+    int status = fixture_execute(&run);
+    assert_true(status == BERTH_OK || status == BERTH_CONFIG || status == BERTH_NO_MEMORY ||
+                status == BERTH_INTERNAL);
+    int64_t newest;
+    if (status == BERTH_OK) {
+        return;
+    }
+    assert_int_equal(fixture_good_checkpoints("out", &newest), 0);
+}
+
+// --- clock and locale ---------------------------------------------------------------------------
+
+static double logged(const char *text, const char *key) {
+    const char *at = strstr(text, key);
+    return at != NULL ? strtod(at + strlen(key), NULL) : -1;
+}
+
+static void test_jumping_clock(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.log_file = fixture_keep("log");
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    char *text = text_of(in_folder("log"));
+    assert_true(logged(text, "samples_per_second=") > 0);
+    double seconds = logged(text, " seconds=");
+    assert_true(seconds > 0 && seconds < 3600);
+    memory_free(text);
+}
+
+static void test_locales_change_nothing(void **state) {
+    static const char *const locales[] = {"de_DE.UTF-8", "tr_TR.UTF-8", "C.UTF-8", "C"};
+    struct fixture_run run = fixture_default("straight");
+    run.config.validation_file = fixture_keep("dev.json");
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    for (size_t i = 0; i < sizeof locales / sizeof locales[0]; i++) {
+        char output[16];
+        snprintf(output, sizeof output, "locale-%d", (int)i);
+        run.config.output_dir = fixture_keep(output);
+        run.locale = locales[i];
+        int status = fixture_execute(&run);
+        if (status == 77) {
+            print_message("locale %s is not installed\n", locales[i]);
+            continue;
+        }
+        assert_int_equal(status, BERTH_OK);
+        assert_same_run("straight", output);
+        assert_same_file(fixture_path("straight", "nbest_predictions.json"),
+                         fixture_path(output, "nbest_predictions.json"));
+        assert_same_file(fixture_path("straight", "config.json"),
+                         fixture_path(output, "config.json"));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_stop_saves_and_says_so),
+        FIXTURE_TEST(test_second_signal_leaves_at_once),
+        FIXTURE_TEST(test_stop_before_the_first_step),
+        FIXTURE_TEST(test_stop_during_evaluation),
+        FIXTURE_TEST(test_nan_names_step_and_layer),
+        FIXTURE_TEST(test_divergence_keeps_the_last_good_state),
+        FIXTURE_TEST(test_full_disk_stops),
+        FIXTURE_TEST(test_full_disk_may_be_passed_over),
+        FIXTURE_TEST(test_small_tmpfs),
+        FIXTURE_TEST(test_two_runs_on_one_folder),
+        FIXTURE_TEST(test_output_folder_rules),
+        FIXTURE_TEST(test_dry_run_writes_nothing),
+        FIXTURE_TEST(test_little_address_space_is_no_crash),
+        FIXTURE_TEST(test_jumping_clock),
+        FIXTURE_TEST(test_locales_change_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
