@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files behind one door: the one place that opens, reads, writes, syncs, renames, locks and removes.
+// Files behind one door: the one place that opens, reads, writes, syncs, renames, locks and
+// removes.
 //
 // Nothing half-written is ever left under a final name: a file is written to a temporary name in
 // the same folder, synced, and renamed; a folder likewise (dir_publish). A test can make the n-th
@@ -36,9 +37,9 @@ void file_reader_close(struct file_reader *reader);
 // --- writing ------------------------------------------------------------------------------------
 
 // Writes `path` atomically: open makes a temporary file beside it (PATH.PID.N.tmp), commit flushes,
-// syncs, renames and syncs the folder, abort (also right after a failure, and harmless after commit)
-// removes it. A commit that fails has aborted; PATH is then what it was before, or the whole new
-// file when only the folder's sync failed. PATH must be a regular file or not be there.
+// syncs, renames and syncs the folder, abort (also right after a failure, and harmless after
+// commit) removes it. A commit that fails has aborted; PATH is then what it was before, or the
+// whole new file when only the folder's sync failed. PATH must be a regular file or not be there.
 // Every failure is reported by all later calls too, so a series of puts may be checked at its end.
 struct file_writer {
     int descriptor; // -1: not open
@@ -54,8 +55,7 @@ enum berth_status file_writer_open(struct file_writer *writer, const char *path,
 enum berth_status file_writer_put(struct file_writer *writer, const void *bytes, size_t length,
                                   struct berth_error *error);
 enum berth_status file_writer_printf(struct file_writer *writer, struct berth_error *error,
-                                     const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+                                     const char *format, ...) __attribute__((format(printf, 3, 4)));
 enum berth_status file_writer_commit(struct file_writer *writer, struct berth_error *error);
 void file_writer_abort(struct file_writer *writer);
 
@@ -101,9 +101,9 @@ void file_lock_release(struct file_lock *lock);
 
 // --- test hook ----------------------------------------------------------------------------------
 
-// The `countdown`-th system call (close aside) of file.c from now fails with `errno_value` (0
-// switches off); with errno_value < 0 the process is killed (SIGKILL) right before it. Returns the
-// number of calls seen since the last call of this function.
+// The `countdown`-th system call of file.c and dir.c from now (close, stat and access aside) fails
+// with `errno_value`; a countdown of 0 switches the hook off; with errno_value < 0 the process is
+// killed (SIGKILL) right before the call. Returns the number of calls since the last use.
 uint64_t file_fail_at(uint64_t countdown, int errno_value);
 
 #endif

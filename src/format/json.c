@@ -180,18 +180,6 @@ int json_walk_next(struct json_walk *walk) {
     return 1;
 }
 
-int json_entry(const json *object, size_t index, const char **key, const json **value) {
-    struct json_walk walk = {.object = object};
-    for (size_t i = 0; i <= index; i++) {
-        if (!json_walk_next(&walk)) {
-            return 0;
-        }
-    }
-    *key = walk.key;
-    *value = walk.value;
-    return 1;
-}
-
 void json_remove(json *object, const char *key) {
     json_object_del(object, key);
 }

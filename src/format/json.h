@@ -16,8 +16,8 @@
 struct json_t;              // jansson's value
 typedef struct json_t json; // the one typedef: jansson's own name clashes with nothing of ours
 
-// Parses a file or memory; duplicate keys, invalid UTF-8 and nesting deeper than 512 are errors.
-// Free with json_free.
+// Parses a file or memory; duplicate keys, invalid UTF-8, NUL bytes and nesting deeper than 512 are
+// errors. Integers beyond 64 bits become reals. Free with json_free.
 enum berth_status json_read_file(const char *path, json **value, struct berth_error *error);
 enum berth_status json_read_memory(const char *name, const char *bytes, size_t length, json **value,
                                    struct berth_error *error);
@@ -40,11 +40,7 @@ int64_t json_as_integer(const json *value); // integers and integral reals; else
 double json_as_real(const json *value);
 int json_truth(const json *value);
 
-// Walks an object in file order: index from 0 while it returns 1. Each call costs a step per index,
-// so for large objects use json_walk.
-int json_entry(const json *object, size_t index, const char **key, const json **value);
-
-// The same in constant time per entry: struct json_walk walk = {.object = ...};
+// Walks an object in file order: struct json_walk walk = {.object = ...};
 // while (json_walk_next(&walk)) { walk.key, walk.value }
 struct json_walk {
     const json *object;

@@ -26,11 +26,11 @@ struct param {
     int64_t cols;
 };
 
-struct param_layer { // offsets in elements
-    int64_t qkv_weight;       // [3H, H]
-    int64_t attention_weight; // [H, H]
+struct param_layer {             // offsets in elements
+    int64_t qkv_weight;          // [3H, H]
+    int64_t attention_weight;    // [H, H]
     int64_t intermediate_weight; // [I, H]
-    int64_t output_weight;    // [H, I]
+    int64_t output_weight;       // [H, I]
     int64_t qkv_bias, attention_bias, intermediate_bias, output_bias;
     int64_t attention_norm_weight, attention_norm_bias, output_norm_weight, output_norm_bias;
 };
@@ -41,7 +41,7 @@ struct param_table {
     int64_t total;        // elements of a buffer, gaps included
     int64_t matrix_count; // see above
     int64_t decay_count;
-    int64_t parameter_count; // without the gaps
+    int64_t parameter_count;                                                  // without the gaps
     int64_t word, position, type, embedding_norm_weight, embedding_norm_bias; // offsets
     struct param_layer *layers;
     int64_t head_weight, head_bias; // "qa_outputs": [2, H], [2]; -1 without a head

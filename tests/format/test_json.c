@@ -126,18 +126,14 @@ static void test_entries_come_in_file_order(void **state) {
     (void)state;
     json *value = parse("{\"z\": 1, \"a\": 2, \"m\": 3}");
     static const char *const keys[] = {"z", "a", "m"};
-    const char *key;
-    const json *member;
     size_t count = 0;
     struct json_walk walk = {.object = value};
     for (; json_walk_next(&walk); count++) {
         assert_string_equal(walk.key, keys[count]);
-        assert_int_equal(json_entry(value, count, &key, &member), 1);
-        assert_string_equal(key, keys[count]);
-        assert_int_equal(json_as_integer(member), (int64_t)count + 1);
+        assert_int_equal(json_as_integer(walk.value), (int64_t)count + 1);
     }
     assert_int_equal(count, 3);
-    assert_int_equal(json_entry(value, 3, &key, &member), 0);
+    assert_false(json_walk_next(&walk));
     json_remove(value, "a");
     json_remove(value, "none");
     assert_int_equal(json_length(value), 2);
