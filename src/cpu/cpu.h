@@ -33,6 +33,8 @@ struct cpu {
 
     float *partials; // partial sums of the gradients of parameters
     size_t partial_bytes;
+    char *packed; // an operand in the layout that products want
+    size_t packed_bytes;
     char *attention; // buffers of attention, one slice per thread
     size_t attention_bytes;
     const struct gemm_plan **plans; // of one attention call, by rounded length and product
@@ -86,6 +88,7 @@ void cpu_linear_gelu_backward(struct device *dev, struct mat du, float *dbias, s
 void cpu_linear_backward_weight(struct device *dev, struct mat dw, float *dbias, struct mat dy,
                                 struct mat x);
 size_t cpu_linear_partial_bytes(const struct device_shape *shape);
+size_t cpu_linear_packed_bytes(const struct device_shape *shape);
 // attention.c
 void cpu_attention_forward(struct device *dev, const struct attention_args *args,
                            const struct batch *batch);

@@ -14,6 +14,8 @@
 // doc/performance.md.
 #define LIBRARY_BYTES_PER_PLAN (96 * 1024)
 #define LIBRARY_BYTES_BASE (8 * 1024 * 1024)
+// What one product of one thread uses beside its operands.
+#define PAD_BYTES ((size_t)2 << 20)
 // Products of linear layers whose plans stay cached: 14 shapes, each with its last tiles.
 #define LINEAR_PLANS 60
 
@@ -72,6 +74,7 @@ static void cpu_close(struct device *dev) {
     struct cpu *cpu = cpu_of(dev);
     gemm_close(cpu->gemm);
     memory_pages_free(cpu->partials, cpu->partial_bytes);
+    memory_pages_free(cpu->packed, cpu->packed_bytes);
     memory_pages_free(cpu->attention, cpu->attention_bytes);
     memory_pages_free(cpu->plans, cpu->plan_bytes);
     memory_free(cpu);
@@ -110,12 +113,13 @@ static int64_t widest(const struct device_shape *shape) {
 
 // Per thread: what oneDNN asks for, and f32 copies of operands where bf16 is converted.
 static size_t product_bytes(const struct cpu *cpu, const struct device_shape *shape) {
-    const int64_t wide = widest(shape);
-    int64_t elements = CPU_TILE_TOKENS * (CPU_TILE_ROWS + wide) / 2;
-    if (shape->compute != DTYPE_F32 && cpu->kernels != CPU_NATIVE_BF16) {
-        elements += 2 * CPU_TILE_ROWS * wide + wide * shape->hidden;
+    if (shape->compute == DTYPE_F32 || cpu->kernels == CPU_NATIVE_BF16) {
+        return PAD_BYTES;
     }
-    return (size_t)elements * sizeof(float);
+    const int64_t wide = widest(shape);
+    int64_t tile = 2 * CPU_TILE_ROWS * wide + wide * shape->hidden;
+    int64_t tokens = CPU_TILE_TOKENS * (CPU_TILE_OUT + CPU_TILE_IN);
+    return PAD_BYTES + (size_t)(tile > tokens ? tile : tokens) * sizeof(float);
 }
 
 static size_t plan_count(const struct device_shape *shape) {
@@ -125,7 +129,7 @@ static size_t plan_count(const struct device_shape *shape) {
 
 static size_t cpu_workspace_bytes(struct device *dev, const struct device_shape *shape) {
     const struct cpu *cpu = cpu_of(dev);
-    return partial_bytes(shape) + cpu_attention_bytes(cpu, shape) +
+    return partial_bytes(shape) + cpu_linear_packed_bytes(shape) + cpu_attention_bytes(cpu, shape) +
            cpu_attention_plan_bytes(shape->max_length) +
            (size_t)cpu->threads * product_bytes(cpu, shape) + LIBRARY_BYTES_BASE +
            plan_count(shape) * LIBRARY_BYTES_PER_PLAN;
@@ -146,6 +150,7 @@ static enum berth_status cpu_reserve(struct device *dev, const struct device_sha
     struct cpu *cpu = cpu_of(dev);
     TRY(gemm_reserve(cpu->gemm, product_bytes(cpu, shape), error));
     if (cpu_grow(cpu, (void **)&cpu->partials, &cpu->partial_bytes, partial_bytes(shape)) &&
+        cpu_grow(cpu, (void **)&cpu->packed, &cpu->packed_bytes, cpu_linear_packed_bytes(shape)) &&
         cpu_grow(cpu, (void **)&cpu->attention, &cpu->attention_bytes,
                  cpu_attention_bytes(cpu, shape))) {
         cpu_grow(cpu, (void **)&cpu->plans, &cpu->plan_bytes,

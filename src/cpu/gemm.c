@@ -2,8 +2,9 @@
 // The one door to oneDNN: matmul primitives over plain strided layouts, made for one thread, with
 // their scratch memory in our hands (scratchpad mode "user").
 //
-// The library's global primitive cache is left alone. What is left out: reordered ("blocked")
-// weights, because weights change at every step.
+// One operand may be reordered first into the layout that the library's kernels read fastest
+// (columns in blocks of 64, rows in blocks of 16 or 16 pairs): that pays when many tiles share it.
+// The library's global primitive cache is left alone.
 #include "cpu/gemm.h"
 
 #include "core/error.h"
@@ -24,6 +25,9 @@ struct gemm_plan {
     struct gemm_shape run; // what the library multiplies: `shape`, or its f32 form without gaps
     int converts;
     dnnl_primitive_t primitive;
+    dnnl_primitive_t packer; // NULL: b is taken as it lies
+    dnnl_memory_t packer_memories[2];
+    size_t pack_bytes;
     size_t pad_bytes;
     char name[64];
     // Per thread: a, b, c, bias, scratchpad. Handles are set at each run.
@@ -85,6 +89,14 @@ static void plan_free(struct gemm_plan *plan, int threads) {
             }
         }
     }
+    for (int i = 0; i < 2; i++) {
+        if (plan->packer_memories[i] != NULL) {
+            dnnl_memory_destroy(plan->packer_memories[i]);
+        }
+    }
+    if (plan->packer != NULL) {
+        dnnl_primitive_destroy(plan->packer);
+    }
     if (plan->primitive != NULL) {
         dnnl_primitive_destroy(plan->primitive);
     }
@@ -139,6 +151,7 @@ enum berth_status gemm_reserve(struct gemm *gemm, size_t bytes, struct berth_err
     for (int t = 0; t < gemm->threads; t++) {
         gemm->scratch[t] = memory_pages(bytes);
         if (gemm->scratch[t] == NULL) {
+            scratch_free(gemm);
             return error_no_memory(error, bytes, "the scratch memory of matrix products");
         }
     }
@@ -184,7 +197,7 @@ static int shape_equal(const struct gemm_shape *x, const struct gemm_shape *y) {
     return x->m == y->m && x->n == y->n && x->k == y->k && x->lda == y->lda && x->ldb == y->ldb &&
            x->ldc == y->ldc && x->type == y->type && x->c_type == y->c_type &&
            x->a_transposed == y->a_transposed && x->b_transposed == y->b_transposed &&
-           x->accumulate == y->accumulate && x->bias == y->bias;
+           x->accumulate == y->accumulate && x->bias == y->bias && x->pack_b == y->pack_b;
 }
 
 // Rows and columns of an operand as it lies in memory.
@@ -200,6 +213,7 @@ static struct gemm_shape shape_without_gaps(const struct gemm_shape *s) {
     run.ldb = s->b_transposed ? s->k : s->n;
     run.ldc = s->c_type == DTYPE_F32 ? s->ldc : s->n;
     run.type = run.c_type = DTYPE_F32;
+    run.pack_b = 0; // b is converted for every tile in any case
     return run;
 }
 
@@ -246,46 +260,111 @@ static dnnl_status_t make_memories(struct gemm *gemm, struct gemm_plan *plan,
     return dnnl_success;
 }
 
-static dnnl_status_t make_primitive(struct gemm *gemm, struct gemm_plan *plan) {
-    const struct gemm_shape *s = &plan->run;
-    dnnl_memory_desc_t a, b, c, bias;
-    dnnl_matmul_desc_t matmul;
-    dnnl_primitive_attr_t attributes = NULL;
+// The layout that the library's kernels for large products read; 0 when they would not take it.
+static int packed_layout(dnnl_memory_desc_t *desc, const struct gemm_shape *s) {
+    const dnnl_dims_t dims = {s->k, s->n};
+    const int half = s->type != DTYPE_F32;
+    return s->pack_b && s->n >= 64 && s->k >= 64 &&
+           dnnl_memory_desc_init_by_tag(desc, 2, dims, half ? dnnl_bf16 : dnnl_f32,
+                                        half ? dnnl_BA16a64b2a : dnnl_BA16a64b) == dnnl_success;
+}
+
+static dnnl_status_t make_packer(struct gemm *gemm, struct gemm_plan *plan,
+                                 const dnnl_memory_desc_t *plain,
+                                 const dnnl_memory_desc_t *packed) {
     dnnl_primitive_desc_t desc = NULL;
-    dnnl_status_t status = describe_matrix(&a, s->m, s->k, s->lda, s->type, s->a_transposed);
+    dnnl_status_t status =
+        dnnl_reorder_primitive_desc_create(&desc, plain, gemm->engine, packed, gemm->engine, NULL);
     if (status == dnnl_success) {
-        status = describe_matrix(&b, s->k, s->n, s->ldb, s->type, s->b_transposed);
+        omp_set_num_threads(gemm->threads);
+        status = dnnl_primitive_create(&plan->packer, desc);
+        omp_set_num_threads(1);
     }
-    if (status == dnnl_success) {
-        status = describe_matrix(&c, s->m, s->n, s->ldc, s->c_type, 0);
+    const dnnl_memory_desc_t *descs[2] = {plain, packed};
+    for (int i = 0; i < 2 && status == dnnl_success; i++) {
+        status =
+            dnnl_memory_create(&plan->packer_memories[i], descs[i], gemm->engine, DNNL_MEMORY_NONE);
     }
-    if (status == dnnl_success) {
-        status = describe_matrix(&bias, 1, s->n, s->n, DTYPE_F32, 0);
-    }
-    if (status == dnnl_success) {
-        status = dnnl_matmul_desc_init(&matmul, &a, &b, s->bias ? &bias : NULL, &c);
-    }
-    if (status == dnnl_success) {
-        status = make_attributes(&attributes, s->accumulate);
-    }
-    if (status == dnnl_success) {
-        status = dnnl_primitive_desc_create(&desc, &matmul, attributes, gemm->engine, NULL);
-    }
-    if (status == dnnl_success) {
-        const dnnl_memory_desc_t *pad =
-            dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
-        const dnnl_memory_desc_t *descs[5] = {&a, &b, &c, s->bias ? &bias : NULL, pad};
-        const char *name = "";
-        dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name);
-        snprintf(plan->name, sizeof plan->name, "%s", name);
-        plan->pad_bytes = dnnl_memory_desc_get_size(pad);
-        status = make_memories(gemm, plan, descs);
-    }
-    if (status == dnnl_success) {
-        status = dnnl_primitive_create(&plan->primitive, desc);
-    }
+    plan->pack_bytes = dnnl_memory_desc_get_size(packed);
     dnnl_primitive_desc_destroy(desc);
-    dnnl_primitive_attr_destroy(attributes);
+    return status;
+}
+
+// What a plan is made of, while it is made.
+struct making {
+    dnnl_memory_desc_t a, b, c, bias, packed;
+    dnnl_primitive_attr_t attributes;
+    dnnl_primitive_desc_t desc;
+};
+
+static dnnl_status_t describe(struct making *making, const struct gemm_shape *s) {
+    dnnl_status_t status =
+        describe_matrix(&making->a, s->m, s->k, s->lda, s->type, s->a_transposed);
+    if (status == dnnl_success) {
+        status = describe_matrix(&making->b, s->k, s->n, s->ldb, s->type, s->b_transposed);
+    }
+    if (status == dnnl_success) {
+        status = describe_matrix(&making->c, s->m, s->n, s->ldc, s->c_type, 0);
+    }
+    if (status == dnnl_success) {
+        status = describe_matrix(&making->bias, 1, s->n, s->n, DTYPE_F32, 0);
+    }
+    return status == dnnl_success ? make_attributes(&making->attributes, s->accumulate) : status;
+}
+
+static dnnl_status_t choose(struct gemm *gemm, struct making *making, const struct gemm_shape *s,
+                            const dnnl_memory_desc_t *b) {
+    dnnl_matmul_desc_t matmul;
+    dnnl_status_t status =
+        dnnl_matmul_desc_init(&matmul, &making->a, b, s->bias ? &making->bias : NULL, &making->c);
+    return status == dnnl_success
+               ? dnnl_primitive_desc_create(&making->desc, &matmul, making->attributes,
+                                            gemm->engine, NULL)
+               : status;
+}
+
+static const char *implementation(dnnl_primitive_desc_t desc) {
+    const char *name = "";
+    dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name);
+    return name;
+}
+
+static dnnl_status_t finish(struct gemm *gemm, struct gemm_plan *plan, struct making *making,
+                            const dnnl_memory_desc_t *b) {
+    const dnnl_memory_desc_t *pad =
+        dnnl_primitive_desc_query_md(making->desc, dnnl_query_scratchpad_md, 0);
+    const dnnl_memory_desc_t *descs[5] = {&making->a, b, &making->c,
+                                          plan->run.bias ? &making->bias : NULL, pad};
+    snprintf(plan->name, sizeof plan->name, "%s", implementation(making->desc));
+    plan->pad_bytes = dnnl_memory_desc_get_size(pad);
+    dnnl_status_t status = make_memories(gemm, plan, descs);
+    if (status == dnnl_success && b == &making->packed) {
+        status = make_packer(gemm, plan, &making->b, b);
+    }
+    return status == dnnl_success ? dnnl_primitive_create(&plan->primitive, making->desc) : status;
+}
+
+static dnnl_status_t make_primitive(struct gemm *gemm, struct gemm_plan *plan) {
+    struct making making = {.attributes = NULL};
+    const dnnl_memory_desc_t *b = &making.b;
+    dnnl_status_t status = describe(&making, &plan->run);
+    if (status == dnnl_success && packed_layout(&making.packed, &plan->run)) {
+        dnnl_status_t packs = choose(gemm, &making, &plan->run, &making.packed);
+        if (packs == dnnl_success && strncmp(implementation(making.desc), "brg", 3) == 0) {
+            b = &making.packed;
+        } else { // another kernel would take this layout only slowly
+            dnnl_primitive_desc_destroy(making.desc);
+            making.desc = NULL;
+        }
+    }
+    if (status == dnnl_success && making.desc == NULL) {
+        status = choose(gemm, &making, &plan->run, b);
+    }
+    if (status == dnnl_success) {
+        status = finish(gemm, plan, &making, b);
+    }
+    dnnl_primitive_desc_destroy(making.desc);
+    dnnl_primitive_attr_destroy(making.attributes);
     return status;
 }
 
@@ -340,6 +419,22 @@ const struct gemm_plan *gemm_plan(struct gemm *gemm, const struct gemm_shape *sh
 }
 
 // --- running ------------------------------------------------------------------------------------
+
+size_t gemm_pack_bytes(const struct gemm_plan *plan) {
+    return plan->packer == NULL ? 0 : plan->pack_bytes;
+}
+
+int gemm_pack(struct gemm *gemm, const struct gemm_plan *plan, const void *b, void *packed) {
+    const dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, plan->packer_memories[0]},
+                                     {DNNL_ARG_TO, plan->packer_memories[1]}};
+    dnnl_memory_set_data_handle(plan->packer_memories[0], (void *)(uintptr_t)b);
+    dnnl_memory_set_data_handle(plan->packer_memories[1], packed);
+    int outer = omp_get_max_threads();
+    omp_set_num_threads(gemm->threads);
+    int status = (int)dnnl_primitive_execute(plan->packer, gemm->streams[0], 2, args);
+    omp_set_num_threads(outer);
+    return status;
+}
 
 static size_t round64(size_t bytes) {
     return (bytes + 63) / 64 * 64;

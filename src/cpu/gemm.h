@@ -25,6 +25,7 @@ struct gemm_shape {
     int b_transposed; // b lies as [n, k]
     int accumulate;   // add to c (f32)
     int bias;         // f32 [n] follows
+    int pack_b;       // the library may ask for b in a layout of its own, see gemm_pack
 };
 
 // `native_bf16`: multiply bf16 as it is. The caller closes it.
@@ -41,6 +42,12 @@ void gemm_trim(struct gemm *gemm, int wanted);
 // be called by two threads at a time.
 const struct gemm_plan *gemm_plan(struct gemm *gemm, const struct gemm_shape *shape,
                                   struct berth_error *error);
+// Bytes of b in the layout that the plan wants; 0: it takes b as it lies in memory. Plans whose
+// shapes differ in m alone want the same layout, or none.
+size_t gemm_pack_bytes(const struct gemm_plan *plan);
+// Lays b out for the plan, on all threads; to be called outside of parallel regions. gemm_run then
+// takes `packed` for b. 0, or the library's error.
+int gemm_pack(struct gemm *gemm, const struct gemm_plan *plan, const void *b, void *packed);
 // Bytes of per-thread scratch that a plan uses.
 size_t gemm_plan_scratch(const struct gemm_plan *plan);
 // Runs a plan on thread number `thread`. 0, or the library's error.

@@ -12,9 +12,9 @@ struct cut {
     int64_t total, count, units, larger; // units of a smaller tile
 };
 
-static struct cut cut_of(int64_t total) {
+static struct cut cut_of(int64_t total, int64_t most) {
     const int64_t units = cpu_blocks(total, CPU_TILE_UNIT), group = CPU_TILE_GROUP;
-    int64_t count = group * cpu_blocks(units * CPU_TILE_UNIT, group * CPU_TILE_ROWS);
+    int64_t count = group * cpu_blocks(units * CPU_TILE_UNIT, group * most);
     count = count < units ? count : units;
     return (struct cut){total, count, units / count, units % count};
 }
@@ -41,13 +41,17 @@ static int cut_kind(const struct cut *c, int64_t index) {
     return size == cut_size(c, 0) ? 0 : size == cut_size(c, c->count - 1) ? 1 : 2;
 }
 
+static void fail_product(struct cpu *cpu, int status) {
+    struct berth_error error;
+    error_set(&error, BERTH_INTERNAL, "oneDNN failed in a matrix product (status %d)", status);
+    cpu_fail(cpu, BERTH_INTERNAL, &error);
+}
+
 static void run(struct cpu *cpu, const struct gemm_plan *plan, const void *a, const void *b,
                 void *c, const float *bias) {
     int status = gemm_run(cpu->gemm, plan, omp_get_thread_num(), a, b, c, bias);
     if (status != 0) {
-        struct berth_error error;
-        error_set(&error, BERTH_INTERNAL, "oneDNN failed in a matrix product (status %d)", status);
-        cpu_fail(cpu, BERTH_INTERNAL, &error);
+        fail_product(cpu, status);
     }
 }
 
@@ -59,12 +63,13 @@ struct tiles {
     const float *bias;
     struct cut cut; // of the rows
     const struct gemm_plan *plans[CUT_SIZES];
+    const void *packed; // w as the plans want it
 };
 
 static struct tiles tiles_of(struct mat y, struct mat x, struct mat w, int w_transposed,
                              const float *bias) {
     struct tiles t = {.y = y, .x = x, .w = w, .w_transposed = w_transposed, .bias = bias};
-    t.cut = cut_of(y.rows);
+    t.cut = cut_of(y.rows, CPU_TILE_ROWS);
     return t;
 }
 
@@ -80,10 +85,26 @@ static struct gemm_shape tile_shape(const struct tiles *t, int64_t rows) {
         .c_type = t->y.dtype,
         .b_transposed = t->w_transposed,
         .bias = t->bias != NULL,
+        .pack_b = t->cut.count >= CPU_TILE_GROUP,
     };
 }
 
-// Fetches the plans of all tiles; 0 after an error.
+// Lays w out for the tiles, which all read it.
+static void pack(struct cpu *cpu, struct tiles *t) {
+    for (int kind = 0; kind < CUT_SIZES && cpu->status == BERTH_OK; kind++) {
+        size_t bytes = gemm_pack_bytes(t->plans[kind]);
+        if (bytes > 0 && t->packed == NULL &&
+            cpu_grow(cpu, (void **)&cpu->packed, &cpu->packed_bytes, bytes)) {
+            int status = gemm_pack(cpu->gemm, t->plans[kind], t->w.data, cpu->packed);
+            t->packed = cpu->packed;
+            if (status != 0) {
+                fail_product(cpu, status);
+            }
+        }
+    }
+}
+
+// Fetches the plans of all tiles and packs w; 0 after an error.
 static int tile_plans(struct cpu *cpu, struct tiles *t) {
     if (cpu->status != BERTH_OK) {
         return 0;
@@ -93,6 +114,7 @@ static int tile_plans(struct cpu *cpu, struct tiles *t) {
         struct gemm_shape shape = tile_shape(t, cut_size(&t->cut, cut_example(&t->cut, kind)));
         t->plans[kind] = cpu_plan(cpu, &shape);
     }
+    pack(cpu, t);
     return cpu->status == BERTH_OK;
 }
 
@@ -101,7 +123,8 @@ static struct mat tile_of(const struct tiles *t, struct mat m, int64_t index) {
 }
 
 static void run_tile(struct cpu *cpu, const struct tiles *t, int64_t index) {
-    run(cpu, t->plans[cut_kind(&t->cut, index)], tile_of(t, t->x, index).data, t->w.data,
+    const struct gemm_plan *plan = t->plans[cut_kind(&t->cut, index)];
+    run(cpu, plan, tile_of(t, t->x, index).data, gemm_pack_bytes(plan) > 0 ? t->packed : t->w.data,
         tile_of(t, t->y, index).data, t->bias);
 }
 
@@ -168,7 +191,7 @@ struct weight_tiles {
 };
 
 static struct weight_tiles weight_tiles_of(struct mat dw, struct mat dy, struct mat x) {
-    struct weight_tiles t = {.dw = dw, .dy = dy, .x = x, .cut = cut_of(dw.rows)};
+    struct weight_tiles t = {.dw = dw, .dy = dy, .x = x, .cut = cut_of(dw.rows, CPU_TILE_OUT)};
     int64_t even = cpu_blocks(dw.cols, cpu_blocks(dw.cols, CPU_TILE_IN));
     t.cols = cpu_blocks(even, CPU_TILE_UNIT) * CPU_TILE_UNIT;
     t.across = cpu_blocks(dw.cols, t.cols);
@@ -258,8 +281,13 @@ void cpu_linear_backward_weight(struct device *dev, struct mat dw, float *dbias,
 
 // --- memory -------------------------------------------------------------------------------------
 
+size_t cpu_linear_packed_bytes(const struct device_shape *shape) {
+    const int64_t h = (shape->hidden + 63) / 64 * 64, i = (shape->intermediate + 63) / 64 * 64;
+    return (size_t)(h * (3 * h > i ? 3 * h : i)) * dtype_size(shape->compute);
+}
+
 size_t cpu_linear_partial_bytes(const struct device_shape *shape) {
-    int64_t gelu = cut_of(shape->max_rows).count * shape->intermediate;
+    int64_t gelu = cut_of(shape->max_rows, CPU_TILE_ROWS).count * shape->intermediate;
     int64_t sums = cpu_blocks(shape->max_rows, CPU_ROW_BLOCK) * 3 * shape->hidden;
     return (size_t)(gelu > sums ? gelu : sums) * sizeof(float);
 }
