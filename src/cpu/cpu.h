@@ -10,7 +10,8 @@
 // Work is cut at these places whatever the number of threads.
 #define CPU_ROW_BLOCK 64  // rows of a block of row kernels; its partial sums are one addend
 #define CPU_TILE_UNIT 64  // tiles of products have a multiple of this many rows,
-#define CPU_TILE_ROWS 256 // at most so many,
+#define CPU_TILE_ROWS 192 // at most so many of y,
+#define CPU_TILE_OUT 256  // or of dw,
 #define CPU_TILE_GROUP 4  // and there is a multiple of this many of them, so that threads balance
 #define CPU_TILE_IN 768   // most columns of a tile of dw
 #define CPU_TILE_TOKENS 1024 // tokens that one product adds to dw
