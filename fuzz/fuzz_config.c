@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -47,7 +48,22 @@ static void check_rewrite(const struct bert_config *config) {
     unlink(path);
 }
 
+// A short input is tried as the name of a built-in shape, too.
+static void check_builtin(const uint8_t *data, size_t size) {
+    struct bert_config config;
+    char name[16] = "";
+    if (size >= sizeof name) {
+        return;
+    }
+    memcpy(name, data, size);
+    if (bert_config_builtin(name, &config, NULL) == BERTH_OK) {
+        check_table(&config);
+        check_rewrite(&config);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    check_builtin(data, size);
     struct bert_config config;
     struct berth_error error;
     if (bert_config_read_memory("fuzz", (const char *)data, size, &config, &error) == BERTH_OK) {
