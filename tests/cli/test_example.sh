@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The C example: it answers, and it reports errors with their names.
+# The C example: it answers, it reports errors with their names, and it builds against an installed
+# library with nothing but pkg-config.
 . "$(dirname "$0")/lib.sh"
 make_model "$work/model"
 what="example_answer"
@@ -15,4 +16,17 @@ expect_err "$work/none"
 "$EXAMPLE" >"$out" 2>"$err"
 code=$?
 expect_code 2
+
+what="an installed library"
+cmake --install "$BUILD" --prefix "$work/prefix" >"$out" 2>"$err" || fail "installing failed"
+PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name berth.pc)")
+export PKG_CONFIG_PATH
+flags=$(pkg-config --define-prefix --cflags --libs berth)
+$CC ${SANITIZE:+-fsanitize=$SANITIZE} "$SOURCE" $flags -o "$work/answer" 2>"$err" || fail "compiling"
+library=$(pkg-config --define-prefix --variable=libdir berth)
+LD_LIBRARY_PATH=$library "$work/answer" "$work/model" 'Where did Ada live?' 'Ada lived in Oslo.' \
+    >"$out" 2>"$err"
+code=$?
+expect_code 0
+grep -qE '^ *[0-9]+ %  .' "$out" || fail "no answer"
 finish
