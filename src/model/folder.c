@@ -21,18 +21,29 @@ void folder_report_done(struct folder_report *report) {
     *report = (struct folder_report){0};
 }
 
-// Adds a line to a list of the report.
-static enum berth_status add_line(char **list, const char *name, struct berth_error *error) {
-    size_t used = *list != NULL ? strlen(*list) : 0, length = strlen(name);
-    char *grown = memory_resize(*list, used + length + 2, 1);
-    if (grown == NULL) {
-        return error_no_memory(error, used + length + 2, "the list of tensors");
+// A list of the report while it grows: a stranger's file may hold very many names.
+struct lines {
+    char *text;
+    size_t length, capacity;
+};
+
+static enum berth_status add_line(struct lines *lines, const char *name,
+                                  struct berth_error *error) {
+    size_t length = strlen(name);
+    if (lines->length + length + 2 > lines->capacity) {
+        size_t capacity = 2 * (lines->length + length) + 256;
+        char *grown = memory_resize(lines->text, capacity, 1);
+        if (grown == NULL) {
+            return error_no_memory(error, capacity, "the list of tensors");
+        }
+        lines->text = grown;
+        lines->capacity = capacity;
     }
-    *list = grown;
-    if (used > 0) {
-        grown[used++] = '\n';
+    if (lines->length > 0) {
+        lines->text[lines->length++] = '\n';
     }
-    memcpy(grown + used, name, length + 1);
+    memcpy(lines->text + lines->length, name, length + 1);
+    lines->length += length;
     return BERTH_OK;
 }
 
@@ -76,7 +87,8 @@ struct reading {
     struct safetensors container;
     const struct param_table *table;
     const struct tensor_entry **found;
-    struct folder_report *report;
+    struct lines missing, unexpected;
+    size_t loaded;
 };
 
 static enum berth_status match_entry(struct reading *reading, const struct tensor_entry *entry,
@@ -87,7 +99,7 @@ static enum berth_status match_entry(struct reading *reading, const struct tenso
     }
     const struct param *param = param_table_find(reading->table, name);
     if (param == NULL) {
-        return add_line(&reading->report->unexpected, entry->name, error);
+        return add_line(&reading->unexpected, entry->name, error);
     }
     const struct tensor_entry **found = &reading->found[param - reading->table->params];
     if (*found != NULL) {
@@ -157,7 +169,7 @@ static enum berth_status match_names(struct reading *reading, struct berth_error
         if (reading->found[i] != NULL) {
             TRY(check_shape(reading, &reading->table->params[i], reading->found[i], error));
         } else {
-            TRY(add_line(&reading->report->missing, reading->table->params[i].name, error));
+            TRY(add_line(&reading->missing, reading->table->params[i].name, error));
         }
     }
     return BERTH_OK;
@@ -176,7 +188,7 @@ static enum berth_status read_tensors(struct reading *reading, const struct bert
         }
         TRY(safetensors_read_f32(&reading->container, reading->found[i], 0,
                                  param->rows * param->cols, buffer + param->offset, error));
-        reading->report->loaded++;
+        reading->loaded++;
     }
     return BERTH_OK;
 }
@@ -184,7 +196,7 @@ static enum berth_status read_tensors(struct reading *reading, const struct bert
 enum berth_status folder_read_weights(const char *folder, const struct bert_config *config,
                                       const struct param_table *table, uint64_t seed, float *buffer,
                                       struct folder_report *report, struct berth_error *error) {
-    struct reading reading = {.table = table, .report = report};
+    struct reading reading = {.table = table};
     *report = (struct folder_report){0};
     TRY(open_weights(folder, &reading.container, error));
     enum berth_status status;
@@ -193,12 +205,16 @@ enum berth_status folder_read_weights(const char *folder, const struct bert_conf
         status = error_no_memory(error, table->count * sizeof *reading.found, folder);
         goto done;
     }
-    report->ignored_keys = reading.container.ignored_keys;
     TRY_DONE(match_names(&reading, error));
     TRY_DONE(read_tensors(&reading, config, seed, buffer, error));
+    *report = (struct folder_report){.missing = reading.missing.text,
+                                     .unexpected = reading.unexpected.text,
+                                     .loaded = reading.loaded,
+                                     .ignored_keys = reading.container.ignored_keys};
 done:
     if (status != BERTH_OK) {
-        folder_report_done(report);
+        memory_free(reading.missing.text);
+        memory_free(reading.unexpected.text);
     }
     memory_free(reading.found);
     safetensors_close(&reading.container);

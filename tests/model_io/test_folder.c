@@ -321,6 +321,28 @@ static void test_vocabulary_fits(void **state) {
     }
 }
 
+// A file of a hundred thousand tensors that are not ours is refused in no time.
+static void test_very_many_names(void **state) {
+    (void)state;
+    enum { COUNT = 100000 };
+    struct small small;
+    struct berth_error error;
+    struct tensor_out *tensors = memory_array_zeroed(COUNT, sizeof *tensors);
+    char(*names)[16] = memory_array(COUNT, sizeof *names);
+    static const char zero;
+    small_open(&small);
+    for (size_t i = 0; i < COUNT; i++) {
+        snprintf(names[i], sizeof names[i], "x%zu", i);
+        tensors[i] = (struct tensor_out){.name = names[i], .dtype = TENSOR_U8, .data = &zero};
+    }
+    write_tensors(tensors, COUNT);
+    assert_int_equal(read_small(&small, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "is missing (37 in all)");
+    memory_free(tensors);
+    memory_free(names);
+    small_close(&small);
+}
+
 // --- failures -----------------------------------------------------------------------------------
 
 // Writing fails at every system call and every allocation: config.json and model.safetensors are
@@ -430,6 +452,7 @@ int main(void) {
         SCRATCH_TEST(test_two_names_for_one),
         SCRATCH_TEST(test_folders_without_weights),
         SCRATCH_TEST(test_vocabulary_fits),
+        SCRATCH_TEST(test_very_many_names),
         SCRATCH_TEST(test_write_fails_at_every_call),
         SCRATCH_TEST(test_read_fails_at_every_call),
         SCRATCH_TEST(test_real_folder),
