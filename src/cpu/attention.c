@@ -150,15 +150,16 @@ static void zero_rows(struct mat m, int64_t first) {
     }
 }
 
+// The rows past the length: what lies there from before need not be finite.
 static void zero_padding(const struct task *t, struct mat square) {
-    zero_rows(square, t->length);
+    struct mat tail = mat_rows(square, t->length, t->padded - t->length);
+    memset(tail.data, 0, (size_t)(tail.rows * tail.stride) * dtype_size(tail.dtype));
 }
 
 static struct attention_rows rows_of(const struct task *t, const struct batch *batch, int64_t s,
                                      int64_t head, const struct dropout *dropout) {
     return (struct attention_rows){
         .length = t->length,
-        .padded = t->padded,
         .stride = t->padded,
         .first = 0,
         .last = t->length,

@@ -13,8 +13,7 @@
 // One head of one sequence, as the attention kernels see it.
 struct attention_rows {
     int64_t length; // L, real rows and columns
-    int64_t padded; // columns of the square matrices: L rounded up; [L, padded) becomes zero
-    int64_t stride; // elements from one row of the square matrices to the next
+    int64_t stride; // elements from one row of the square matrices to the next: L rounded up to 16
     int64_t first;  // first query row handled
     int64_t last;   // after the last query row
     float scale;    // 1 / sqrt(D)
@@ -50,7 +49,7 @@ struct kernels {
     // total[i] += x[i]
     void (*add)(float *total, const float *x, int64_t count);
 
-    // The scores, whose rows have room for a multiple of 16, are overwritten.
+    // The scores are overwritten; what is written past the length is finite.
     // probabilities = dropout(softmax(scale * scores)) for the query rows; *lse with `lse_stride`
     // floats from row to row gets the log-sum-exp (NULL: not wanted).
     void (*softmax_forward)(const struct attention_rows *rows, void *probabilities, float *scores,

@@ -163,10 +163,21 @@ ALWAYS void store_bf16(uint16_t *to, const float *restrict from, int64_t count) 
 }
 #endif
 
+// memcpy for rows: short, and mostly whole blocks, which the compiler copies in registers.
+ALWAYS void copy_bytes(void *to, const void *from, size_t bytes) {
+    size_t i = 0;
+    for (; i + 64 <= bytes; i += 64) {
+        memcpy((char *)to + i, (const char *)from + i, 64);
+    }
+    if (i < bytes) {
+        memcpy((char *)to + i, (const char *)from + i, bytes - i);
+    }
+}
+
 ALWAYS void load(float *restrict to, struct mat m, int64_t row, int64_t column, int64_t count) {
     const void *from = row_at(m, row, column);
     if (m.dtype == DTYPE_F32) {
-        memcpy(to, from, (size_t)count * sizeof *to);
+        copy_bytes(to, from, (size_t)count * sizeof *to);
     } else {
         load_bf16(to, from, count);
     }
@@ -194,7 +205,7 @@ ALWAYS void store(struct mat m, int64_t row, int64_t column, const float *restri
                   int64_t count) {
     void *to = row_at(m, row, column);
     if (m.dtype == DTYPE_F32) {
-        memcpy(to, from, (size_t)count * sizeof *from);
+        copy_bytes(to, from, (size_t)count * sizeof *from);
         return;
     }
     store_bf16(to, from, count);

@@ -8,8 +8,8 @@
 static void copy(struct mat to, struct mat from) {
     for (int64_t row = 0; row < from.rows; row++) {
         if (to.dtype == from.dtype) {
-            memcpy(row_at(to, row, 0), row_at(from, row, 0),
-                   (size_t)from.cols * dtype_size(from.dtype));
+            copy_bytes(row_at(to, row, 0), row_at(from, row, 0),
+                       (size_t)from.cols * dtype_size(from.dtype));
             continue;
         }
         for (int64_t c = 0; c < from.cols; c += KERNEL_COLUMNS) {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of attention between its matrix products. Padding columns of the square matrices hold
-// anything on input and are zero in what is written; padding rows are the caller's affair.
+// The parts of attention between its matrix products. Rows are computed in whole vectors: what is
+// written past the length is finite and meets only zero rows of the other operand. Padding rows are
+// the caller's affair.
 #ifndef BERTH_CPU_KERNELS_SOFTMAX_H
 #define BERTH_CPU_KERNELS_SOFTMAX_H
 
 #include "cpu/kernels/dropout.h"
 
-// Rows are computed in whole vectors, so the scores past the length are set far below the others.
+// The scores past the length are set far below the others.
 ALWAYS void mask_tail(float *scores, int64_t length) {
     for (int64_t i = length; i < lanes_of(length); i++) {
         scores[i] = -1e30f;
@@ -53,15 +54,9 @@ ALWAYS void attention_factors(float factor[KERNEL_COLUMNS], const struct attenti
     dropout_factors(factor, rows->dropout, rows->head, rows->place, (int32_t)row, column);
 }
 
-ALWAYS void zero_tail(struct mat m, int64_t row, int64_t from, int64_t to) {
-    if (to > from) {
-        memset(row_at(m, row, from), 0, (size_t)(to - from) * dtype_size(m.dtype));
-    }
-}
-
 static void softmax_forward(const struct attention_rows *rows, void *probabilities, float *scores,
                             float *lse, int64_t lse_stride) {
-    const struct mat out = {probabilities, rows->last, rows->padded, rows->stride, rows->dtype};
+    const struct mat out = {probabilities, rows->last, rows->stride, rows->stride, rows->dtype};
     const int drop = rows->dropout->threshold != 0;
     for (int64_t row = rows->first; row < rows->last; row++) {
         float *s = scores + row * rows->stride;
@@ -84,9 +79,8 @@ static void softmax_forward(const struct attention_rows *rows, void *probabiliti
                     p[v + i] = s[c + v + i] * inverse * (drop ? factor[v + i] : 1.0f);
                 }
             }
-            store(out, row, c, p, count);
+            store(out, row, c, p, lanes_of(count));
         }
-        zero_tail(out, row, rows->length, rows->padded);
     }
 }
 
@@ -106,8 +100,8 @@ ALWAYS void softmax_slope(float *restrict ds, float *restrict p, const float *re
 static void softmax_backward(const struct attention_rows *rows, void *probabilities, void *dscores,
                              float *scores, const float *dprobabilities, const float *lse,
                              int64_t lse_stride, const float *delta) {
-    const struct mat out = {probabilities, rows->last, rows->padded, rows->stride, rows->dtype};
-    const struct mat ds_out = {dscores, rows->last, rows->padded, rows->stride, rows->dtype};
+    const struct mat out = {probabilities, rows->last, rows->stride, rows->stride, rows->dtype};
+    const struct mat ds_out = {dscores, rows->last, rows->stride, rows->stride, rows->dtype};
     for (int64_t row = rows->first; row < rows->last; row++) {
         float *s = scores + row * rows->stride;
         const float *dp = dprobabilities + row * rows->stride;
@@ -122,11 +116,9 @@ static void softmax_backward(const struct attention_rows *rows, void *probabilit
             } else {
                 softmax_slope(ds, p, dp + c, NULL, count, rows->scale, delta[row]);
             }
-            store(out, row, c, p, count);
-            store(ds_out, row, c, ds, count);
+            store(out, row, c, p, lanes_of(count));
+            store(ds_out, row, c, ds, lanes_of(count));
         }
-        zero_tail(out, row, rows->length, rows->padded);
-        zero_tail(ds_out, row, rows->length, rows->padded);
     }
 }
 
