@@ -202,7 +202,7 @@ static void test_styles(void **state) {
                    "    ],\n    \"a\": [],\n    \"\\u00e9\": \"\\ud83d\\ude00\\n\",\n"
                    "    \"e\": {}\n}");
     assert_written("\"\\u0001\\u001f\\u007f\\\"\\\\\\/\\b\\f\\t\\r\"", JSON_INDENT_4_ASCII,
-                   "\"\\u0001\\u001f\x7f\\\"\\\\/\\b\\f\\t\\r\"");
+                   "\"\\u0001\\u001f\\u007f\\\"\\\\/\\b\\f\\t\\r\"");
 }
 
 static void test_reals_are_pythons(void **state) {
