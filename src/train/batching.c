@@ -37,8 +37,10 @@ static enum berth_status resolve_sizes(struct batching *b, const struct berth_co
     if (micro > 0 && !is_update_size_given(config)) {
         int64_t steps = accumulation > 0 ? accumulation : 1;
         if (__builtin_mul_overflow(micro, steps, &b->update_sequences)) {
-            return error_set(error, BERTH_CONFIG, "per_device_train_batch_size %" PRId64
-                             " x gradient_accumulation_steps %" PRId64 " is too large", micro, steps);
+            return error_set(error, BERTH_CONFIG,
+                             "per_device_train_batch_size %" PRId64
+                             " x gradient_accumulation_steps %" PRId64 " is too large",
+                             micro, steps);
         }
     }
     if (b->update_sequences < 1 || micro < 0 || accumulation < 0) {
@@ -112,8 +114,8 @@ static void walk_update(const struct batching *b, const struct packer_source *so
         worst->sequences = (int64_t)cut > worst->sequences ? (int64_t)cut : worst->sequences;
         done += cut;
     }
-    worst->micro_batches = micro_batches > worst->micro_batches ? micro_batches
-                                                                : worst->micro_batches;
+    worst->micro_batches =
+        micro_batches > worst->micro_batches ? micro_batches : worst->micro_batches;
 }
 
 static int32_t longest(const struct packer_source *source) {

@@ -36,7 +36,7 @@ enum berth_status batching_resolve(struct batching *batching, const struct berth
 
 // The sequences of an update: order[first .. first + count) of its epoch.
 struct update_place {
-    int64_t epoch; // from 0
+    int64_t epoch;  // from 0
     int64_t update; // within the epoch, from 0
     size_t first, count;
 };

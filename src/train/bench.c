@@ -42,10 +42,8 @@ static enum berth_status plan(struct bench *bench, const struct trainer_shape *s
     TRY(plan_memory_make(&memory, &bench->state, &bench->data.shape, shape, error));
     plan_memory_report(&memory, &bench->settings->log);
     figures->plan_bytes = (int64_t)memory.total;
-    struct plan_limit_args limit = {.memory = &memory,
-                                    .state = &bench->state,
-                                    .config = &bench->data.shape,
-                                    .shape = shape};
+    struct plan_limit_args limit = {
+        .memory = &memory, .state = &bench->state, .config = &bench->data.shape, .shape = shape};
     limit.available = machine_memory_available(&limit.limit);
     return plan_memory_check(&limit, error);
 }
@@ -58,8 +56,8 @@ static enum berth_status prepare(struct bench *bench, int training, struct bench
     TRY(param_table_init(&bench->table, &data->shape, PARAM_HEAD_SPAN, error));
     TRY(machine_device_open(config, &bench->settings->log, &bench->device, error));
     enum dtype compute = config->precision == BERTH_BF16 ? DTYPE_BF16 : DTYPE_F32;
-    bench->state = (struct state){
-        .device = bench->device, .table = &bench->table, .compute = compute};
+    bench->state =
+        (struct state){.device = bench->device, .table = &bench->table, .compute = compute};
     struct trainer_shape shape = {.max_length = data->max_length};
     *(training ? &shape.train_tokens : &shape.infer_tokens) = data->worst_tokens;
     *(training ? &shape.train_sequences : &shape.infer_sequences) = data->worst_sequences;

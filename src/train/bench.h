@@ -17,13 +17,13 @@
 struct bench_settings {
     const struct berth_config *config; // precision, threads, device, instructions, seed, dropouts,
                                        // optimizer, max_seq_length, vocab_file, ...
-    const char *geometry;   // tiny, minilm, base, large, a model folder or a config.json
-    const char *data;       // SQuAD file
-    int64_t update_tokens;  // an update (a batch of prediction) holds as many sequences as fit
-    int64_t steps;          // measured updates (batches)
-    int64_t warm_up_steps;  // not measured
-    int64_t pad_to;         // > 0: every sequence is filled up to so many tokens (same sequences)
-    struct berth_log log;   // gets the plan and notes
+    const char *geometry;              // tiny, minilm, base, large, a model folder or a config.json
+    const char *data;                  // SQuAD file
+    int64_t update_tokens; // an update (a batch of prediction) holds as many sequences as fit
+    int64_t steps;         // measured updates (batches)
+    int64_t warm_up_steps; // not measured
+    int64_t pad_to;        // > 0: every sequence is filled up to so many tokens (same sequences)
+    struct berth_log log;  // gets the plan and notes
     const volatile int *stop;
 };
 

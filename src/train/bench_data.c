@@ -66,13 +66,11 @@ static enum berth_status open_tokenizer(struct bench_data *data,
     struct tokenizer_options options = {.rules = TOKENIZER_HUGGINGFACE,
                                         .lower_case = settings->config->do_lower_case != 0};
     enum berth_status status = tokenizer_open(path, &options, &data->tokenizer, error);
-    if (status == BERTH_OK &&
-        (int64_t)tokenizer_size(data->tokenizer) > data->shape.vocab_size) {
-        status = error_set(error, BERTH_CONFIG,
-                           "%s has %zu tokens, the geometry %s only %" PRId64
-                           "; name another with --vocab_file",
-                           path, tokenizer_size(data->tokenizer), settings->geometry,
-                           data->shape.vocab_size);
+    if (status == BERTH_OK && (int64_t)tokenizer_size(data->tokenizer) > data->shape.vocab_size) {
+        status = error_set(
+            error, BERTH_CONFIG,
+            "%s has %zu tokens, the geometry %s only %" PRId64 "; name another with --vocab_file",
+            path, tokenizer_size(data->tokenizer), settings->geometry, data->shape.vocab_size);
     }
     memory_free(path);
     return status;
@@ -152,8 +150,9 @@ static enum berth_status take_orders(struct bench_data *data, const struct bench
     data->cuts[0] = 0;
     for (int64_t i = 0; i < data->updates; i++) {
         size_t first = data->cuts[i];
-        data->cuts[i + 1] = first + packer_fit(&real, data->order + first, epochs * features - first,
-                                               settings->update_tokens, INT64_MAX);
+        data->cuts[i + 1] =
+            first + packer_fit(&real, data->order + first, epochs * features - first,
+                               settings->update_tokens, INT64_MAX);
     }
     return BERTH_OK;
 }
@@ -184,7 +183,8 @@ static enum berth_status check(const struct bench_data *data, const struct bench
     if (longest > data->shape.max_position_embeddings) {
         return error_set(error, BERTH_CONFIG,
                          "sequences of %" PRId64 " tokens exceed the geometry's %" PRId64
-                         " positions", longest, data->shape.max_position_embeddings);
+                         " positions",
+                         longest, data->shape.max_position_embeddings);
     }
     return BERTH_OK;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints: <output_dir>/checkpoint-<step>/ with config.json, model.safetensors, the tokenizer's
-// files, optimizer.safetensors (both moments, a slice per parameter), trainer_state.json (history.h)
-// and manifest.json (manifest.h).
+// files, optimizer.safetensors (both moments, a slice per parameter), trainer_state.json
+// (history.h) and manifest.json (manifest.h).
 //
 // A checkpoint is written into a temporary folder of output_dir, synced and renamed; an old one is
 // removed only after a new one is durable and verifies. So a run killed at any moment leaves

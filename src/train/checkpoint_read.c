@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finding, verifying and reading checkpoints; checkpoint.c writes.
-#include "train/checkpoint.h"
-
 #include "core/file.h"
 #include "core/memory.h"
+#include "train/checkpoint.h"
 #include "train/checkpoint_list.h"
 #include "train/manifest.h"
 #include "train/optimizer_file.h"
@@ -44,7 +43,8 @@ enum berth_status checkpoint_find(const char *output_dir, const struct berth_log
     if (status == BERTH_OK && *folder == NULL && count > 0) {
         status = error_set(error, BERTH_BAD_DATA,
                            "%s: none of its %zu checkpoints verifies; start anew with "
-                           "--overwrite_output_dir or another --output_dir", output_dir, count);
+                           "--overwrite_output_dir or another --output_dir",
+                           output_dir, count);
     }
     memory_free(steps);
     return status;

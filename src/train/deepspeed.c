@@ -36,9 +36,8 @@ static enum berth_status set_row(struct reading *r, const char *name, const char
         return BERTH_OK;
     }
     enum berth_status status = option_set(r->config, row, text, error);
-    return status == BERTH_OK
-               ? BERTH_OK
-               : error_prefix(error, BERTH_CONFIG, "%s: key \"%s\"", r->path, key);
+    return status == BERTH_OK ? BERTH_OK
+                              : error_prefix(error, BERTH_CONFIG, "%s: key \"%s\"", r->path, key);
 }
 
 // A value as the text that option_set reads; numbers and truths only.
@@ -80,7 +79,8 @@ static enum berth_status take_batches(struct reading *r, struct berth_error *err
         !is_given(r, "train_batch_size") && !is_given(r, "per_device_train_batch_size")) {
         return error_set(error, BERTH_CONFIG,
                          "%s: either \"train_batch_size\" or \"train_micro_batch_size_per_gpu\" is "
-                         "needed, here or on the command line", r->path);
+                         "needed, here or on the command line",
+                         r->path);
     }
     return BERTH_OK;
 }
@@ -142,7 +142,8 @@ static enum berth_status schedule_name(const struct reading *r, const char **nam
     if (warmup != NULL && !linear && strcmp(warmup, "log") != 0) {
         return error_set(error, BERTH_CONFIG,
                          "%s: key \"scheduler.params.warmup_type\": expected log or linear, found "
-                         "\"%s\"", r->path, warmup);
+                         "\"%s\"",
+                         r->path, warmup);
     }
     if (type != NULL && strcmp(type, "WarmupLR") == 0) {
         *name = linear ? "warmup_linear" : "warmup_log";
@@ -159,8 +160,10 @@ static enum berth_status schedule_name(const struct reading *r, const char **nam
 
 static enum berth_status take_schedule(struct reading *r, struct berth_error *error) {
     if (deepspeed_value(r->root, "scheduler") == NULL) {
-        log_note(r->log, "%s: no scheduler: --schedule %s applies (DeepSpeed alone would keep the "
-                 "rate constant)", r->path, r->config->schedule);
+        log_note(r->log,
+                 "%s: no scheduler: --schedule %s applies (DeepSpeed alone would keep the "
+                 "rate constant)",
+                 r->path, r->config->schedule);
         return BERTH_OK;
     }
     const char *name = NULL;
@@ -174,8 +177,10 @@ static enum berth_status take_schedule(struct reading *r, struct berth_error *er
     TRY(take(r, "scheduler.params.warmup_min_lr", "warmup_min_lr", "0", error));
     TRY(take(r, "scheduler.params.warmup_num_steps", "warmup_steps", "1000", error));
     if (deepspeed_value(r->root, "scheduler.params.total_num_steps") != NULL) {
-        log_note(r->log, "%s: scheduler.params.total_num_steps: the run's own number of updates "
-                 "takes its place", r->path);
+        log_note(r->log,
+                 "%s: scheduler.params.total_num_steps: the run's own number of updates "
+                 "takes its place",
+                 r->path);
     }
     return BERTH_OK;
 }

@@ -106,8 +106,9 @@ const struct deepspeed_key deepspeed_keys[] = {
 };
 const size_t deepspeed_key_count = sizeof deepspeed_keys / sizeof deepspeed_keys[0];
 
-static const char *const sections[] = {"",     "optimizer", "optimizer.params", "scheduler",
-                                       "scheduler.params", "fp16", "bf16", "bfloat16", ZERO};
+static const char *const sections[] = {"",          "optimizer",        "optimizer.params",
+                                       "scheduler", "scheduler.params", "fp16",
+                                       "bf16",      "bfloat16",         ZERO};
 
 // The object or value at a dotted path, "auto" included.
 static const json *at(const json *root, const char *path) {
@@ -169,9 +170,10 @@ static enum berth_status unknown(const char *path, const char *section, const ch
     char full[160];
     join(full, section, name);
     if (strcmp(full, "optimizer.params.max_grad_norm") == 0) {
-        return error_set(error, BERTH_CONFIG,
-                         "%s: key \"%s\" is not allowed; use \"gradient_clipping\" at the top level",
-                         path, full);
+        return error_set(
+            error, BERTH_CONFIG,
+            "%s: key \"%s\" is not allowed; use \"gradient_clipping\" at the top level", path,
+            full);
     }
     return error_set(error, BERTH_CONFIG, "%s: unknown key \"%s\"; the nearest known one is \"%s\"",
                      path, full, nearest(section, name));
@@ -204,8 +206,8 @@ static int has_type(const json *value, enum key_type type) {
 
 static enum berth_status check_type(const char *path, const struct deepspeed_key *key,
                                     const json *value, struct berth_error *error) {
-    static const char *const names[] = {"true or false", "an integer", "a number", "text",
-                                        "an array of two numbers", "an object", "a value"};
+    static const char *const names[] = {"true or false",           "an integer", "a number", "text",
+                                        "an array of two numbers", "an object",  "a value"};
     if (has_type(value, key->type) || json_is_null_value(value) ||
         (is_auto(value) && key->type != KEY_OBJECT)) {
         return BERTH_OK;

@@ -19,7 +19,7 @@ struct evaluation {
     struct infer_shape shape;
     struct squad_answer_options options;
     int threads;
-    float *logits; // [2 * tokens]
+    float *logits;                // [2 * tokens]
     struct squad_result *results; // of the last run; NULL before
 };
 

@@ -66,12 +66,15 @@ static int resumes(const struct job *job) {
 static enum berth_status check_output(const struct job *job, struct berth_error *error) {
     const char *folder = job->config.output_dir;
     if (file_exists(folder)) {
-        return error_set(error, BERTH_CANT_CREATE, "--output_dir %s is a file, not a folder", folder);
+        return error_set(error, BERTH_CANT_CREATE, "--output_dir %s is a file, not a folder",
+                         folder);
     }
     if (!resumes(job) && !job->config.overwrite_output_dir && checkpoint_dir_is_used(folder)) {
-        return error_set(error, BERTH_CANT_CREATE,
-                         "--output_dir %s is not empty; choose another, add --overwrite_output_dir, "
-                         "or go on with --resume_from_checkpoint auto", folder);
+        return error_set(
+            error, BERTH_CANT_CREATE,
+            "--output_dir %s is not empty; choose another, add --overwrite_output_dir, "
+            "or go on with --resume_from_checkpoint auto",
+            folder);
     }
     return BERTH_OK;
 }
@@ -127,9 +130,10 @@ static enum berth_status find_shape(struct job *job, int64_t *micro_batches,
     struct batching_worst worst;
     TRY(batching_find_worst(&job->batching, &job->source, &worst, error));
     *micro_batches = worst.micro_batches;
-    job->shape = (struct trainer_shape){.train_tokens = worst.tokens > 0 ? worst.tokens : 1,
-                                        .train_sequences = worst.sequences > 0 ? worst.sequences : 1,
-                                        .max_length = worst.max_length > 0 ? worst.max_length : 1};
+    job->shape =
+        (struct trainer_shape){.train_tokens = worst.tokens > 0 ? worst.tokens : 1,
+                               .train_sequences = worst.sequences > 0 ? worst.sequences : 1,
+                               .max_length = worst.max_length > 0 ? worst.max_length : 1};
     if (job->has_evaluation) {
         job->shape.infer_tokens = job->evaluation.shape.tokens;
         job->shape.infer_sequences = job->evaluation.shape.sequences;
@@ -161,10 +165,8 @@ static enum berth_status make_plan(struct job *job, struct berth_error *error) {
                                  .resume_folder = job->resume_folder};
     finetune_report_plan(&plan, &job->log);
     plan_memory_report(&memory, &job->log);
-    struct plan_limit_args limit = {.memory = &memory,
-                                    .state = &job->state,
-                                    .config = &job->files.shape,
-                                    .shape = &job->shape};
+    struct plan_limit_args limit = {
+        .memory = &memory, .state = &job->state, .config = &job->files.shape, .shape = &job->shape};
     limit.available = machine_memory_available(&limit.limit);
     return plan_memory_check(&limit, error);
 }
@@ -296,8 +298,8 @@ enum berth_status finetune_squad(const struct berth_config *config, struct berth
                       .lock = {.descriptor = -1},
                       .begin = machine_seconds()};
     result = result != NULL ? result : &ignored;
-    *result = (struct berth_run_result){
-        .final_loss = NAN, .exact_match = NAN, .f1 = NAN, .mfu = NAN};
+    *result =
+        (struct berth_run_result){.final_loss = NAN, .exact_match = NAN, .f1 = NAN, .mfu = NAN};
     enum berth_status status = run(&job, result, error);
     job_done(&job);
     return status;

@@ -71,8 +71,8 @@ static void report_optimizer(const struct finetune_plan *plan, const struct bert
 // Checkpoints are kept twice over for a moment: the new one is durable before the old one goes.
 static void report_files(const struct finetune_plan *plan, const struct berth_log *log) {
     const struct batching *batching = plan->batching;
-    int64_t every = plan->config->save_steps > 0 ? plan->config->save_steps
-                                                 : batching->updates_per_epoch;
+    int64_t every =
+        plan->config->save_steps > 0 ? plan->config->save_steps : batching->updates_per_epoch;
     int64_t checkpoint = plan->files->table.parameter_count * 12;
     int64_t saves = (batching->total_steps + every - 1) / every;
     int64_t kept = plan->config->save_total_limit > 0 && plan->config->save_total_limit < saves
@@ -105,8 +105,8 @@ static void report_summary(const struct finetune_summary *summary, const struct 
         log_real("final_loss", result->final_loss),
         log_real("exact_match", result->exact_match),
         log_real("f1", result->f1),
-        log_real("best_f1", summary->history->best_metric >= 0 ? summary->history->best_metric
-                                                                : NAN),
+        log_real("best_f1",
+                 summary->history->best_metric >= 0 ? summary->history->best_metric : NAN),
         log_real("samples_per_second", result->samples_per_second),
         log_real("tokens_per_second", result->tokens_per_second),
         log_real("model_flops", loop->seconds > 0 ? loop->needed_flops / loop->seconds : NAN),

@@ -14,16 +14,35 @@
 // What decides the order of the data, the shape of the numbers or the head's first values: a run
 // cannot go on with another value. (train_batch_size is compared as resolved.)
 static const char *const fixed_settings[] = {
-    "seed",          "precision",         "max_seq_length", "doc_stride",
-    "max_query_length", "max_train_samples", "tokenizer",      "max_steps_per_epoch",
+    "seed",       "precision",           "max_seq_length",
+    "doc_stride", "max_query_length",    "max_train_samples",
+    "tokenizer",  "max_steps_per_epoch",
 };
 // What may differ without a word.
 static const char *const free_settings[] = {
-    "resume_from_checkpoint", "overwrite_output_dir", "threads",     "quiet",    "no_progress",
-    "log_format",             "json_summary",         "output_dir",  "device",   "instructions",
-    "save_steps",             "save_total_limit",     "eval_steps",  "dry_run",  "logging_steps",
-    "on_save_error",          "predict_batch_size",   "n_best_size", "train_batch_size",
-    "evaluate_every_epoch",   "model_name_or_path",   "vocab_file",  "wall_clock_breakdown",
+    "resume_from_checkpoint",
+    "overwrite_output_dir",
+    "threads",
+    "quiet",
+    "no_progress",
+    "log_format",
+    "json_summary",
+    "output_dir",
+    "device",
+    "instructions",
+    "save_steps",
+    "save_total_limit",
+    "eval_steps",
+    "dry_run",
+    "logging_steps",
+    "on_save_error",
+    "predict_batch_size",
+    "n_best_size",
+    "train_batch_size",
+    "evaluate_every_epoch",
+    "model_name_or_path",
+    "vocab_file",
+    "wall_clock_breakdown",
 };
 
 static int is_in(const char *name, const char *const *names, size_t count) {
@@ -164,7 +183,8 @@ static enum berth_status check_settings(const json *state, const char *path,
         if (is_in(row->name, fixed_settings, sizeof fixed_settings / sizeof fixed_settings[0])) {
             return error_set(error, BERTH_CONFIG,
                              "%s: the run to be resumed had %s %s, not %s; resume with the same "
-                             "value or start anew", path, row->name, then, now);
+                             "value or start anew",
+                             path, row->name, then, now);
         }
         log_note(log, "resume: %s was %s and is %s from here on", row->name, then, now);
     }
@@ -177,13 +197,15 @@ static enum berth_status read_numbers(struct history *history, const json *state
     TRY(json_get_integer(state, path, "format_version", &format, error));
     if (format != HISTORY_FORMAT) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: format_version %" PRId64 "; this program (%s) knows %d: use a newer one",
+                         "%s: format_version %" PRId64
+                         "; this program (%s) knows %d: use a newer one",
                          path, format, BERTH_VERSION, HISTORY_FORMAT);
     }
     history->step = -1;
     TRY(json_get_integer(state, path, "global_step", &history->step, error));
     if (history->step < 0) {
-        return error_set(error, BERTH_BAD_DATA, "%s: key \"global_step\" is missing or negative", path);
+        return error_set(error, BERTH_BAD_DATA, "%s: key \"global_step\" is missing or negative",
+                         path);
     }
     TRY(json_get_real(state, path, "loss_sum", &history->loss_sum, error));
     TRY(json_get_integer(state, path, "loss_count", &history->loss_count, error));
@@ -209,7 +231,8 @@ enum berth_status history_read(struct history *history, const struct berth_confi
     TRY_DONE(check_settings(state, path, config, log, error));
     const json *entries = json_member(state, "log_history");
     if (!json_is_array_value(entries)) {
-        status = error_set(error, BERTH_BAD_DATA, "%s: key \"log_history\": expected an array", path);
+        status =
+            error_set(error, BERTH_BAD_DATA, "%s: key \"log_history\": expected an array", path);
         goto done;
     }
     json *copy = json_copy_deep(entries);

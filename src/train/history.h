@@ -12,13 +12,13 @@
 #include <stdint.h>
 
 struct history {
-    int64_t step;       // updates done
-    double loss_sum;    // of the updates since the last logged one
+    int64_t step;    // updates done
+    double loss_sum; // of the updates since the last logged one
     int64_t loss_count;
     double last_loss;   // the last logged loss
     double best_metric; // best F1; < 0: never evaluated
     int64_t best_step;
-    json *log;          // array: logged steps and evaluations
+    json *log; // array: logged steps and evaluations
 };
 
 enum berth_status history_init(struct history *history, struct berth_error *error);

@@ -105,8 +105,8 @@ static void count_batch(const struct trainer *trainer, size_t count, double seco
     result->timed_sequences += (int64_t)count;
     result->timed_tokens += batch->token_count;
     for (int64_t i = 0; i < batch->sequence_count; i++) {
-        result->timed_flops += bert_forward_flops(
-            trainer->model.config, batch->cu_seqlens[i + 1] - batch->cu_seqlens[i]);
+        result->timed_flops += bert_forward_flops(trainer->model.config,
+                                                  batch->cu_seqlens[i + 1] - batch->cu_seqlens[i]);
     }
 }
 

@@ -79,8 +79,10 @@ enum berth_status model_files_open(struct model_files *files, const struct berth
                                    const char *folder, struct berth_error *error) {
     *files = (struct model_files){0};
     if (!dir_exists(folder)) {
-        return error_set(error, BERTH_NO_INPUT, "%s: no such folder; expected a Hugging Face model "
-                         "folder (config.json, model.safetensors, vocab.txt)", folder);
+        return error_set(error, BERTH_NO_INPUT,
+                         "%s: no such folder; expected a Hugging Face model "
+                         "folder (config.json, model.safetensors, vocab.txt)",
+                         folder);
     }
     char *path = path_join(folder, "config.json");
     enum berth_status status = path != NULL ? bert_config_read(path, &files->shape, error)

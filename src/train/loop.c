@@ -88,7 +88,8 @@ static int save_is_due(const struct loop *loop, int64_t step) {
 }
 
 static int goes_on_after_save_error(const struct loop *loop) {
-    return loop->config->on_save_error != NULL && strcmp(loop->config->on_save_error, "continue") == 0;
+    return loop->config->on_save_error != NULL &&
+           strcmp(loop->config->on_save_error, "continue") == 0;
 }
 
 static enum berth_status write_checkpoint(struct run *run, struct berth_error *error) {
@@ -243,9 +244,11 @@ static enum berth_status stop_here(struct run *run, struct berth_error *error) {
     if (run->history->step > 0 && run->saved_step != run->history->step) {
         TRY(save(run, error));
     }
-    return interrupted(run, run->history->step > 0
-                                ? "everything is saved: go on with --resume_from_checkpoint auto"
-                                : "nothing was done yet", error);
+    return interrupted(run,
+                       run->history->step > 0
+                           ? "everything is saved: go on with --resume_from_checkpoint auto"
+                           : "nothing was done yet",
+                       error);
 }
 
 static enum berth_status run_all(struct run *run, struct berth_error *error) {

@@ -152,8 +152,8 @@ enum berth_status machine_device_open(const struct berth_config *config,
             status = device_cpu_open(&options, device, error);
         }
     } else {
-        return error_set(error, BERTH_USAGE, "--device: unknown device '%s'; known: auto, cpu, cuda",
-                         name);
+        return error_set(error, BERTH_USAGE,
+                         "--device: unknown device '%s'; known: auto, cpu, cuda", name);
     }
     if (status == BERTH_OK) {
         log_note(log, "device: %s", (*device)->describe(*device));

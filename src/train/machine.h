@@ -27,8 +27,8 @@ enum berth_status machine_device_open(const struct berth_config *config,
                                       const struct berth_log *log, struct device **device,
                                       struct berth_error *error);
 
-// FLOP/s of multiply-adds in that dtype: the best of some short readings; NaN when the device cannot
-// tell.
+// FLOP/s of multiply-adds in that dtype: the best of some short readings; NaN when the device
+// cannot tell.
 double machine_peak_flops(struct device *device, enum dtype dtype, int readings);
 
 // The threads that host work may use: config->threads, or all that the process may run on.

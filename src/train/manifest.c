@@ -93,7 +93,8 @@ static enum berth_status verify_file(const char *folder, const char *name, const
     } else if (status == BERTH_OK && strcmp(hex, hash) != 0) {
         status = error_set(error, BERTH_BAD_DATA,
                            "%s: the manifest says SHA-256 %.16s..., found %.16s...: the file has "
-                           "changed", path, hash, hex);
+                           "changed",
+                           path, hash, hex);
     }
     memory_free(path);
     return status;
@@ -107,7 +108,8 @@ static enum berth_status verify_names(const char *folder, const json *files,
     enum berth_status status = BERTH_OK;
     for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
         if (strcmp(names[i], MANIFEST_NAME) != 0 && json_member(files, names[i]) == NULL) {
-            status = error_set(error, BERTH_BAD_DATA, "%s/%s: not in the manifest", folder, names[i]);
+            status =
+                error_set(error, BERTH_BAD_DATA, "%s/%s: not in the manifest", folder, names[i]);
         }
     }
     memory_free(names);
@@ -121,7 +123,8 @@ static enum berth_status verify(const char *folder, const json *manifest, const 
     const json *files = json_member(manifest, "files");
     if (format > MANIFEST_FORMAT) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: format_version %" PRId64 "; this program (%s) knows %d: use a newer one",
+                         "%s: format_version %" PRId64
+                         "; this program (%s) knows %d: use a newer one",
                          path, format, BERTH_VERSION, MANIFEST_FORMAT);
     }
     if (format != MANIFEST_FORMAT || !json_is_object_value(files) || json_length(manifest) != 2) {
@@ -146,8 +149,10 @@ enum berth_status manifest_verify(const char *folder, int64_t *files, struct ber
     json *manifest = NULL;
     enum berth_status status = json_read_file(path, &manifest, error);
     if (status == BERTH_NO_INPUT) {
-        status = error_set(error, BERTH_BAD_DATA, "%s: no such file; the folder is no checkpoint of "
-                           "this program, or an incomplete copy of one", path);
+        status = error_set(error, BERTH_BAD_DATA,
+                           "%s: no such file; the folder is no checkpoint of "
+                           "this program, or an incomplete copy of one",
+                           path);
     } else if (status == BERTH_OK) {
         status = verify(folder, manifest, path, files, error);
     }

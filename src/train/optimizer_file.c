@@ -22,10 +22,8 @@ static void tensor_name(char name[NAME_SIZE], int moment, const struct param *pa
 static void describe(struct tensor_out *tensor, char *name, int moment, const struct param *param,
                      const float *values) {
     tensor_name(name, moment, param);
-    *tensor = (struct tensor_out){.name = name,
-                                  .dtype = TENSOR_F32,
-                                  .rank = param->rank,
-                                  .data = values + param->offset};
+    *tensor = (struct tensor_out){
+        .name = name, .dtype = TENSOR_F32, .rank = param->rank, .data = values + param->offset};
     tensor->shape[0] = param->rank == 2 ? param->rows : param->cols;
     tensor->shape[1] = param->cols;
 }
@@ -80,8 +78,10 @@ static enum berth_status read_tensor(const struct safetensors *file, const char 
     tensor_name(name, moment, param);
     const struct tensor_entry *entry = safetensors_find(file, name);
     if (entry == NULL) {
-        return error_set(error, BERTH_BAD_DATA, "%s: no tensor %s; the checkpoint belongs to another "
-                         "model", path, name);
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: no tensor %s; the checkpoint belongs to another "
+                         "model",
+                         path, name);
     }
     int64_t rows = param->rank == 2 ? param->rows : param->cols;
     int matches = entry->dtype == TENSOR_F32 && entry->rank == param->rank &&

@@ -21,9 +21,9 @@ enum berth_status plan_memory_make(struct plan_memory *memory, const struct stat
         memory->staging = memory->state.weights + memory->state.moments;
     }
     const struct state_bytes *own = &memory->state;
-    memory->total = memory->resident + memory->staging + own->weights + own->copy +
-                    own->gradients + own->moments + memory->trainer.activations +
-                    memory->trainer.workspace + memory->trainer.batches;
+    memory->total = memory->resident + memory->staging + own->weights + own->copy + own->gradients +
+                    own->moments + memory->trainer.activations + memory->trainer.workspace +
+                    memory->trainer.batches;
     return BERTH_OK;
 }
 
@@ -69,8 +69,7 @@ static int64_t fitting(const struct plan_limit_args *args, int64_t sequences) {
     return sequences;
 }
 
-enum berth_status plan_memory_check(const struct plan_limit_args *args,
-                                    struct berth_error *error) {
+enum berth_status plan_memory_check(const struct plan_limit_args *args, struct berth_error *error) {
     const uint64_t mebibyte = 1 << 20;
     uint64_t need = args->memory->total - args->memory->resident + UNCOUNTED_BYTES;
     if (need <= args->available) {

@@ -93,7 +93,8 @@ static enum berth_status check_settings(const struct berth_config *config,
     if (!config->overwrite_output_dir && !dir_is_empty(config->output_dir)) {
         return error_set(error, BERTH_CANT_CREATE,
                          "--output_dir %s is not empty; choose another or add "
-                         "--overwrite_output_dir", config->output_dir);
+                         "--overwrite_output_dir",
+                         config->output_dir);
     }
     return BERTH_OK;
 }
@@ -171,8 +172,8 @@ enum berth_status predict_squad(const struct berth_config *config, struct berth_
     struct predict_job job = {
         .config = config, .log = log, .stop = stop, .lock = {.descriptor = -1}};
     result = result != NULL ? result : &ignored;
-    *result = (struct berth_run_result){
-        .final_loss = NAN, .exact_match = NAN, .f1 = NAN, .mfu = NAN};
+    *result =
+        (struct berth_run_result){.final_loss = NAN, .exact_match = NAN, .f1 = NAN, .mfu = NAN};
     enum berth_status status = run(&job, result, error);
     evaluation_done(&job.evaluation);
     predictor_done(&job.predictor);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Single questions of a data set with the model's answers, for viewers (predict.h).
-#include "train/predict.h"
-
 #include "core/memory.h"
 #include "task/squad_answers.h"
 #include "task/squad_metrics.h"
 #include "train/infer.h"
 #include "train/machine.h"
+#include "train/predict.h"
 
 // The wanted part of a data set, its features and logits.
 struct show {

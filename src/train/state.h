@@ -17,9 +17,9 @@ struct state {
     struct device *device;
     const struct param_table *table;
     enum dtype compute;
-    float *master;    // f32 [total]
-    void *copy;       // compute dtype [matrix_count]; NULL in f32, where master serves
-    float *gradients; // f32 [total]; NULL for inference, as are the moments
+    float *master;            // f32 [total]
+    void *copy;               // compute dtype [matrix_count]; NULL in f32, where master serves
+    float *gradients;         // f32 [total]; NULL for inference, as are the moments
     float *moment1, *moment2; // f32 [total]
     struct grad_stats *stats;
 };

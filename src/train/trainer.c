@@ -213,27 +213,26 @@ static void run_adamw(struct trainer *trainer, const struct update_args *args, i
     if (state->copy != NULL && first == 0) {
         compute = mat_of(state->copy, 1, count, state->compute);
     }
-    state->device->adamw(
-        state->device,
-        &(struct adamw_args){
-            .parameters = state->master + first,
-            .gradients = state->gradients + first,
-            .first_moment = state->moment1 + first,
-            .second_moment = state->moment2 + first,
-            .compute = compute,
-            .count = count,
-            .learning_rate = args->learning_rate,
-            .beta1 = rules->beta1,
-            .beta2 = rules->beta2,
-            .epsilon = rules->epsilon,
-            .weight_decay = weight_decay,
-            .correction1 = rules->bias_correction ? 1 - pow(rules->beta1, t) : 1,
-            .correction2 = rules->bias_correction ? 1 - pow(rules->beta2, t) : 1,
-            .gradient_scale = 1,
-            .max_grad_norm = rules->max_grad_norm,
-            .l2_mode = rules->l2_mode,
-            .stats = state->stats,
-        });
+    state->device->adamw(state->device,
+                         &(struct adamw_args){
+                             .parameters = state->master + first,
+                             .gradients = state->gradients + first,
+                             .first_moment = state->moment1 + first,
+                             .second_moment = state->moment2 + first,
+                             .compute = compute,
+                             .count = count,
+                             .learning_rate = args->learning_rate,
+                             .beta1 = rules->beta1,
+                             .beta2 = rules->beta2,
+                             .epsilon = rules->epsilon,
+                             .weight_decay = weight_decay,
+                             .correction1 = rules->bias_correction ? 1 - pow(rules->beta1, t) : 1,
+                             .correction2 = rules->bias_correction ? 1 - pow(rules->beta2, t) : 1,
+                             .gradient_scale = 1,
+                             .max_grad_norm = rules->max_grad_norm,
+                             .l2_mode = rules->l2_mode,
+                             .stats = state->stats,
+                         });
 }
 
 static void run_step(struct trainer *trainer, const struct update_args *args,
@@ -310,8 +309,8 @@ static int blame(const struct trainer *trainer, const float *values, const char 
     size_t bad;
     const struct param *param = first_bad(trainer, values, &bad);
     if (param != NULL) {
-        snprintf(text, size, "the %s of %s is not finite (%zu of %zu parameters are affected)", what,
-                 param->name, bad, trainer->state->table->count);
+        snprintf(text, size, "the %s of %s is not finite (%zu of %zu parameters are affected)",
+                 what, param->name, bad, trainer->state->table->count);
     }
     return param != NULL;
 }

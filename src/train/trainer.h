@@ -66,7 +66,7 @@ struct update_args {
     const struct packer_source *source;
     const uint32_t *order; // the update's sequences
     size_t count;
-    int64_t step;          // from 0
+    int64_t step; // from 0
     double learning_rate;
     const volatile int *stop; // may be NULL; 2 leaves between two micro-batches
 };

@@ -18,9 +18,10 @@
 
 // --- files --------------------------------------------------------------------------------------
 
-static const char *const words[] = {"anna", "ben",  "cora", "dan",  "red", "blue",  "green", "black",
-                                    "ball", "book", "lamp", "coat", "the", "of",    "is",    "what",
-                                    "colour", "has", "who", "?",    ".",   "##s",   "and",   "a"};
+static const char *const words[] = {"anna",  "ben",   "cora", "dan",  "red",    "blue",
+                                    "green", "black", "ball", "book", "lamp",   "coat",
+                                    "the",   "of",    "is",   "what", "colour", "has",
+                                    "who",   "?",     ".",    "##s",  "and",    "a"};
 #define NAMES 4
 #define COLOURS 4
 #define THINGS 4
@@ -55,10 +56,11 @@ static void write_data(const char *name, unsigned seed, int questions) {
                 start = (int)(strstr(context, " is ") - context) + 4;
             }
         }
-        fprintf(file,
-                "%s{\"context\":\"%s\",\"qas\":[{\"id\":\"q%d\",\"question\":\"what colour is the %s "
-                "?\",\"answers\":[{\"text\":\"%s\",\"answer_start\":%d}]}]}",
-                q > 0 ? "," : "", context, q, words[8 + asked], answer, start);
+        fprintf(
+            file,
+            "%s{\"context\":\"%s\",\"qas\":[{\"id\":\"q%d\",\"question\":\"what colour is the %s "
+            "?\",\"answers\":[{\"text\":\"%s\",\"answer_start\":%d}]}]}",
+            q > 0 ? "," : "", context, q, words[8 + asked], answer, start);
     }
     fprintf(file, "]}]}\n");
     assert_int_equal(fclose(file), 0);
@@ -224,8 +226,7 @@ static void execute(const void *argument) {
     }
     struct berth_log log = {.write = watch, .context = &watcher};
     struct berth_error error = {0};
-    enum berth_status status =
-        berth_finetune_squad(&run->config, log, &watcher.stop, NULL, &error);
+    enum berth_status status = berth_finetune_squad(&run->config, log, &watcher.stop, NULL, &error);
     if (watcher.log != NULL) {
         fprintf(watcher.log, "result: %d %s\n", (int)status, error.message);
         fclose(watcher.log);

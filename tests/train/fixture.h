@@ -5,16 +5,13 @@
 #ifndef BERTH_TESTS_TRAIN_FIXTURE_H
 #define BERTH_TESTS_TRAIN_FIXTURE_H
 
-#include "core/harness.h"
-
-#include "core/file.h"
-#include "core/memory.h"
-
 #include "berth.h"
+#include "core/file.h"
+#include "core/harness.h"
+#include "core/memory.h"
 
 #include <stdio.h>
 #include <string.h>
-
 #include <sys/types.h>
 
 // A folder of its own for each test, with "model", "train.json" and "dev.json" in it.
@@ -32,16 +29,16 @@ const char *fixture_keep(const char *name);
 // What a run does and what is done to it.
 struct fixture_run {
     struct berth_config config;
-    int stop_at_step;      // > 0: *stop becomes stop_level when that step has been reported
-    int stop_in_predict;   // *stop becomes stop_level at the first progress of prediction
-    int stop_at_start;     // *stop is set from the start
-    int stop_level;        // 1 or 2
-    uint64_t fail_at;      // > 0: file_fail_at(fail_at, fail_errno)
-    int fail_errno;        // -1: killed there
+    int stop_at_step;         // > 0: *stop becomes stop_level when that step has been reported
+    int stop_in_predict;      // *stop becomes stop_level at the first progress of prediction
+    int stop_at_start;        // *stop is set from the start
+    int stop_level;           // 1 or 2
+    uint64_t fail_at;         // > 0: file_fail_at(fail_at, fail_errno)
+    int fail_errno;           // -1: killed there
     uint64_t fail_after_step; // fail_at begins to count when that step has been reported
-    uint64_t address_space; // > 0: RLIMIT_AS
-    const char *log_file;  // not NULL: text records ("kind: text") are written there
-    const char *locale;    // NULL: as it is
+    uint64_t address_space;   // > 0: RLIMIT_AS
+    const char *log_file;     // not NULL: text records ("kind: text") are written there
+    const char *locale;       // NULL: as it is
 };
 
 // A run over the fixture into in_folder(output): two epochs, a checkpoint after every update.

@@ -2,7 +2,6 @@
 // Batch arithmetic: any two of three numbers give the third, a contradiction names all four, an
 // epoch keeps its last, smaller update, and the planned worst case is what the run meets.
 #include "core/harness.h"
-
 #include "core/options.h"
 #include "train/batching.h"
 
@@ -15,7 +14,8 @@ static struct berth_config make(int64_t update, int64_t micro, int64_t accumulat
     char text[32];
     if (update > 0) {
         snprintf(text, sizeof text, "%d", (int)update);
-        assert_int_equal(option_set(&config, option_find("train_batch_size"), text, NULL), BERTH_OK);
+        assert_int_equal(option_set(&config, option_find("train_batch_size"), text, NULL),
+                         BERTH_OK);
     }
     config.per_device_train_batch_size = micro;
     config.gradient_accumulation_steps = accumulation;

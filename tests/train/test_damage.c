@@ -3,18 +3,21 @@
 // and a resumed run falls back to the checkpoint before, with a warning; with none left it refuses.
 //
 // BERTH_FLIPS sets the number of flips (the long test: 1000).
-#include "fixture.h"
-
 #include "core/rng.h"
+#include "fixture.h"
 #include "train/checkpoint.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
-static const char *const files[] = {"config.json",           "manifest.json",
-                                    "model.safetensors",     "optimizer.safetensors",
-                                    "special_tokens_map.json", "tokenizer_config.json",
-                                    "trainer_state.json",    "vocab.txt"};
+static const char *const files[] = {"config.json",
+                                    "manifest.json",
+                                    "model.safetensors",
+                                    "optimizer.safetensors",
+                                    "special_tokens_map.json",
+                                    "tokenizer_config.json",
+                                    "trainer_state.json",
+                                    "vocab.txt"};
 #define FILES (sizeof files / sizeof files[0])
 
 static void flip(const char *path, uint64_t bit) {

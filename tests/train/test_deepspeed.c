@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The DeepSpeed JSON (systems.md section 4): the published configurations, defaults, conflicts with
 // the command line, and every error.
-#include "core/scratch.h"
-
 #include "core/options.h"
+#include "core/scratch.h"
 #include "train/deepspeed.h"
 
 static char notes[8192];
@@ -69,8 +68,8 @@ static void test_cscs(void **state) {
     assert_int_equal(config.train_batch_size, 512);
     assert_int_equal(config.gradient_accumulation_steps, 1);
     assert_true(config.learning_rate == 5e-5);
-    assert_true(config.weight_decay == 0);   // DeepSpeed's default
-    assert_true(config.max_grad_norm == 0);  // absent: off
+    assert_true(config.weight_decay == 0);  // DeepSpeed's default
+    assert_true(config.max_grad_norm == 0); // absent: off
     assert_int_equal(config.precision, BERTH_FP32);
     assert_note("zero_optimization.stage");
     assert_note("one process");

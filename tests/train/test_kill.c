@@ -5,9 +5,8 @@
 // never killed, with nothing half-written left.
 //
 // BERTH_KILLS sets the number of random kills (the long test: 500).
-#include "fixture.h"
-
 #include "core/rng.h"
+#include "fixture.h"
 
 #include <signal.h>
 #include <stdlib.h>

@@ -2,7 +2,6 @@
 // The plan: its sum, the refusal with the batch that would fit, and its total beside what a run
 // really takes. Also whole jobs in this process, where the leak checker sees them.
 #include "fixture.h"
-
 #include "train/bench.h"
 #include "train/machine.h"
 #include "train/plan.h"
@@ -117,9 +116,9 @@ static void test_show_and_answer(void **state) {
     for (int i = 0; i < 60; i++) {
         strcat(context, "the red ball of anna is blue . ");
     }
-    assert_int_equal(berth_model_answer(model, "what colour is the ball ?", context, answers, 3,
-                                        &found, &error),
-                     BERTH_OK);
+    assert_int_equal(
+        berth_model_answer(model, "what colour is the ball ?", context, answers, 3, &found, &error),
+        BERTH_OK);
     assert_int_equal(found, 3);
     assert_true(answers[0].probability >= answers[1].probability);
     assert_memory_equal(context + answers[0].start, answers[0].text, strlen(answers[0].text));

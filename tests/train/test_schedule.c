@@ -2,7 +2,6 @@
 // Every schedule against its formula, written out again from its source (systems.md 3.3, 4, 5.4,
 // 6.8), and the corners: first and last update, no warm-up, warm-up only.
 #include "core/harness.h"
-
 #include "core/options.h"
 #include "train/schedule.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// RELIABILITY 17, 18, 25, 4, 28, 29, 30, 47 and the plan's refusal: stopping at every moment, numbers that are
-// not finite, disks that fill, folders that are taken, clocks that jump, locales with a comma.
+// RELIABILITY 17, 18, 25, 4, 28, 29, 30, 47 and the plan's refusal: stopping at every moment,
+// numbers that are not finite, disks that fill, folders that are taken, clocks that jump, locales
+// with a comma.
 #include "fixture.h"
-
 #include "format/safetensors.h"
 
 #include <errno.h>
@@ -306,7 +306,21 @@ static void test_jumping_clock(void **state) {
     memory_free(text);
 }
 
+// Locales with a decimal comma and with Turkish letters, compiled where the machine has the
+// sources and the tool but not the locales.
+static void make_locale(const char *name, const char *source) {
+    char command[800];
+    snprintf(command, sizeof command, "localedef -i %s -f UTF-8 '%s/%s' >/dev/null 2>&1", source,
+             in_folder("locales"), name);
+    assert_int_equal(dir_make(in_folder("locales"), NULL), BERTH_OK);
+    if (system(command) == 0) {
+        setenv("LOCPATH", in_folder("locales"), 1);
+    }
+}
+
 static void test_locales_change_nothing(void **state) {
+    make_locale("de_DE.UTF-8", "de_DE");
+    make_locale("tr_TR.UTF-8", "tr_TR");
     static const char *const locales[] = {"de_DE.UTF-8", "tr_TR.UTF-8", "C.UTF-8", "C"};
     struct fixture_run run = fixture_default("straight");
     run.config.validation_file = fixture_keep("dev.json");

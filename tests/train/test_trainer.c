@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+// One update after another: PyTorch's ten-step AdamW curve (tests/golden), the cut into
+// micro-batches, the two averages of the loss, stopping between micro-batches.
+#include "core/harness.h"
+#include "core/memory.h"
+#include "core/options.h"
+#include "format/safetensors.h"
+#include "train/schedule.h"
+#include "train/trainer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+// --- the golden file ----------------------------------------------------------------------------
+
+#define GOLDEN BERTH_TEST_SOURCE_DIR "/tests/golden/adamw_curve.safetensors"
+#define SEQUENCES 64
+
+// All sequences of the file's batches, one after another, and where each batch begins.
+struct golden {
+    struct safetensors file;
+    struct bert_config shape;
+    struct packer_sequence sequences[SEQUENCES];
+    int8_t types[4096];
+    size_t count, batch_first[4];
+};
+
+static int32_t *integers(const struct golden *golden, const char *name, int batch, int64_t *count) {
+    char full[64];
+    snprintf(full, sizeof full, "%s.%d", name, batch);
+    const struct tensor_entry *entry = safetensors_find(&golden->file, full);
+    assert_non_null(entry);
+    *count = entry->shape[0];
+    int32_t *values = memory_array((size_t)*count, sizeof *values);
+    assert_int_equal(
+        safetensors_read_raw(&golden->file, entry, 0, (size_t)*count * 4, values, NULL), BERTH_OK);
+    return values;
+}
+
+static int32_t *kept_ids[3];
+
+static void read_batch(struct golden *golden, int batch, size_t *types_used) {
+    int64_t tokens, bounds, count;
+    int32_t *ids = kept_ids[batch] = integers(golden, "ids", batch, &tokens);
+    int32_t *types = integers(golden, "token_type_ids", batch, &tokens);
+    int32_t *offsets = integers(golden, "cu_seqlens", batch, &bounds);
+    int32_t *starts = integers(golden, "start_positions", batch, &count);
+    int32_t *ends = integers(golden, "end_positions", batch, &count);
+    for (int64_t i = 0; i < count; i++) {
+        int8_t *own = golden->types + *types_used;
+        int32_t length = offsets[i + 1] - offsets[i];
+        for (int32_t k = 0; k < length; k++) {
+            own[k] = (int8_t)types[offsets[i] + k];
+        }
+        *types_used += (size_t)length;
+        assert_true(golden->count < SEQUENCES && *types_used <= sizeof golden->types);
+        golden->sequences[golden->count++] = (struct packer_sequence){.ids = ids + offsets[i],
+                                                                      .type_ids = own,
+                                                                      .length = length,
+                                                                      .start = starts[i],
+                                                                      .end = ends[i]};
+    }
+    memory_free(types);
+    memory_free(offsets);
+    memory_free(starts);
+    memory_free(ends);
+}
+
+static struct golden *golden_open(void) {
+    static struct golden golden;
+    memset(&golden, 0, sizeof golden);
+    assert_int_equal(safetensors_open(&golden.file, GOLDEN, NULL), BERTH_OK);
+    golden.shape = (struct bert_config){.vocab_size = 101,
+                                        .hidden_size = 36,
+                                        .num_hidden_layers = 2,
+                                        .num_attention_heads = 3,
+                                        .intermediate_size = 50,
+                                        .max_position_embeddings = 48,
+                                        .type_vocab_size = 2,
+                                        .layer_norm_eps = 1e-12,
+                                        .initializer_range = 0.02};
+    size_t types_used = 0;
+    for (int batch = 0; batch < 3; batch++) {
+        golden.batch_first[batch] = golden.count;
+        read_batch(&golden, batch, &types_used);
+    }
+    golden.batch_first[3] = golden.count;
+    return &golden;
+}
+
+static void golden_close(struct golden *golden) {
+    safetensors_close(&golden->file);
+    for (int i = 0; i < 3; i++) {
+        memory_free(kept_ids[i]);
+    }
+}
+
+// --- a trainer over it --------------------------------------------------------------------------
+
+struct setup {
+    struct golden *golden;
+    struct param_table table;
+    struct device *device;
+    struct state state;
+    struct trainer trainer;
+    struct berth_config config;
+    volatile int stop;
+    int sequences_until_stop; // > 0: *stop becomes 2 when so many were packed
+};
+
+static struct setup *current;
+
+static struct packer_sequence get(const void *data, size_t index) {
+    return ((const struct golden *)data)->sequences[index];
+}
+
+static void read_weights(struct setup *setup) {
+    float *weights;
+    assert_int_equal(state_borrow(&setup->state, setup->state.master, 0, &weights, NULL), BERTH_OK);
+    for (size_t i = 0; i < setup->table.count; i++) {
+        const struct param *param = &setup->table.params[i];
+        const struct tensor_entry *entry = safetensors_find(&setup->golden->file, param->name);
+        assert_non_null(entry);
+        assert_int_equal(safetensors_read_f32(&setup->golden->file, entry, 0,
+                                              param->rows * param->cols, weights + param->offset,
+                                              NULL),
+                         BERTH_OK);
+    }
+    state_set_weights(&setup->state, weights);
+    state_give_back(&setup->state, setup->state.master, weights);
+}
+
+static void open_setup(struct setup *setup, double dropout, const char *average,
+                       enum dtype compute) {
+    *setup = (struct setup){.golden = golden_open()};
+    current = setup;
+    option_defaults(&setup->config);
+    setup->config.hidden_dropout_prob = setup->config.attention_probs_dropout_prob = dropout;
+    setup->config.loss_average = average;
+    setup->config.learning_rate = 1e-2;
+    setup->config.warmup_steps = 2;
+    struct device_options options = {.threads = 2};
+    assert_int_equal(device_cpu_open(&options, &setup->device, NULL), BERTH_OK);
+    assert_int_equal(param_table_init(&setup->table, &setup->golden->shape, PARAM_HEAD_SPAN, NULL),
+                     BERTH_OK);
+    assert_int_equal(state_init(&setup->state, setup->device, &setup->table, compute, 1, NULL),
+                     BERTH_OK);
+    read_weights(setup);
+    struct trainer_rules rules = trainer_rules_of(&setup->config, &setup->golden->shape);
+    struct trainer_shape shape = {
+        .train_tokens = 2048, .train_sequences = SEQUENCES, .max_length = 48};
+    assert_int_equal(
+        trainer_init(&setup->trainer, &setup->state, &setup->golden->shape, &rules, &shape, NULL),
+        BERTH_OK);
+}
+
+static void close_setup(struct setup *setup) {
+    trainer_done(&setup->trainer);
+    state_done(&setup->state);
+    setup->device->close(setup->device);
+    param_table_done(&setup->table);
+    golden_close(setup->golden);
+}
+
+// Update `step` over `count` sequences from `first` on, in micro-batches of `micro`.
+static struct update_result run_update(struct setup *setup, int64_t step, size_t first,
+                                       size_t count, int64_t micro) {
+    uint32_t order[SEQUENCES];
+    for (size_t i = 0; i < count; i++) {
+        order[i] = (uint32_t)(first + i);
+    }
+    struct schedule schedule;
+    assert_int_equal(schedule_init(&schedule, &setup->config, 10, NULL), BERTH_OK);
+    struct packer_source source = {
+        .get = get, .data = setup->golden, .count = setup->golden->count};
+    struct batching batching = {.micro_sequences = micro, .micro_tokens = INT64_MAX};
+    struct update_args args = {.batching = &batching,
+                               .source = &source,
+                               .order = order,
+                               .count = count,
+                               .step = step,
+                               .learning_rate = schedule_rate(&schedule, step),
+                               .stop = &setup->stop};
+    struct update_result result;
+    assert_int_equal(trainer_update(&setup->trainer, &args, &result, NULL), BERTH_OK);
+    return result;
+}
+
+// --- the curve ----------------------------------------------------------------------------------
+
+static void follow_curve(int64_t micro) {
+    struct setup setup;
+    open_setup(&setup, 0, "update", DTYPE_F32);
+    const struct golden *golden = setup.golden;
+    float losses[10], norms[10];
+    assert_int_equal(safetensors_read_f32(&golden->file, safetensors_find(&golden->file, "losses"),
+                                          0, 10, losses, NULL),
+                     BERTH_OK);
+    assert_int_equal(safetensors_read_f32(&golden->file,
+                                          safetensors_find(&golden->file, "grad_norms"), 0, 10,
+                                          norms, NULL),
+                     BERTH_OK);
+    double worst = 0;
+    for (int step = 0; step < 10; step++) {
+        size_t first = golden->batch_first[step % 3];
+        size_t count = golden->batch_first[step % 3 + 1] - first;
+        struct update_result result = run_update(&setup, step, first, count, micro);
+        double error = fabs(result.loss / (double)losses[step] - 1);
+        worst = error > worst ? error : worst;
+        if (!(error <= 1e-4) || !(fabs(result.grad_norm / (double)norms[step] - 1) <= 1e-3)) {
+            fail_msg("update %d: loss %.8g, PyTorch %.8g; norm %.8g, PyTorch %.8g", step,
+                     result.loss, (double)losses[step], result.grad_norm, (double)norms[step]);
+        }
+    }
+    print_message("micro-batches of %d: losses apart from PyTorch's by at most %.1e\n", (int)micro,
+                  worst);
+    close_setup(&setup);
+}
+
+static void test_ten_steps_follow_pytorch(void **state) {
+    follow_curve(SEQUENCES);
+}
+
+static void test_ten_steps_cut_into_micro_batches(void **state) {
+    follow_curve(1);
+}
+
+// --- micro-batches ------------------------------------------------------------------------------
+
+// Relative L2 distance of the gradient of one update, cut differently.
+static double distance_of_cuts(enum dtype compute, double dropout, int64_t micro_a,
+                               int64_t micro_b) {
+    struct setup a, b;
+    open_setup(&a, dropout, "update", compute);
+    size_t count = a.golden->batch_first[2];
+    run_update(&a, 2, 0, count, micro_a);
+    size_t total = (size_t)a.table.total;
+    float *kept = memory_array(total, sizeof *kept);
+    memcpy(kept, a.state.moment1, total * sizeof *kept); // (1 - beta1) times the clipped gradient
+    close_setup(&a);
+    open_setup(&b, dropout, "update", compute);
+    run_update(&b, 2, 0, count, micro_b);
+    double difference = 0, norm = 0;
+    for (size_t i = 0; i < total; i++) {
+        double d = (double)kept[i] - (double)b.state.moment1[i];
+        difference += d * d;
+        norm += (double)kept[i] * (double)kept[i];
+    }
+    memory_free(kept);
+    close_setup(&b);
+    return sqrt(difference / norm);
+}
+
+static void test_the_cut_does_not_matter(void **state) {
+    for (int64_t micro = 1; micro <= 3; micro++) {
+        double plain = distance_of_cuts(DTYPE_F32, 0, SEQUENCES, micro);
+        double dropout = distance_of_cuts(DTYPE_F32, 0.1, SEQUENCES, micro);
+        print_message("micro-batches of %d: %.1e, with dropout %.1e\n", (int)micro, plain, dropout);
+        assert_true(plain <= 1e-6 && dropout <= 1e-6);
+    }
+}
+
+static void test_mean_of_means(void **state) {
+    struct setup setup;
+    open_setup(&setup, 0, "micro", DTYPE_F32);
+    double means = 0, sum = 0;
+    // Three sequences as micro-batches of two and one; the rate of update 0 is 0.
+    for (int part = 0; part < 2; part++) {
+        size_t first = part == 0 ? 0 : 2, count = part == 0 ? 2 : 1;
+        double loss = run_update(&setup, 0, first, count, SEQUENCES).loss;
+        means += loss / 2;
+        sum += loss * (double)count / 3;
+    }
+    double found = run_update(&setup, 0, 0, 3, 2).loss;
+    assert_true(fabs(found - means) <= 1e-6 * means);
+    assert_true(fabs(found - sum) > 1e-6 * means);
+    close_setup(&setup);
+    open_setup(&setup, 0, "update", DTYPE_F32);
+    assert_true(fabs(run_update(&setup, 0, 0, 3, 2).loss - sum) <= 1e-6 * sum);
+    close_setup(&setup);
+}
+
+// --- stopping and clipping ----------------------------------------------------------------------
+
+static struct packer_sequence get_and_stop(const void *data, size_t index) {
+    if (current->sequences_until_stop > 0 && --current->sequences_until_stop == 0) {
+        current->stop = 2;
+    }
+    return get(data, index);
+}
+
+// RELIABILITY 15: stopped at any micro-batch boundary, weights and moments are those before.
+static void test_stop_between_micro_batches(void **state) {
+    for (int after = 1; after < 8; after++) {
+        struct setup setup;
+        open_setup(&setup, 0.1, "update", DTYPE_BF16);
+        run_update(&setup, 1, 0, 4, 1);
+        size_t bytes = (size_t)setup.table.total * sizeof(float);
+        float *before = memory_new(3 * bytes);
+        memcpy(before, setup.state.master, bytes);
+        memcpy((char *)before + bytes, setup.state.moment1, bytes);
+        memcpy((char *)before + 2 * bytes, setup.state.moment2, bytes);
+        setup.sequences_until_stop = after;
+        uint32_t order[4] = {0, 1, 2, 3};
+        struct packer_source source = {
+            .get = get_and_stop, .data = setup.golden, .count = setup.golden->count};
+        struct batching batching = {.micro_sequences = 1, .micro_tokens = INT64_MAX};
+        struct update_args args = {.batching = &batching,
+                                   .source = &source,
+                                   .order = order,
+                                   .count = 4,
+                                   .step = 2,
+                                   .learning_rate = 1e-2,
+                                   .stop = &setup.stop};
+        struct update_result result;
+        assert_int_equal(trainer_update(&setup.trainer, &args, &result, NULL), BERTH_OK);
+        if (result.stopped) {
+            assert_true(result.micro_batches < 4);
+            assert_memory_equal(before, setup.state.master, bytes);
+            assert_memory_equal((char *)before + bytes, setup.state.moment1, bytes);
+            assert_memory_equal((char *)before + 2 * bytes, setup.state.moment2, bytes);
+        } else {
+            assert_int_equal(result.micro_batches, 4);
+        }
+        memory_free(before);
+        close_setup(&setup);
+    }
+}
+
+// RELIABILITY 25: a gradient that is not finite changes nothing, and the place is named.
+static void test_nan_changes_nothing(void **state) {
+    struct setup setup;
+    open_setup(&setup, 0, "update", DTYPE_F32);
+    run_update(&setup, 1, 0, 3, 1);
+    const struct param *param =
+        param_table_find(&setup.table, "bert.encoder.layer.1.output.LayerNorm.weight");
+    setup.state.master[param->offset] = INFINITY;
+    size_t bytes = (size_t)setup.table.total * sizeof(float);
+    float *before = memory_new(bytes);
+    memcpy(before, setup.state.moment2, bytes);
+    struct update_result result = run_update(&setup, 2, 0, 3, 1);
+    assert_false(isfinite(result.loss) && isfinite(result.grad_norm));
+    assert_memory_equal(before, setup.state.moment2, bytes);
+    char text[256];
+    assert_int_equal(trainer_blame(&setup.trainer, text, sizeof text, NULL), BERTH_OK);
+    assert_non_null(strstr(text, "bert.encoder.layer.1.output.LayerNorm.weight"));
+    memory_free(before);
+    close_setup(&setup);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ten_steps_follow_pytorch),
+        cmocka_unit_test(test_ten_steps_cut_into_micro_batches),
+        cmocka_unit_test(test_the_cut_does_not_matter),
+        cmocka_unit_test(test_mean_of_means),
+        cmocka_unit_test(test_stop_between_micro_batches),
+        cmocka_unit_test(test_nan_changes_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
