@@ -5,9 +5,9 @@
 #include "cli.h"
 #include "core/json_line.h"
 #include "data/squad_features.h"
+#include "train/machine.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
 static const struct cli_option options[] = {
     {.name = "training",
@@ -109,12 +109,10 @@ static enum berth_status build(struct job *job, struct cli_call *call, struct be
                                           .max_query_length = config->max_query_length,
                                           .training = job->training};
     struct berth_log log = cli_log(call);
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    int threads = config->threads > 0 ? (int)config->threads : (int)processors;
     TRY(settings_tokenizer(config, &job->tokenizer, error));
     TRY(squad_read(config->predict_file, 0, &job->dataset, error));
-    return squad_features_build(&job->dataset, job->tokenizer, &rules, threads, &log, &job->set,
-                                error);
+    return squad_features_build(&job->dataset, job->tokenizer, &rules, machine_threads(config),
+                                &log, &job->set, error);
 }
 
 static enum berth_status print(const struct job *job, const struct cli_call *call,

@@ -75,6 +75,7 @@ static int finish(enum berth_status status, struct berth_error *error) {
     }
     int signal_code = cli_signal_exit_code();
     if (status == BERTH_INTERRUPTED) {
+        fprintf(stderr, "berth: %s\n", error->message); // as asked: no error
         return signal_code != 0 ? signal_code : BERTH_INTERRUPTED;
     }
     if (status != BERTH_OK) {
