@@ -19,10 +19,10 @@ enum tokenizer_rules { TOKENIZER_HUGGINGFACE, TOKENIZER_GOOGLE };
 
 struct tokenizer_options {
     enum tokenizer_rules rules;
-    int lower_case;       // also strips accents
-    int max_word_length;  // characters; 0: the rule set's own (100 or 200)
-    int split_special;    // 1: [CLS] and the like in the text are ordinary characters (Google's
-                          // rules: always); those that the vocabulary lacks are so in any case
+    int lower_case;      // also strips accents
+    int max_word_length; // characters; 0: the rule set's own (100 or 200)
+    int split_special;   // 1: [CLS] and the like in the text are ordinary characters (Google's
+                         // rules: always); those that the vocabulary lacks are so in any case
 };
 
 struct tokenizer; // owns the vocabulary
@@ -34,9 +34,9 @@ struct tokenizer_special {
 // One piece. Offsets are into the text as given.
 struct token {
     int32_t id;
-    int32_t word;       // number of the basic token (whitespace/punctuation word) it belongs to
-    uint32_t begin;     // first character, in code points
-    uint32_t end;       // one past the last character, in code points
+    int32_t word;   // number of the basic token (whitespace/punctuation word) it belongs to
+    uint32_t begin; // first character, in code points
+    uint32_t end;   // one past the last character, in code points
     uint32_t byte_begin;
     uint32_t byte_end;
 };
@@ -70,8 +70,8 @@ const char *tokenizer_piece(const struct tokenizer *tokenizer, int32_t id);
 // The id of a piece, or -1.
 int32_t tokenizer_find(const struct tokenizer *tokenizer, const char *piece, size_t length);
 
-// Appends the pieces of text[0, length) to `list`. The only failure is BERTH_NO_MEMORY, which a text
-// of 2^32 - 1 bytes or more is as well.
+// Appends the pieces of text[0, length) to `list`. The only failure is BERTH_NO_MEMORY, which a
+// text of 2^32 - 1 bytes or more is as well.
 enum berth_status tokenizer_encode(const struct tokenizer *tokenizer, const char *text,
                                    size_t length, struct token_list *list,
                                    struct berth_error *error);
