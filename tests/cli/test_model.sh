@@ -9,6 +9,7 @@ small="--threads 1 --max_seq_length 64 --doc_stride 16 --max_query_length 16"
 run finetune squad --model "$work/model" --train "$work/data.json" --dev "$work/data.json" \
     --output "$work/run" $small --train_batch_size 4 --num_train_epochs 20 --learning_rate 2e-3 \
     --hidden_dropout_prob 0 --attention_probs_dropout_prob 0 --precision fp32 --logging_steps 20 \
+    --save_steps 40 --no_evaluate_every_epoch \
     --json_summary "$work/log.json" --json
 expect_code 0
 expect_err "step 20/40"
@@ -129,6 +130,7 @@ stop_with() { # CODE SIGNALS...
     : >"$err"
     "$BERTH" finetune squad --model "$work/model" --train "$work/data.json" --output "$work/stop" \
         $small --train_batch_size 4 --max_steps 1000000 --num_train_epochs 1000000 \
+        --save_steps 1000000 \
         --logging_steps 1 >"$out" 2>"$err" &
     child=$!
     for _ in $(seq 300); do
