@@ -13,7 +13,6 @@
 #define CPU_TILE_ROWS 192 // at most so many of y,
 #define CPU_TILE_OUT 256  // or of dw,
 #define CPU_TILE_GROUP 4  // and there is a multiple of this many of them, so that threads balance
-#define CPU_TILE_IN 768   // most columns of a tile of dw
 #define CPU_TILE_TOKENS 1024 // tokens that one product adds to dw
 #define CPU_ATTENTION_ROUND 16
 #define CPU_SUM_BLOCK 65536 // elements of one addend of a sum of squares

@@ -118,7 +118,7 @@ static size_t product_bytes(const struct cpu *cpu, const struct device_shape *sh
     }
     const int64_t wide = widest(shape);
     int64_t tile = 2 * CPU_TILE_ROWS * wide + wide * shape->hidden;
-    int64_t tokens = CPU_TILE_TOKENS * (CPU_TILE_OUT + CPU_TILE_IN);
+    int64_t tokens = CPU_TILE_TOKENS * (CPU_TILE_OUT + wide);
     return PAD_BYTES + (size_t)(tile > tokens ? tile : tokens) * sizeof(float);
 }
 

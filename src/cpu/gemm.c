@@ -18,6 +18,7 @@
 
 #define PLANS_MAX 512
 #define BUCKETS 1024
+#define MEMORIES 6
 
 struct gemm_plan {
     struct gemm_plan *next;
@@ -28,10 +29,12 @@ struct gemm_plan {
     dnnl_primitive_t packer; // NULL: b is taken as it lies
     dnnl_memory_t packer_memories[2];
     size_t pack_bytes;
+    dnnl_primitive_t transposer; // NULL: a is taken as it lies
     size_t pad_bytes;
     char name[64];
-    // Per thread: a, b, c, bias, scratchpad. Handles are set at each run.
-    dnnl_memory_t (*memories)[5];
+    // Per thread: a, b, c, bias, scratchpad, a before it is transposed. Handles are set at each
+    // run.
+    dnnl_memory_t (*memories)[MEMORIES];
 };
 
 struct gemm {
@@ -83,7 +86,7 @@ enum berth_status gemm_open(int threads, int native_bf16, const struct kernels *
 
 static void plan_free(struct gemm_plan *plan, int threads) {
     for (int t = 0; plan->memories != NULL && t < threads; t++) {
-        for (int i = 0; i < 5; i++) {
+        for (int i = 0; i < MEMORIES; i++) {
             if (plan->memories[t][i] != NULL) {
                 dnnl_memory_destroy(plan->memories[t][i]);
             }
@@ -96,6 +99,9 @@ static void plan_free(struct gemm_plan *plan, int threads) {
     }
     if (plan->packer != NULL) {
         dnnl_primitive_destroy(plan->packer);
+    }
+    if (plan->transposer != NULL) {
+        dnnl_primitive_destroy(plan->transposer);
     }
     if (plan->primitive != NULL) {
         dnnl_primitive_destroy(plan->primitive);
@@ -197,7 +203,8 @@ static int shape_equal(const struct gemm_shape *x, const struct gemm_shape *y) {
     return x->m == y->m && x->n == y->n && x->k == y->k && x->lda == y->lda && x->ldb == y->ldb &&
            x->ldc == y->ldc && x->type == y->type && x->c_type == y->c_type &&
            x->a_transposed == y->a_transposed && x->b_transposed == y->b_transposed &&
-           x->accumulate == y->accumulate && x->bias == y->bias && x->pack_b == y->pack_b;
+           x->accumulate == y->accumulate && x->bias == y->bias && x->pack_a == y->pack_a &&
+           x->pack_b == y->pack_b;
 }
 
 // Rows and columns of an operand as it lies in memory.
@@ -245,9 +252,9 @@ static dnnl_status_t make_attributes(dnnl_primitive_attr_t *attributes, int accu
 }
 
 static dnnl_status_t make_memories(struct gemm *gemm, struct gemm_plan *plan,
-                                   const dnnl_memory_desc_t *descs[5]) {
+                                   const dnnl_memory_desc_t *descs[MEMORIES]) {
     for (int t = 0; t < gemm->threads; t++) {
-        for (int i = 0; i < 5; i++) {
+        for (int i = 0; i < MEMORIES; i++) {
             if (descs[i] != NULL) {
                 dnnl_status_t status = dnnl_memory_create(&plan->memories[t][i], descs[i],
                                                           gemm->engine, DNNL_MEMORY_NONE);
@@ -290,9 +297,21 @@ static dnnl_status_t make_packer(struct gemm *gemm, struct gemm_plan *plan,
     return status;
 }
 
+static dnnl_status_t make_transposer(struct gemm *gemm, struct gemm_plan *plan,
+                                     const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to) {
+    dnnl_primitive_desc_t desc = NULL;
+    dnnl_status_t status =
+        dnnl_reorder_primitive_desc_create(&desc, from, gemm->engine, to, gemm->engine, NULL);
+    if (status == dnnl_success) {
+        status = dnnl_primitive_create(&plan->transposer, desc);
+    }
+    dnnl_primitive_desc_destroy(desc);
+    return status;
+}
+
 // What a plan is made of, while it is made.
 struct making {
-    dnnl_memory_desc_t a, b, c, bias, packed;
+    dnnl_memory_desc_t a, b, c, bias, packed, a_source;
     dnnl_primitive_attr_t attributes;
     dnnl_primitive_desc_t desc;
 };
@@ -333,11 +352,22 @@ static dnnl_status_t finish(struct gemm *gemm, struct gemm_plan *plan, struct ma
                             const dnnl_memory_desc_t *b) {
     const dnnl_memory_desc_t *pad =
         dnnl_primitive_desc_query_md(making->desc, dnnl_query_scratchpad_md, 0);
-    const dnnl_memory_desc_t *descs[5] = {&making->a, b, &making->c,
-                                          plan->run.bias ? &making->bias : NULL, pad};
+    const struct gemm_shape *s = &plan->shape;
+    const int transposes = s->a_transposed && !plan->run.a_transposed;
+    const dnnl_memory_desc_t *descs[MEMORIES] = {&making->a, b,
+                                                 &making->c, plan->run.bias ? &making->bias : NULL,
+                                                 pad,        transposes ? &making->a_source : NULL};
     snprintf(plan->name, sizeof plan->name, "%s", implementation(making->desc));
     plan->pad_bytes = dnnl_memory_desc_get_size(pad);
-    dnnl_status_t status = make_memories(gemm, plan, descs);
+    dnnl_status_t status = transposes
+                               ? describe_matrix(&making->a_source, s->m, s->k, s->lda, s->type, 1)
+                               : dnnl_success;
+    if (status == dnnl_success) {
+        status = make_memories(gemm, plan, descs);
+    }
+    if (status == dnnl_success && transposes) {
+        status = make_transposer(gemm, plan, &making->a_source, &making->a);
+    }
     if (status == dnnl_success && b == &making->packed) {
         status = make_packer(gemm, plan, &making->b, b);
     }
@@ -382,6 +412,10 @@ static struct gemm_plan *plan_new(struct gemm *gemm, const struct gemm_shape *sh
     plan->shape = *shape;
     plan->converts = shape->type != DTYPE_F32 && !gemm->native_bf16;
     plan->run = plan->converts ? shape_without_gaps(shape) : *shape;
+    if (!plan->converts && shape->pack_a && shape->a_transposed) {
+        plan->run.a_transposed = 0;
+        plan->run.lda = shape->k;
+    }
     // The library cuts a product for as many threads as it sees when the primitive is made.
     int outer = omp_get_max_threads();
     omp_set_num_threads(1);
@@ -450,15 +484,28 @@ size_t gemm_plan_scratch(const struct gemm_plan *plan) {
     if (plan->converts) {
         bytes += floats(s->m, s->k) + floats(s->k, s->n);
         bytes += s->c_type == DTYPE_F32 ? 0 : floats(s->m, s->n);
+    } else if (plan->transposer != NULL) {
+        bytes += round64((size_t)(s->m * s->k) * dtype_size(s->type));
     }
     return bytes;
 }
 
-static int run_primitive(struct gemm *gemm, const struct gemm_plan *plan, int thread,
-                         void *const handles[5]) {
+// Lays a out behind the library's scratchpad.
+static dnnl_status_t transpose(struct gemm *gemm, const struct gemm_plan *plan, int thread,
+                               void *from, void *to) {
+    dnnl_memory_t *memories = plan->memories[thread];
+    const dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, memories[5]}, {DNNL_ARG_TO, memories[0]}};
+    dnnl_memory_set_data_handle(memories[5], from);
+    dnnl_memory_set_data_handle(memories[0], to);
+    return dnnl_primitive_execute(plan->transposer, gemm->streams[thread], 2, args);
+}
+
+static dnnl_status_t execute(struct gemm *gemm, const struct gemm_plan *plan, int thread,
+                             void *const handles[5]) {
     static const int names[5] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS,
                                  DNNL_ARG_SCRATCHPAD};
     dnnl_exec_arg_t args[5];
+    dnnl_status_t status = dnnl_success;
     int count = 0;
     for (int i = 0; i < 5; i++) {
         if (plan->memories[thread][i] != NULL) {
@@ -466,14 +513,25 @@ static int run_primitive(struct gemm *gemm, const struct gemm_plan *plan, int th
             args[count++] = (dnnl_exec_arg_t){names[i], plan->memories[thread][i]};
         }
     }
+    if (plan->transposer != NULL) {
+        char *behind = (char *)handles[4] + round64(plan->pad_bytes);
+        status = transpose(gemm, plan, thread, handles[0], behind);
+    }
+    return status == dnnl_success
+               ? dnnl_primitive_execute(plan->primitive, gemm->streams[thread], count, args)
+               : status;
+}
+
+static int run_primitive(struct gemm *gemm, const struct gemm_plan *plan, int thread,
+                         void *const handles[5]) {
     if (omp_in_parallel()) {
-        return (int)dnnl_primitive_execute(plan->primitive, gemm->streams[thread], count, args);
+        return (int)execute(gemm, plan, thread, handles);
     }
     // A region of one thread does not count as parallel, and some of the library's kernels would
     // start threads of their own.
     int outer = omp_get_max_threads();
     omp_set_num_threads(1);
-    int status = (int)dnnl_primitive_execute(plan->primitive, gemm->streams[thread], count, args);
+    int status = (int)execute(gemm, plan, thread, handles);
     omp_set_num_threads(outer);
     return status;
 }

@@ -25,6 +25,7 @@ struct gemm_shape {
     int b_transposed; // b lies as [n, k]
     int accumulate;   // add to c (f32)
     int bias;         // f32 [n] follows
+    int pack_a;       // a transposed a is laid out on the thread's scratch first
     int pack_b;       // the library may ask for b in a layout of its own, see gemm_pack
 };
 

@@ -55,6 +55,22 @@ static void run(struct cpu *cpu, const struct gemm_plan *plan, const void *a, co
     }
 }
 
+// Lays b out for the tiles, which all read it; NULL when none of them wants that.
+static const void *pack(struct cpu *cpu, const struct gemm_plan *const plans[CUT_SIZES],
+                        const void *b) {
+    for (int kind = 0; kind < CUT_SIZES && cpu->status == BERTH_OK; kind++) {
+        size_t bytes = gemm_pack_bytes(plans[kind]);
+        if (bytes > 0 && cpu_grow(cpu, (void **)&cpu->packed, &cpu->packed_bytes, bytes)) {
+            int status = gemm_pack(cpu->gemm, plans[kind], b, cpu->packed);
+            if (status != 0) {
+                fail_product(cpu, status);
+            }
+            return cpu->packed;
+        }
+    }
+    return NULL;
+}
+
 // --- y = x * op(w) (+ bias) ---------------------------------------------------------------------
 
 struct tiles {
@@ -89,21 +105,6 @@ static struct gemm_shape tile_shape(const struct tiles *t, int64_t rows) {
     };
 }
 
-// Lays w out for the tiles, which all read it.
-static void pack(struct cpu *cpu, struct tiles *t) {
-    for (int kind = 0; kind < CUT_SIZES && cpu->status == BERTH_OK; kind++) {
-        size_t bytes = gemm_pack_bytes(t->plans[kind]);
-        if (bytes > 0 && t->packed == NULL &&
-            cpu_grow(cpu, (void **)&cpu->packed, &cpu->packed_bytes, bytes)) {
-            int status = gemm_pack(cpu->gemm, t->plans[kind], t->w.data, cpu->packed);
-            t->packed = cpu->packed;
-            if (status != 0) {
-                fail_product(cpu, status);
-            }
-        }
-    }
-}
-
 // Fetches the plans of all tiles and packs w; 0 after an error.
 static int tile_plans(struct cpu *cpu, struct tiles *t) {
     if (cpu->status != BERTH_OK) {
@@ -114,7 +115,7 @@ static int tile_plans(struct cpu *cpu, struct tiles *t) {
         struct gemm_shape shape = tile_shape(t, cut_size(&t->cut, cut_example(&t->cut, kind)));
         t->plans[kind] = cpu_plan(cpu, &shape);
     }
-    pack(cpu, t);
+    t->packed = pack(cpu, t->plans, t->w.data);
     return cpu->status == BERTH_OK;
 }
 
@@ -182,28 +183,19 @@ void cpu_linear_gelu_backward(struct device *dev, struct mat du, float *dbias, s
 
 // --- gradients of weights -----------------------------------------------------------------------
 
+// dw += dy^T * x for one piece of the tokens, cut into tiles of dw's rows.
 struct weight_tiles {
     struct mat dw, dy, x;
-    struct cut cut;                                 // of dw's rows
-    int64_t cols;                                   // of a tile
-    int64_t across;                                 // tiles side by side
-    const struct gemm_plan *plans[CUT_SIZES][2][2]; // by [rows][fewer columns][fewer tokens]
+    struct cut cut; // of dw's rows
+    const struct gemm_plan *plans[CUT_SIZES];
+    const void *packed; // x as the plans want it
 };
 
-static struct weight_tiles weight_tiles_of(struct mat dw, struct mat dy, struct mat x) {
-    struct weight_tiles t = {.dw = dw, .dy = dy, .x = x, .cut = cut_of(dw.rows, CPU_TILE_OUT)};
-    int64_t even = cpu_blocks(dw.cols, cpu_blocks(dw.cols, CPU_TILE_IN));
-    t.cols = cpu_blocks(even, CPU_TILE_UNIT) * CPU_TILE_UNIT;
-    t.across = cpu_blocks(dw.cols, t.cols);
-    return t;
-}
-
-static struct gemm_shape weight_shape(const struct weight_tiles *t, int64_t rows, int64_t cols,
-                                      int64_t tokens) {
+static struct gemm_shape weight_shape(const struct weight_tiles *t, int64_t rows) {
     return (struct gemm_shape){
         .m = rows,
-        .n = cols,
-        .k = tokens,
+        .n = t->dw.cols,
+        .k = t->dy.rows,
         .lda = t->dy.stride,
         .ldb = t->x.stride,
         .ldc = t->dw.stride,
@@ -211,40 +203,33 @@ static struct gemm_shape weight_shape(const struct weight_tiles *t, int64_t rows
         .c_type = DTYPE_F32,
         .a_transposed = 1,
         .accumulate = 1,
+        // In f32 the library's own way with a transposed operand is as fast.
+        .pack_a = t->dy.dtype != DTYPE_F32,
+        .pack_b = t->dy.dtype != DTYPE_F32 && t->cut.count >= CPU_TILE_GROUP,
     };
 }
 
-static int weight_plans(struct cpu *cpu, struct weight_tiles *t) {
-    const int64_t cols[2] = {t->cols, t->dw.cols % t->cols};
-    const int64_t tokens[2] = {CPU_TILE_TOKENS, t->dy.rows % CPU_TILE_TOKENS};
-    if (cpu->status != BERTH_OK) {
-        return 0;
-    }
-    gemm_trim(cpu->gemm, 4 * CUT_SIZES);
-    for (int i = 0; i < 4 * CUT_SIZES; i++) {
-        int64_t m = cut_size(&t->cut, cut_example(&t->cut, i / 4));
-        int64_t n = cols[i / 2 % 2], k = tokens[i % 2];
-        int used = n > 0 && k > 0 && n <= t->dw.cols && k <= t->dy.rows;
-        if (used && cpu->status == BERTH_OK) {
-            struct gemm_shape shape = weight_shape(t, m, n, k);
-            t->plans[i / 4][i / 2 % 2][i % 2] = cpu_plan(cpu, &shape);
-        }
-    }
-    return cpu->status == BERTH_OK;
+static void weight_tile(struct cpu *cpu, const struct weight_tiles *t, int64_t index) {
+    const int64_t first = cut_first(&t->cut, index), rows = cut_size(&t->cut, index);
+    const struct gemm_plan *plan = t->plans[cut_kind(&t->cut, index)];
+    run(cpu, plan, mat_columns(t->dy, first, rows).data,
+        gemm_pack_bytes(plan) > 0 ? t->packed : t->x.data, mat_rows(t->dw, first, rows).data, NULL);
 }
 
-static void weight_tile(struct cpu *cpu, const struct weight_tiles *t, int64_t index) {
-    const int64_t row = index / t->across, col = index % t->across * t->cols;
-    const int64_t first = cut_first(&t->cut, row), rows = cut_size(&t->cut, row);
-    const int64_t cols = cpu_piece(col, t->dw.cols, t->cols);
-    struct mat dw = mat_columns(mat_rows(t->dw, first, rows), col, cols);
-    for (int64_t token = 0; token < t->dy.rows; token += CPU_TILE_TOKENS) {
-        int64_t tokens = cpu_piece(token, t->dy.rows, CPU_TILE_TOKENS);
-        struct mat dy = mat_columns(mat_rows(t->dy, token, tokens), first, rows);
-        struct mat x = mat_columns(mat_rows(t->x, token, tokens), col, cols);
-        const struct gemm_plan *plan =
-            t->plans[cut_kind(&t->cut, row)][cols != t->cols][tokens != CPU_TILE_TOKENS];
-        run(cpu, plan, dy.data, x.data, dw.data, NULL);
+static void add_weight_piece(struct cpu *cpu, struct mat dw, struct mat dy, struct mat x) {
+    struct weight_tiles t = {.dw = dw, .dy = dy, .x = x, .cut = cut_of(dw.rows, CPU_TILE_OUT)};
+    gemm_trim(cpu->gemm, CUT_SIZES);
+    for (int kind = 0; kind < CUT_SIZES && cpu->status == BERTH_OK; kind++) {
+        struct gemm_shape shape = weight_shape(&t, cut_size(&t.cut, cut_example(&t.cut, kind)));
+        t.plans[kind] = cpu_plan(cpu, &shape);
+    }
+    t.packed = pack(cpu, t.plans, x.data);
+    if (cpu->status != BERTH_OK) {
+        return;
+    }
+#pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
+    for (int64_t i = 0; i < t.cut.count; i++) {
+        weight_tile(cpu, &t, i);
     }
 }
 
@@ -266,15 +251,11 @@ static void add_column_sums(struct cpu *cpu, float *dbias, struct mat dy) {
 void cpu_linear_backward_weight(struct device *dev, struct mat dw, float *dbias, struct mat dy,
                                 struct mat x) {
     struct cpu *cpu = cpu_of(dev);
-    struct weight_tiles t = weight_tiles_of(dw, dy, x);
-    if (!weight_plans(cpu, &t)) {
-        return;
+    for (int64_t token = 0; token < dy.rows && cpu->status == BERTH_OK; token += CPU_TILE_TOKENS) {
+        int64_t tokens = cpu_piece(token, dy.rows, CPU_TILE_TOKENS);
+        add_weight_piece(cpu, dw, mat_rows(dy, token, tokens), mat_rows(x, token, tokens));
     }
-#pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
-    for (int64_t i = 0; i < t.cut.count * t.across; i++) {
-        weight_tile(cpu, &t, i);
-    }
-    if (dbias != NULL) {
+    if (dbias != NULL && cpu->status == BERTH_OK) {
         add_column_sums(cpu, dbias, dy);
     }
 }
@@ -283,7 +264,8 @@ void cpu_linear_backward_weight(struct device *dev, struct mat dw, float *dbias,
 
 size_t cpu_linear_packed_bytes(const struct device_shape *shape) {
     const int64_t h = (shape->hidden + 63) / 64 * 64, i = (shape->intermediate + 63) / 64 * 64;
-    return (size_t)(h * (3 * h > i ? 3 * h : i)) * dtype_size(shape->compute);
+    const int64_t wide = 3 * h > i ? 3 * h : i, tokens = shape->training ? CPU_TILE_TOKENS : 0;
+    return (size_t)((h > tokens ? h : tokens) * wide) * dtype_size(shape->compute);
 }
 
 size_t cpu_linear_partial_bytes(const struct device_shape *shape) {
