@@ -12,6 +12,9 @@
 #include <math.h>
 #include <string.h>
 
+// Shorter runs say nothing about throughput: the peak is not measured for them.
+#define MEASURABLE_SECONDS 2.0
+
 // Everything that one job opens, in the order in which it does.
 struct job {
     struct berth_config config; // with the DeepSpeed file's values
@@ -217,7 +220,7 @@ static void fill_result(const struct job *job, const struct loop_result *loop,
         .tokens_per_second = (double)loop->tokens / seconds,
         .mfu = NAN,
     };
-    if (loop->updates > 0) {
+    if (loop->seconds >= MEASURABLE_SECONDS) {
         result->mfu =
             loop->needed_flops / seconds / machine_peak_flops(job->device, job->state.compute, 3);
     }

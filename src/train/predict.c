@@ -9,6 +9,9 @@
 
 #include <math.h>
 
+// Shorter predictions say nothing about throughput: the peak is not measured for them.
+#define MEASURABLE_SECONDS 2.0
+
 // --- a model ready to answer --------------------------------------------------------------------
 
 enum berth_status predictor_open(struct predictor *predictor, const struct berth_config *config,
@@ -123,8 +126,10 @@ static void fill_rates(const struct predict_job *job, const struct infer_result 
     double seconds = timing->seconds > 0 ? timing->seconds : NAN;
     result->samples_per_second = (double)timing->timed_sequences / seconds;
     result->tokens_per_second = (double)timing->timed_tokens / seconds;
-    result->mfu = timing->timed_flops / seconds /
-                  machine_peak_flops(job->predictor.device, job->predictor.state.compute, 3);
+    if (timing->seconds >= MEASURABLE_SECONDS) {
+        result->mfu = timing->timed_flops / seconds /
+                      machine_peak_flops(job->predictor.device, job->predictor.state.compute, 3);
+    }
 }
 
 static enum berth_status predict(struct predict_job *job, struct berth_run_result *result,

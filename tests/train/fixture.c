@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <locale.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -208,9 +209,20 @@ static void watch(void *context, const struct berth_record *record) {
     fflush(watcher->log);
 }
 
+static volatile int *stopped_by_signal;
+
+static void on_sigterm(int signal) {
+    (void)signal;
+    *stopped_by_signal = *stopped_by_signal + 1;
+}
+
 static void execute(const void *argument) {
     const struct fixture_run *run = argument;
     struct watcher watcher = {.run = run, .stop = run->stop_at_start ? run->stop_level : 0};
+    if (run->handles_sigterm) {
+        stopped_by_signal = &watcher.stop;
+        signal(SIGTERM, on_sigterm);
+    }
     if (run->locale != NULL && setlocale(LC_ALL, run->locale) == NULL) {
         _exit(77);
     }

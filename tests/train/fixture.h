@@ -33,6 +33,7 @@ struct fixture_run {
     int stop_in_predict;      // *stop becomes stop_level at the first progress of prediction
     int stop_at_start;        // *stop is set from the start
     int stop_level;           // 1 or 2
+    int handles_sigterm;      // SIGTERM sets *stop to 1, a second one to 2
     uint64_t fail_at;         // > 0: file_fail_at(fail_at, fail_errno)
     int fail_errno;           // -1: killed there
     uint64_t fail_after_step; // fail_at begins to count when that step has been reported

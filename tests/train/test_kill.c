@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// RELIABILITY 1, 2, 31: a run that saves after every update is killed (SIGKILL) at random moments,
-// and right before every n-th call of the file layer. After each kill a verified checkpoint is
-// there, at most one update's work is lost, and the run goes on to the bytes of a run that was
-// never killed, with nothing half-written left.
+// RELIABILITY 1, 2, 17, 18, 31: a run that saves after every update is killed (SIGKILL) at random
+// moments, and right before every n-th call of the file layer. After each kill a verified
+// checkpoint is there, at most one update's work is lost, and the run goes on to the bytes of a run
+// that was never killed, with nothing half-written left.
 //
 // BERTH_KILLS sets the number of random kills (the long test: 500).
 #include "core/rng.h"
@@ -79,6 +79,37 @@ static void test_random_moments(void **state) {
     }
 }
 
+// RELIABILITY 17 and 18: SIGTERM at random moments, before the first update, in updates, in saves
+// and in evaluations: the run saves and leaves, or had ended already.
+static void test_sigterm_at_random_moments(void **state) {
+    struct fixture_run straight = fixture_default("straight");
+    straight.config.validation_file = fixture_keep("dev.json");
+    straight.config.eval_steps = 2;
+    straight.config.save_steps = 3;
+    double begin = now();
+    assert_int_equal(fixture_execute(&straight), BERTH_OK);
+    uint32_t whole = (uint32_t)(1e6 * (now() - begin)) + 1;
+    uint64_t draws = 0;
+    struct fixture_run run = straight;
+    run.config.output_dir = fixture_keep("stopped");
+    run.config.resume_from_checkpoint = "auto";
+    run.handles_sigterm = 1;
+    for (int i = 0; i < kills_wanted() / 2; i++) {
+        pid_t child = fixture_start(&run);
+        sleep_microseconds(rng_below(7, 4, &draws, whole));
+        kill(child, SIGTERM);
+        int status = fixture_wait(child);
+        // -SIGTERM: it came before the child could listen.
+        assert_true(status == BERTH_INTERRUPTED || status == BERTH_OK || status == -SIGTERM);
+        assert_int_equal(fixture_temporaries("stopped"), 0);
+        if (status == BERTH_OK) {
+            assert_same_run("straight", "stopped");
+            assert_int_equal(dir_remove(in_folder("stopped"), NULL), BERTH_OK);
+        }
+    }
+    finish_and_compare(&run, "stopped");
+}
+
 // Kills right before call number n of the file layer, counted from the report of update 4: the save
 // of that update with its rotation lies there.
 static void test_every_call_of_a_save(void **state) {
@@ -118,6 +149,7 @@ static void test_every_call_of_a_save(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_random_moments),
+        FIXTURE_TEST(test_sigterm_at_random_moments),
         FIXTURE_TEST(test_every_call_of_a_save),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
