@@ -60,8 +60,9 @@ static void test_limits_of_the_machine(void **state) {
     uint64_t available = machine_memory_available(&limit);
     assert_true(available > (1 << 20));
     assert_non_null(limit);
-    assert_true(machine_resident() > 0);
-    assert_true(machine_peak_resident() >= machine_resident());
+    uint64_t resident = machine_resident();
+    assert_true(resident > 0);
+    assert_true(machine_peak_resident() >= resident);
 }
 
 static void test_jobs_in_one_process(void **state) {
