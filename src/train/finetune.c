@@ -264,11 +264,12 @@ static enum berth_status run(struct job *job, struct berth_run_result *result,
     if (job->config.dry_run) {
         return BERTH_OK;
     }
+    TRY(history_init(&job->history, error));
+    TRY(fill_state(job, error));
+    // Made only now: input that cannot be used leaves no folder behind.
     if (job->lock.descriptor < 0) {
         TRY(take_output(job, error));
     }
-    TRY(history_init(&job->history, error));
-    TRY(fill_state(job, error));
     if (job->config.overwrite_output_dir && job->resume_folder == NULL) {
         TRY(checkpoint_remove_all(job->config.output_dir, error));
     }

@@ -164,9 +164,9 @@ static enum berth_status run(struct predict_job *job, struct berth_run_result *r
     if (config->dry_run) {
         return BERTH_OK;
     }
+    TRY(predictor_load(&job->predictor, config, &shape, &job->log, error));
     TRY(dir_make(config->output_dir, error));
     TRY(file_lock_take(&job->lock, config->output_dir, error));
-    TRY(predictor_load(&job->predictor, config, &shape, &job->log, error));
     return predict(job, result, error);
 }
 

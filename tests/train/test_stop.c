@@ -12,6 +12,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#if defined(__has_feature)
+#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
 // --- a clock that jumps -------------------------------------------------------------------------
 
 // These take the place of the C library's for the whole test program: the time of day leaps back
@@ -262,6 +270,29 @@ static void test_output_folder_rules(void **state) {
     memory_free(text);
 }
 
+static void test_bad_input_leaves_no_folder(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.train_file = fixture_keep("none.json");
+    assert_int_equal(fixture_execute(&run), BERTH_NO_INPUT);
+    run.config.train_file = fixture_keep("model/config.json");
+    assert_int_equal(fixture_execute(&run), BERTH_BAD_DATA);
+    run = fixture_default("out");
+    run.config.max_seq_length = 65;
+    assert_int_equal(fixture_execute(&run), BERTH_CONFIG);
+    run = fixture_default("out");
+    FILE *file = fopen(in_folder("model/model.safetensors"), "r+b");
+    assert_non_null(file);
+    assert_int_equal(ftruncate(fileno(file), 5000), 0);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(fixture_execute(&run), BERTH_BAD_DATA);
+    file = fopen(in_folder("model/vocab.txt"), "a");
+    assert_non_null(file);
+    fprintf(file, "more\n");
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(fixture_execute(&run), BERTH_CONFIG);
+    assert_false(dir_exists(in_folder("out")));
+}
+
 static void test_dry_run_writes_nothing(void **state) {
     struct fixture_run run = fixture_default("out");
     run.config.dry_run = 1;
@@ -275,6 +306,9 @@ static void test_dry_run_writes_nothing(void **state) {
 // --- memory -------------------------------------------------------------------------------------
 
 static void test_little_address_space_is_no_crash(void **state) {
+    if (SANITIZED) {
+        skip(); // the sanitizers need terabytes of it
+    }
     struct fixture_run run = fixture_default("out");
     run.address_space = (uint64_t)1 << 28;
     run.log_file = fixture_keep("log");
@@ -357,6 +391,7 @@ int main(void) {
         FIXTURE_TEST(test_small_tmpfs),
         FIXTURE_TEST(test_two_runs_on_one_folder),
         FIXTURE_TEST(test_output_folder_rules),
+        FIXTURE_TEST(test_bad_input_leaves_no_folder),
         FIXTURE_TEST(test_dry_run_writes_nothing),
         FIXTURE_TEST(test_little_address_space_is_no_crash),
         FIXTURE_TEST(test_jumping_clock),
