@@ -52,6 +52,52 @@ static void visit(const json *value) {
 }
 
 // What was written must parse again.
+// A new value of the same kind, made by the constructors.
+static json *rebuild(const json *value) {
+    if (json_is_text(value)) {
+        return json_new_text(json_text(value));
+    }
+    if (json_is_integer_value(value)) {
+        return json_new_integer(json_as_integer(value));
+    }
+    if (json_is_number_value(value)) {
+        return json_new_real(json_as_real(value));
+    }
+    return json_is_array_value(value) ? json_new_array() : json_new_boolean(json_truth(value));
+}
+
+static void check_rewrite(const json *value, enum json_style style);
+
+static void check_constructors(const json *value) {
+    json *object = json_new_object();
+    json *array = json_new_array();
+    struct json_walk walk = {.object = value};
+    while (json_walk_next(&walk)) {
+        json_append(array, rebuild(walk.value));
+    }
+    for (size_t i = 0; json_is_array_value(value) && i < json_length(value); i++) {
+        json_append(array, rebuild(json_at(value, i)));
+    }
+    if (json_set(object, "values", array) != 0) {
+        abort();
+    }
+    check_rewrite(object, JSON_COMPACT);
+    json_free(object);
+}
+
+static void check_missing_file(void) {
+    static int checked;
+    json *value;
+    struct berth_error error;
+    if (checked) {
+        return;
+    }
+    checked = 1;
+    if (json_read_file("fuzz/no/such/folder/a.json", &value, &error) == BERTH_OK || value != NULL) {
+        abort();
+    }
+}
+
 static void check_rewrite(const json *value, enum json_style style) {
     struct berth_error error;
     json *again;
@@ -71,6 +117,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     }
     visit(value);
+    check_missing_file();
+    check_constructors(value);
     check_rewrite(value, JSON_COMPACT);
     check_rewrite(value, JSON_INDENT_2_SORTED);
     json *copy = json_copy_deep(value);

@@ -43,7 +43,21 @@ static void read(const uint8_t *bytes, size_t size, int64_t limit) {
     squad_dataset_done(&dataset);
 }
 
+static void check_missing_file(void) {
+    const char *path = "fuzz/no/such/folder/train.json";
+    struct squad_dataset dataset;
+    struct berth_error error;
+    require(squad_read(path, 0, &dataset, &error) != BERTH_OK && dataset.storage == NULL);
+    require(strstr(error.message, path) != NULL);
+    require(squad_read_references(path, &dataset, &error) != BERTH_OK);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
+    static int checked;
+    if (!checked) {
+        checked = 1;
+        check_missing_file();
+    }
     read(bytes, size, 0);
     read(bytes, size, 1);
     return 0;

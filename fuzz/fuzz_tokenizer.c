@@ -53,8 +53,33 @@ static void check_words(const struct tokenizer *tokenizer, const char *text, siz
 }
 
 // One tokenizer for each setting, kept for the life of the program.
+static struct tokenizer *opened[64];
+
+static void close_all(void) {
+    for (size_t i = 0; i < sizeof opened / sizeof *opened; i++) {
+        tokenizer_close(opened[i]);
+        opened[i] = NULL;
+    }
+}
+
+// Vocabularies that cannot be used, and what does not depend on a text; once.
+static void check_opening(const struct tokenizer *tokenizer) {
+    static int checked;
+    if (checked) {
+        return;
+    }
+    checked = 1;
+    atexit(close_all);
+    struct tokenizer *none;
+    struct berth_error error;
+    const struct tokenizer_options *options = tokenizer_rules_of(tokenizer);
+    require(tokenizer_open_memory("fuzz", "a\nb\n", 4, options, &none, &error) != BERTH_OK);
+    require(none == NULL && strstr(error.message, "[UNK]") != NULL);
+    require(tokenizer_open("fuzz/no/such/folder/vocab.txt", options, &none, &error) != BERTH_OK);
+    require(tokenizer_size(tokenizer) > 0 && tokenizer_special_ids(tokenizer).unknown == 1);
+}
+
 static const struct tokenizer *tokenizer_of(unsigned setting) {
-    static struct tokenizer *opened[64];
     struct tokenizer_options options = {.rules = (setting & 1) != 0 ? TOKENIZER_GOOGLE
                                                                     : TOKENIZER_HUGGINGFACE,
                                         .lower_case = (setting & 2) != 0,
@@ -72,6 +97,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     }
     const struct tokenizer *tokenizer = tokenizer_of(data[0] & 63);
+    check_opening(tokenizer);
     // A copy of the exact size, so that the sanitizer sees any byte read past it.
     size_t length = size - 1;
     char *text = memory_new(length);
