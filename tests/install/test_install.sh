@@ -36,8 +36,8 @@ echo '#include <berth.h>' >"$work/alone.c"
 "$CC" $sanitize "$EXAMPLE_SOURCE" $(package --cflags --libs) -o "$work/shared" 2>"$work/log" ||
     die "building against the shared library"
 # shellcheck disable=SC2046
-"$CC" $sanitize "$EXAMPLE_SOURCE" $(package --cflags) "$library/libberth.a" \
-    $(package --libs --static) -o "$work/static" 2>"$work/log" ||
+"$CC" $sanitize "$EXAMPLE_SOURCE" $(package --cflags) \
+    $(package --libs --static | sed 's/-lberth /-l:libberth.a /') -o "$work/static" 2>"$work/log" ||
     die "building against the static library"
 
 for kind in shared static; do
