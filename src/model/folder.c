@@ -278,6 +278,6 @@ enum berth_status folder_check_vocab(const struct bert_config *config, const cha
     }
     return error_set(error, BERTH_CONFIG,
                      "%s has %lld entries, but \"vocab_size\" in %s is %lld: the vocabulary does "
-                     "not belong to this model",
+                     "not belong to this model; use the one it was trained with",
                      vocab_path, (long long)vocab_size, config_path, (long long)config->vocab_size);
 }

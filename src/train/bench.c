@@ -52,7 +52,7 @@ static enum berth_status prepare(struct bench *bench, int training, struct bench
                                  struct berth_error *error) {
     const struct berth_config *config = bench->settings->config;
     struct bench_data *data = &bench->data;
-    TRY(bench_data_open(data, bench->settings, error));
+    TRY(bench_data_open(data, bench->settings, training, error));
     TRY(param_table_init(&bench->table, &data->shape, PARAM_HEAD_SPAN, error));
     TRY(machine_device_open(config, &bench->settings->log, &bench->device, error));
     enum dtype compute = config->precision == BERTH_BF16 ? DTYPE_BF16 : DTYPE_F32;

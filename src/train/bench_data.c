@@ -190,7 +190,7 @@ static enum berth_status check(const struct bench_data *data, const struct bench
 }
 
 enum berth_status bench_data_open(struct bench_data *data, const struct bench_settings *settings,
-                                  struct berth_error *error) {
+                                  int labels, struct berth_error *error) {
     *data = (struct bench_data){.updates = settings->steps + settings->warm_up_steps};
     if (data->updates < 1 || settings->steps < 1 || settings->update_tokens < 1) {
         return error_set(error, BERTH_USAGE, "a benchmark needs at least one step and one token");
@@ -199,8 +199,8 @@ enum berth_status bench_data_open(struct bench_data *data, const struct bench_se
     TRY_DONE(read_shape(data, settings, error));
     TRY_DONE(check(data, settings, error));
     TRY_DONE(open_tokenizer(data, settings, error));
-    TRY_DONE(squad_input_open(&data->input, settings->data, 0, 1, settings->config, data->tokenizer,
-                              &settings->log, error));
+    TRY_DONE(squad_input_open(&data->input, settings->data, 0, labels, settings->config,
+                              data->tokenizer, &settings->log, error));
     data->source = squad_input_source(&data->input.features);
     if (settings->pad_to > 0) {
         TRY_DONE(pad(data, settings->pad_to, error));

@@ -21,8 +21,9 @@ struct bench_data {
     int64_t worst_tokens, worst_sequences, max_length; // of an update as computed
 };
 
+// labels: the file is a training set (one answer a question).
 enum berth_status bench_data_open(struct bench_data *data, const struct bench_settings *settings,
-                                  struct berth_error *error);
+                                  int labels, struct berth_error *error);
 void bench_data_done(struct bench_data *data);
 
 // Tokens and needed FLOPs (forward) of the sequences order[first .. end), without padding.

@@ -77,17 +77,6 @@ int evaluation_has_references(const struct evaluation *evaluation) {
     return 0;
 }
 
-// Version 2: a question without answers wants the empty prediction, all others version 1's best
-// match.
-static void match(const struct squad_example *example, const char *prediction, double *exact,
-                  double *f1) {
-    if (example->answer_count == 0) {
-        *exact = *f1 = squad_exact_match(prediction, "");
-    } else {
-        squad_best_match(example, prediction, exact, f1);
-    }
-}
-
 enum berth_status evaluation_score(const struct evaluation *evaluation, double *exact_match,
                                    double *f1, struct berth_error *error) {
     const struct squad_dataset *dataset = &evaluation->input.dataset;
@@ -95,22 +84,13 @@ enum berth_status evaluation_score(const struct evaluation *evaluation, double *
     if (predictions == NULL) {
         return error_no_memory(error, dataset->count * sizeof *predictions, "the predictions");
     }
-    double exact_sum = 0, f1_sum = 0;
     for (size_t i = 0; i < dataset->count; i++) {
-        double exact, own_f1;
         predictions[i] = evaluation->results[i].prediction;
-        match(&dataset->examples[i], predictions[i], &exact, &own_f1);
-        exact_sum += exact;
-        f1_sum += own_f1;
     }
-    if (dataset->version_2) {
-        *exact_match = 100.0 * exact_sum / (double)dataset->count;
-        *f1 = 100.0 * f1_sum / (double)dataset->count;
-    } else {
-        struct squad_score score = squad_score_v1(dataset, predictions);
-        *exact_match = score.exact_match;
-        *f1 = score.f1;
-    }
+    struct squad_score score = dataset->version_2 ? squad_score_v2(dataset, predictions)
+                                                  : squad_score_v1(dataset, predictions);
+    *exact_match = score.exact_match;
+    *f1 = score.f1;
     memory_free(predictions);
     return BERTH_OK;
 }

@@ -10,10 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A model's embedding table may be padded to a round number of rows, never be shorter than the
-// vocabulary.
-#define VOCABULARY_PADDING 128
-
 // --- the model ----------------------------------------------------------------------------------
 
 static enum berth_status find_vocabulary(struct model_files *files,
@@ -42,13 +38,15 @@ static enum berth_status open_tokenizer(struct model_files *files,
 
 static enum berth_status check_vocabulary(const struct model_files *files, const char *folder,
                                           struct berth_error *error) {
-    int64_t tokens = (int64_t)tokenizer_size(files->tokenizer), rows = files->shape.vocab_size;
-    if (tokens > rows || rows - tokens >= VOCABULARY_PADDING) {
-        return error_set(error, BERTH_CONFIG,
-                         "%s has %" PRId64 " tokens, but vocab_size of %s/config.json is %" PRId64
-                         "; use the vocabulary that the model was trained with",
-                         files->vocab_path, tokens, folder, rows);
+    char *config_path = path_join(folder, "config.json");
+    if (config_path == NULL) {
+        return error_no_memory(error, 0, "a path");
     }
+    enum berth_status status =
+        folder_check_vocab(&files->shape, config_path, (int64_t)tokenizer_size(files->tokenizer),
+                           files->vocab_path, error);
+    memory_free(config_path);
+    TRY(status);
     struct tokenizer_special special = tokenizer_special_ids(files->tokenizer);
     if (special.cls < 0 || special.sep < 0) {
         return error_set(error, BERTH_BAD_DATA, "%s: no token %s; use a BERT vocabulary",
@@ -137,6 +135,10 @@ static void report_weights(const struct folder_report *report, const char *folde
     if (report->unexpected != NULL) {
         join_names(report->unexpected, names);
         log_note(log, "model: left out, not part of a span model: %s", names);
+    }
+    if (report->ignored_keys > 0) {
+        log_warning(log, "model: %zu keys of the header of %s's weights mean nothing here",
+                    report->ignored_keys, folder);
     }
 }
 
