@@ -10,7 +10,8 @@
 // two of these types; a question asks for the one city that lies in a country, the one animal with
 // feathers, the one thing made of glass. The others of its type are there to be taken for it.
 //
-// Leaves out: anything about the model; text is plain ASCII without quotes, so JSON needs no escapes.
+// Leaves out: anything about the model; text is plain ASCII without quotes, so JSON needs no
+// escapes.
 #include "core/rng.h"
 
 #include <errno.h>

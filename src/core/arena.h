@@ -10,10 +10,10 @@
 #define ARENA_ALIGNMENT 64
 
 struct arena {
-    char *base;   // NULL: measuring only, arena_take returns NULL
-    size_t size;  // bytes behind base; ignored while measuring
-    size_t used;  // bytes handed out, a multiple of ARENA_ALIGNMENT
-    size_t peak;  // the largest `used` so far
+    char *base;  // NULL: measuring only, arena_take returns NULL
+    size_t size; // bytes behind base; ignored while measuring
+    size_t used; // bytes handed out, a multiple of ARENA_ALIGNMENT
+    size_t peak; // the largest `used` so far
 };
 
 // A piece of `bytes` rounded up to ARENA_ALIGNMENT. Asserts that a real arena is large enough:

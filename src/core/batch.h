@@ -12,10 +12,10 @@
 
 // All arrays are owned by whoever filled the batch and are only read by the devices.
 struct batch {
-    int64_t token_count;    // T: tokens of real sequences = cu_seqlens[sequence_count]
-    int64_t row_count;      // T rounded up to BATCH_ROUNDING: rows of every activation
-    int64_t sequence_count; // S
-    int64_t max_length;     // length of the longest sequence
+    int64_t token_count;       // T: tokens of real sequences = cu_seqlens[sequence_count]
+    int64_t row_count;         // T rounded up to BATCH_ROUNDING: rows of every activation
+    int64_t sequence_count;    // S
+    int64_t max_length;        // length of the longest sequence
     const int32_t *ids;        // [row_count]
     const int32_t *type_ids;   // [row_count]
     const int32_t *positions;  // [row_count] 0.. within each sequence

@@ -25,11 +25,10 @@
 #ifndef BERTH_CORE_DEVICE_H
 #define BERTH_CORE_DEVICE_H
 
+#include "berth.h"
 #include "core/batch.h"
 #include "core/mat.h"
 #include "core/rng.h"
-
-#include "berth.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -108,8 +107,8 @@ struct norm_grad_args {
 
 struct attention_args {
     struct mat context; // out [R, H] compute dtype
-    float *lse;         // out [R * A]: log-sum-exp of the scaled scores, row-major [R, A]; NULL: skip
-    struct mat qkv;     // [R, 3H] compute dtype: queries, keys, values side by side
+    float *lse;     // out [R * A]: log-sum-exp of the scaled scores, row-major [R, A]; NULL: skip
+    struct mat qkv; // [R, 3H] compute dtype: queries, keys, values side by side
     int64_t heads;
     struct dropout dropout; // acts on the probabilities
 };
@@ -136,8 +135,8 @@ struct adamw_args {
     double correction1, correction2; // 1 - beta^t, or 1 without bias correction
     double gradient_scale;           // gradients are multiplied with it first (1 / loss scale, ...)
     double max_grad_norm;            // <= 0: no clipping
-    int l2_mode;                     // 1: decay is added to the gradient (Adam), 0: decoupled (AdamW)
-    const struct grad_stats *stats;  // device memory; a sum that is not finite: skip the update
+    int l2_mode; // 1: decay is added to the gradient (Adam), 0: decoupled (AdamW)
+    const struct grad_stats *stats; // device memory; a sum that is not finite: skip the update
 };
 
 struct device {

@@ -12,8 +12,8 @@ static void write_message(struct berth_error *error, enum berth_status status, c
     vsnprintf(error->message, sizeof error->message, format, arguments);
 }
 
-enum berth_status error_set(struct berth_error *error, enum berth_status status,
-                            const char *format, ...) {
+enum berth_status error_set(struct berth_error *error, enum berth_status status, const char *format,
+                            ...) {
     if (error != NULL) {
         va_list arguments;
         va_start(arguments, format);

@@ -11,8 +11,8 @@
 
 // Fills `error` (if not NULL) with a formatted message and returns `status`, so that a failing
 // function can end in `return error_set(error, BERTH_BAD_DATA, "...")`.
-enum berth_status error_set(struct berth_error *error, enum berth_status status,
-                            const char *format, ...) __attribute__((format(printf, 3, 4)));
+enum berth_status error_set(struct berth_error *error, enum berth_status status, const char *format,
+                            ...) __attribute__((format(printf, 3, 4)));
 
 // As error_set, and appends ": " and the text of `errno_value`.
 enum berth_status error_set_errno(struct berth_error *error, enum berth_status status,
@@ -27,21 +27,21 @@ enum berth_status error_prefix(struct berth_error *error, enum berth_status stat
 enum berth_status error_no_memory(struct berth_error *error, size_t bytes, const char *what);
 
 // Returns from the calling function when `call` fails; the callee has filled the error.
-#define TRY(call)                                   \
-    do {                                            \
-        enum berth_status try_status_ = (call);     \
-        if (try_status_ != BERTH_OK) {              \
-            return try_status_;                     \
-        }                                           \
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        enum berth_status try_status_ = (call);                                                    \
+        if (try_status_ != BERTH_OK) {                                                             \
+            return try_status_;                                                                    \
+        }                                                                                          \
     } while (0)
 
 // As TRY, but leaves through the label `done` with `status` set, for functions that must clean up.
-#define TRY_DONE(call)              \
-    do {                            \
-        status = (call);            \
-        if (status != BERTH_OK) {   \
-            goto done;              \
-        }                           \
+#define TRY_DONE(call)                                                                             \
+    do {                                                                                           \
+        status = (call);                                                                           \
+        if (status != BERTH_OK) {                                                                  \
+            goto done;                                                                             \
+        }                                                                                          \
     } while (0)
 
 #endif

@@ -14,8 +14,8 @@ void log_fields(const struct berth_log *log, enum berth_record_kind kind, const 
     log->write(log->context, &record);
 }
 
-static void write_text(const struct berth_log *log, enum berth_record_kind kind,
-                       const char *format, va_list arguments) {
+static void write_text(const struct berth_log *log, enum berth_record_kind kind, const char *format,
+                       va_list arguments) {
     char text[1024];
     vsnprintf(text, sizeof text, format, arguments);
     log_fields(log, kind, text, NULL, 0);

@@ -30,8 +30,13 @@ static inline struct rng_block rng_philox(uint64_t key, const uint32_t counter[4
 }
 
 // Where dropout acts. The key of a mask is the seed xor'ed with its site (rng_dropout_key).
-enum rng_site { RNG_SITE_EMBEDDING, RNG_SITE_ATTENTION, RNG_SITE_ATTENTION_OUTPUT, RNG_SITE_OUTPUT,
-                RNG_SITE_HEAD };
+enum rng_site {
+    RNG_SITE_EMBEDDING,
+    RNG_SITE_ATTENTION,
+    RNG_SITE_ATTENTION_OUTPUT,
+    RNG_SITE_OUTPUT,
+    RNG_SITE_HEAD
+};
 
 // One dropout mask: which elements of a [rows, columns] site fall out.
 //   key     = seed ^ (site << 32 | layer << 40 | head << 52), one per head for attention
@@ -43,15 +48,15 @@ enum rng_site { RNG_SITE_EMBEDDING, RNG_SITE_ATTENTION, RNG_SITE_ATTENTION_OUTPU
 // For attention a row is a query, a column a key position, both counted within the sequence.
 struct dropout {
     uint64_t seed;
-    uint32_t step;      // update number; the same in every micro-batch of the update
+    uint32_t step; // update number; the same in every micro-batch of the update
     uint32_t layer;
     enum rng_site site;
     uint32_t threshold; // round(p * 65536); 0: no dropout
 };
 
 static inline uint64_t rng_dropout_key(const struct dropout *dropout, uint32_t head) {
-    return dropout->seed ^ ((uint64_t)dropout->site << 32 | (uint64_t)dropout->layer << 40 |
-                            (uint64_t)head << 52);
+    return dropout->seed ^
+           ((uint64_t)dropout->site << 32 | (uint64_t)dropout->layer << 40 | (uint64_t)head << 52);
 }
 
 static inline uint32_t rng_dropout_threshold(double probability) {
@@ -76,7 +81,8 @@ static inline int rng_dropout_keeps(const struct dropout *dropout, uint32_t head
 
 // Sequential draws for host work (initial weights, shuffles): draw number `*index` of a stream.
 static inline uint32_t rng_draw(uint64_t seed, uint32_t stream, uint64_t *index) {
-    uint32_t counter[4] = {(uint32_t)(*index / 4), (uint32_t)(*index / 4 >> 32), stream, 0x48534F54u};
+    uint32_t counter[4] = {(uint32_t)(*index / 4), (uint32_t)(*index / 4 >> 32), stream,
+                           0x48534F54u};
     uint32_t word = rng_philox(seed, counter).word[*index % 4];
     ++*index;
     return word;

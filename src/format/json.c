@@ -368,8 +368,7 @@ static void put_string(struct output *out, const char *text, size_t length) {
         }
         if (*escape != '\0') {
             put(out, (char[]){'\\', escape[1]}, 2);
-        } else if (point < 0x20 ||
-                   (point >= 0x7F && out->style == JSON_INDENT_4_ASCII)) {
+        } else if (point < 0x20 || (point >= 0x7F && out->style == JSON_INDENT_4_ASCII)) {
             put_unicode_escape(out, point);
         } else {
             put(out, text + i, used);
