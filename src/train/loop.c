@@ -184,7 +184,7 @@ static int log_is_due(const struct loop *loop, int64_t step) {
 static enum berth_status fail_not_finite(const struct run *run, const struct update_result *update,
                                          int64_t step, struct berth_error *error) {
     char place[256];
-    TRY(trainer_blame(run->loop->trainer, place, sizeof place, error));
+    TRY(trainer_blame(run->loop->trainer, update, place, sizeof place, error));
     return error_set(error, BERTH_FAILURE,
                      "update %" PRId64 ": loss %g, gradient norm %g: %s; the weights are those of "
                      "update %" PRId64 "; resume with a lower learning_rate or check the data",

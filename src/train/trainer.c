@@ -5,6 +5,7 @@
 #include "core/memory.h"
 #include "train/machine.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -165,7 +166,12 @@ static void run_micro(struct trainer *trainer, const struct bert_dropout *dropou
     bert_forward(&trainer->model, trainer->training, batch, dropout);
     double middle = machine_seconds();
     bert_backward(&trainer->model, trainer->training, batch, dropout, (float)weight);
-    result->loss += weight * sum_losses(trainer, batch);
+    double sum = sum_losses(trainer, batch);
+    if (!isfinite(sum) && result->nonfinite_place < 0) {
+        result->nonfinite_place = bert_first_nonfinite(&trainer->model, trainer->training, batch);
+        result->nonfinite_micro_batch = result->micro_batches;
+    }
+    result->loss += weight * sum;
     result->forward_seconds += middle - begin;
     result->backward_seconds += machine_seconds() - middle;
     count_batch(trainer, batch, result);
@@ -256,7 +262,7 @@ static void run_step(struct trainer *trainer, const struct update_args *args,
 
 enum berth_status trainer_update(struct trainer *trainer, const struct update_args *args,
                                  struct update_result *result, struct berth_error *error) {
-    *result = (struct update_result){0};
+    *result = (struct update_result){.nonfinite_place = -1};
     run_backward(trainer, args, result);
     if (!result->stopped) {
         run_step(trainer, args, result);
@@ -315,14 +321,33 @@ static int blame(const struct trainer *trainer, const float *values, const char 
     return param != NULL;
 }
 
-enum berth_status trainer_blame(const struct trainer *trainer, char *text, size_t size,
-                                struct berth_error *error) {
+static int blame_forward(const struct trainer *trainer, const struct update_result *result,
+                         char *text, size_t size) {
+    int64_t layers = trainer->model.config->num_hidden_layers, place = result->nonfinite_place;
+    char name[64] = "bert.embeddings";
+    if (place > layers) {
+        snprintf(name, sizeof name, "qa_outputs");
+    } else if (place > 0) {
+        snprintf(name, sizeof name, "bert.encoder.layer.%" PRId64, place - 1);
+    }
+    if (place >= 0) {
+        snprintf(text, size,
+                 "the output of %s is the first that is not finite (micro-batch %" PRId64
+                 " of the update; all weights are finite)",
+                 name, result->nonfinite_micro_batch + 1);
+    }
+    return place >= 0;
+}
+
+enum berth_status trainer_blame(const struct trainer *trainer, const struct update_result *result,
+                                char *text, size_t size, struct berth_error *error) {
     const struct state *state = trainer->state;
     float *weights = NULL, *gradients = NULL;
     enum berth_status status;
     TRY_DONE(state_borrow(state, state->master, 1, &weights, error));
     TRY_DONE(state_borrow(state, state->gradients, 1, &gradients, error));
     if (!blame(trainer, weights, "value", text, size) &&
+        !blame_forward(trainer, result, text, size) &&
         !blame(trainer, gradients, "gradient", text, size)) {
         snprintf(text, size, "the sum of the gradient's squares is too large for a double");
     }

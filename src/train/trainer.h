@@ -79,6 +79,8 @@ struct update_result {
     int64_t micro_batches;
     double forward_seconds, backward_seconds, step_seconds;
     int stopped; // left at once: the weights are those before the update
+    // Of the first micro-batch (from 0) whose loss is not finite: bert_first_nonfinite; -1: none.
+    int64_t nonfinite_place, nonfinite_micro_batch;
 };
 
 // A gradient or loss that is not finite is not an error here: the weights stay as they were and the
@@ -86,9 +88,11 @@ struct update_result {
 enum berth_status trainer_update(struct trainer *trainer, const struct update_args *args,
                                  struct update_result *result, struct berth_error *error);
 
-// Where numbers stopped being finite: the first weight that is not, else the first gradient in the
-// order of the backward pass (head, last layer, ...). Writes a sentence into text[size].
-enum berth_status trainer_blame(const struct trainer *trainer, char *text, size_t size,
-                                struct berth_error *error);
+// Where numbers stopped being finite in the update that gave `result`: the first weight that is
+// not, else the part of the model whose output was the first that is not in the forward pass, else
+// the first gradient in the order of the backward pass (head, last layer, ...). Writes a sentence
+// into text[size].
+enum berth_status trainer_blame(const struct trainer *trainer, const struct update_result *result,
+                                char *text, size_t size, struct berth_error *error);
 
 #endif

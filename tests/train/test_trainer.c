@@ -343,9 +343,52 @@ static void test_nan_changes_nothing(void **state) {
     assert_false(isfinite(result.loss) && isfinite(result.grad_norm));
     assert_memory_equal(before, setup.state.moment2, bytes);
     char text[256];
-    assert_int_equal(trainer_blame(&setup.trainer, text, sizeof text, NULL), BERTH_OK);
+    assert_int_equal(trainer_blame(&setup.trainer, &result, text, sizeof text, NULL), BERTH_OK);
     assert_non_null(strstr(text, "bert.encoder.layer.1.output.LayerNorm.weight"));
     memory_free(before);
+    close_setup(&setup);
+}
+
+// Finite weights that are so large that a part's output is not.
+static void overflow(enum dtype compute, const char *weight, const char *says) {
+    struct setup setup;
+    open_setup(&setup, 0, "update", compute);
+    const struct param *param = param_table_find(&setup.table, weight);
+    for (int64_t i = 0; i < param->rows * param->cols; i++) {
+        setup.state.master[param->offset + i] = 3e38F;
+    }
+    struct update_result result = run_update(&setup, 0, 0, 3, 2);
+    assert_false(isfinite(result.loss));
+    char text[256];
+    assert_int_equal(trainer_blame(&setup.trainer, &result, text, sizeof text, NULL), BERTH_OK);
+    if (strstr(text, says) == NULL || strstr(text, "micro-batch 1 of") == NULL) {
+        fail_msg("\"%s\" does not name \"%s\"", text, says);
+    }
+    close_setup(&setup);
+}
+
+static void test_the_first_output_that_overflows_is_named(void **state) {
+    const enum dtype types[] = {DTYPE_F32, DTYPE_BF16};
+    for (int i = 0; i < 2; i++) {
+        overflow(types[i], "bert.embeddings.LayerNorm.weight", "the output of bert.embeddings is");
+        overflow(types[i], "bert.encoder.layer.0.output.LayerNorm.weight",
+                 "the output of bert.encoder.layer.0 is");
+        overflow(types[i], "bert.encoder.layer.1.output.LayerNorm.weight",
+                 "the output of bert.encoder.layer.1 is");
+        overflow(types[i], "qa_outputs.weight", "the output of qa_outputs is");
+    }
+}
+
+// The forward pass was good, the backward pass was not.
+static void test_a_gradient_is_blamed_after_a_good_forward_pass(void **state) {
+    struct setup setup;
+    open_setup(&setup, 0, "update", DTYPE_F32);
+    struct update_result result = run_update(&setup, 0, 0, 3, 2);
+    assert_true(isfinite(result.loss));
+    setup.state.gradients[param_table_find(&setup.table, "qa_outputs.bias")->offset] = NAN;
+    char text[256];
+    assert_int_equal(trainer_blame(&setup.trainer, &result, text, sizeof text, NULL), BERTH_OK);
+    assert_non_null(strstr(text, "the gradient of qa_outputs.bias is not finite"));
     close_setup(&setup);
 }
 
@@ -357,6 +400,8 @@ int main(void) {
         cmocka_unit_test(test_mean_of_means),
         cmocka_unit_test(test_stop_between_micro_batches),
         cmocka_unit_test(test_nan_changes_nothing),
+        cmocka_unit_test(test_the_first_output_that_overflows_is_named),
+        cmocka_unit_test(test_a_gradient_is_blamed_after_a_good_forward_pass),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
