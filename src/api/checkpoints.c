@@ -2,7 +2,7 @@
 // Checkpoints as files: listing tensors, checking hashes, writing a fresh model.
 #include "core/file.h"
 #include "core/memory.h"
-#include "format/safetensors.h"
+#include "format/tensor_file.h"
 #include "model/config.h"
 #include "model/folder.h"
 #include "model/params.h"
@@ -27,12 +27,12 @@ static void visit_entry(const struct tensor_entry *entry, visitor *visit, void *
 
 static enum berth_status inspect_file(const char *path, visitor *visit, void *context,
                                       struct berth_error *error) {
-    struct safetensors container;
-    TRY(safetensors_open(&container, path, error));
-    for (size_t i = 0; i < container.count; i++) {
-        visit_entry(&container.entries[i], visit, context);
+    struct tensor_file file;
+    TRY(tensor_file_open(&file, path, error));
+    for (size_t i = 0; i < file.count; i++) {
+        visit_entry(&file.entries[i], visit, context);
     }
-    safetensors_close(&container);
+    tensor_file_close(&file);
     return BERTH_OK;
 }
 

@@ -2,12 +2,11 @@
 // Reading safetensors. The header of a stranger costs at most four times its size: it is scanned in
 // place (json_scan.h), and names point into it.
 //
-// Leaves out: sharded models (model.safetensors.index.json), data types without a C type.
+// Leaves out: data types without a C type.
 #include "format/safetensors.h"
 
 #include "core/memory.h"
 #include "format/json_scan.h"
-#include "format/tensor_convert.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,54 +15,6 @@
 
 #define HEADER_LIMIT ((uint64_t)16 << 20)
 #define LENGTH_BYTES 8
-
-// --- data types ---------------------------------------------------------------------------------
-
-static const struct dtype_row {
-    const char *name;
-    unsigned bits;
-    enum tensor_dtype dtype;
-} dtype_rows[] = {
-    {"BOOL", 8, TENSOR_BOOL},
-    {"U8", 8, TENSOR_U8},
-    {"I8", 8, TENSOR_I8},
-    {"I16", 16, TENSOR_I16},
-    {"U16", 16, TENSOR_U16},
-    {"F16", 16, TENSOR_F16},
-    {"BF16", 16, TENSOR_BF16},
-    {"I32", 32, TENSOR_I32},
-    {"U32", 32, TENSOR_U32},
-    {"F32", 32, TENSOR_F32},
-    {"F64", 64, TENSOR_F64},
-    {"I64", 64, TENSOR_I64},
-    {"U64", 64, TENSOR_U64},
-    {"F4", 4, TENSOR_OTHER},
-    {"F6_E2M3", 6, TENSOR_OTHER},
-    {"F6_E3M2", 6, TENSOR_OTHER},
-    {"F8_E5M2", 8, TENSOR_OTHER},
-    {"F8_E4M3", 8, TENSOR_OTHER},
-    {"F8_E8M0", 8, TENSOR_OTHER},
-    {"F8_E4M3FNUZ", 8, TENSOR_OTHER},
-    {"F8_E5M2FNUZ", 8, TENSOR_OTHER},
-    {"C64", 64, TENSOR_OTHER},
-};
-
-static const struct dtype_row *row_of_name(const char *name) {
-    for (size_t i = 0; i < sizeof dtype_rows / sizeof *dtype_rows; i++) {
-        if (strcmp(dtype_rows[i].name, name) == 0) {
-            return &dtype_rows[i];
-        }
-    }
-    return NULL;
-}
-
-const char *tensor_dtype_name(enum tensor_dtype dtype) {
-    return dtype < TENSOR_OTHER ? dtype_rows[dtype].name : "other";
-}
-
-size_t tensor_dtype_size(enum tensor_dtype dtype) {
-    return dtype < TENSOR_OTHER ? dtype_rows[dtype].bits / 8 : 0;
-}
 
 // --- the header ---------------------------------------------------------------------------------
 
@@ -135,13 +86,10 @@ static enum berth_status read_dtype(struct json_scan *scan, struct tensor_entry 
                                     struct berth_error *error) {
     char *name;
     TRY(json_scan_text(scan, &name, error));
-    const struct dtype_row *row = row_of_name(name);
-    if (row == NULL) {
+    if (!tensor_dtype_of(name, entry)) {
         return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\": unknown data type \"%.40s\"",
                          scan->name, entry->name, name);
     }
-    entry->dtype = row->dtype;
-    snprintf(entry->dtype_name, sizeof entry->dtype_name, "%s", row->name);
     return BERTH_OK;
 }
 
@@ -189,7 +137,7 @@ static enum berth_status read_entry(struct header *header, struct tensor_entry *
 // The entry's bytes must be what its shape and type need.
 static enum berth_status check_size(const char *path, const struct tensor_entry *entry,
                                     struct berth_error *error) {
-    uint64_t bits = row_of_name(entry->dtype_name)->bits;
+    uint64_t bits = tensor_dtype_bits(entry->dtype_name);
     int overflow = 0;
     uint64_t count = 1;
     for (int i = 0; i < entry->rank; i++) {
@@ -420,23 +368,47 @@ enum berth_status safetensors_read_raw(const struct safetensors *container,
 enum berth_status safetensors_read_f32(const struct safetensors *container,
                                        const struct tensor_entry *entry, int64_t first,
                                        int64_t count, float *to, struct berth_error *error) {
-    if (!tensor_is_convertible(entry->dtype)) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: tensor \"%s\": expected F32, F16, BF16 or F64, found %s",
-                         container->file.path, entry->name, entry->dtype_name);
+    struct tensor_file file = {
+        .format = &safetensors_format, .path = container->file.path, .container = container};
+    return tensor_file_read_f32(&file, entry, first, count, to, error);
+}
+
+// --- as one of many containers -------------------------------------------------------------------
+
+// After the header's length stands, but for odd writers, its brace.
+static int recognise(const char *path, const unsigned char *head, size_t length) {
+    return tensor_path_ends(path, ".safetensors") ||
+           (length > LENGTH_BYTES && head[LENGTH_BYTES] == '{');
+}
+
+static enum berth_status open_file(struct tensor_file *file, struct berth_error *error) {
+    struct safetensors *container = memory_new(sizeof *container);
+    if (container == NULL) {
+        return error_no_memory(error, sizeof *container, file->path);
     }
-    size_t size = tensor_dtype_size(entry->dtype);
-    if (entry->dtype == TENSOR_F32) {
-        return safetensors_read_raw(container, entry, (uint64_t)first * size, (size_t)count * size,
-                                    to, error);
+    enum berth_status status = safetensors_open(container, file->path, error);
+    if (status != BERTH_OK) {
+        memory_free(container);
+        return status;
     }
-    char piece[32768];
-    int64_t per_piece = (int64_t)(sizeof piece / size);
-    for (int64_t done = 0; done < count; done += per_piece) {
-        int64_t now = count - done < per_piece ? count - done : per_piece;
-        TRY(safetensors_read_raw(container, entry, (uint64_t)(first + done) * size,
-                                 (size_t)now * size, piece, error));
-        tensor_convert(entry->dtype, piece, (size_t)now, to + done);
-    }
+    file->container = container;
+    file->entries = container->entries;
+    file->count = container->count;
+    file->ignored_keys = container->ignored_keys;
     return BERTH_OK;
 }
+
+static enum berth_status read_file(const struct tensor_file *file, const struct tensor_entry *entry,
+                                   uint64_t first, size_t bytes, void *to,
+                                   struct berth_error *error) {
+    return safetensors_read_raw(file->container, entry, first, bytes, to, error);
+}
+
+static void close_file(struct tensor_file *file) {
+    struct safetensors *container = (struct safetensors *)file->container;
+    safetensors_close(container);
+    memory_free(container);
+}
+
+const struct tensor_format safetensors_format = {"safetensors", recognise, open_file, read_file,
+                                                 close_file};

@@ -6,37 +6,10 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "format/tensor_file.h"
 
 #include <stddef.h>
 #include <stdint.h>
-
-#define TENSOR_MAX_RANK 8
-
-enum tensor_dtype {
-    TENSOR_BOOL,
-    TENSOR_U8,
-    TENSOR_I8,
-    TENSOR_I16,
-    TENSOR_U16,
-    TENSOR_F16,
-    TENSOR_BF16,
-    TENSOR_I32,
-    TENSOR_U32,
-    TENSOR_F32,
-    TENSOR_F64,
-    TENSOR_I64,
-    TENSOR_U64,
-    TENSOR_OTHER
-};
-
-struct tensor_entry {
-    const char *name;
-    char dtype_name[16]; // as the file spells it: "F32"
-    enum tensor_dtype dtype;
-    int rank;
-    int64_t shape[TENSOR_MAX_RANK];
-    uint64_t begin, end; // bytes within the data part
-};
 
 struct safetensors {
     struct file_reader file;
@@ -67,14 +40,6 @@ enum berth_status safetensors_read_raw(const struct safetensors *container,
                                        const struct tensor_entry *entry, uint64_t first,
                                        size_t bytes, void *to, struct berth_error *error);
 
-// A tensor to be written: `data` in the given dtype, row-major (little-endian).
-struct tensor_out {
-    const char *name;
-    enum tensor_dtype dtype;
-    int rank;
-    int64_t shape[TENSOR_MAX_RANK];
-    const void *data;
-};
 // Writes atomically; names must be distinct. Tensors are laid out by descending alignment of their
 // dtype, then by name; the header is padded to a multiple of 8. `metadata` as in struct
 // safetensors, may be NULL.
@@ -82,7 +47,7 @@ enum berth_status safetensors_write(const char *path, const struct tensor_out *t
                                     size_t count, const char *const *metadata,
                                     struct berth_error *error);
 
-const char *tensor_dtype_name(enum tensor_dtype dtype);
-size_t tensor_dtype_size(enum tensor_dtype dtype); // bytes; 0 for TENSOR_OTHER
+// The container as one of many (tensor_file.h).
+extern const struct tensor_format safetensors_format;
 
 #endif

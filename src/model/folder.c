@@ -7,6 +7,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "format/safetensors.h"
+#include "format/tensor_file.h"
 #include "model/names.h"
 
 #include <stdio.h>
@@ -56,7 +57,7 @@ static int holds(const char *folder, const char *name) {
     return found;
 }
 
-static enum berth_status open_weights(const char *folder, struct safetensors *container,
+static enum berth_status open_weights(const char *folder, struct tensor_file *file,
                                       struct berth_error *error) {
     char *path = path_join(folder, WEIGHTS_FILE);
     if (path == NULL) {
@@ -74,7 +75,7 @@ static enum berth_status open_weights(const char *folder, struct safetensors *co
                            ", which is needed; convert it with transformers' save_pretrained",
                            folder);
     } else {
-        status = safetensors_open(container, path, error);
+        status = tensor_file_open(file, path, error);
     }
     memory_free(path);
     return status;
@@ -84,7 +85,7 @@ static enum berth_status open_weights(const char *folder, struct safetensors *co
 
 // Everything a reading of weights needs; found[i] is the entry of params[i] or NULL.
 struct reading {
-    struct safetensors container;
+    struct tensor_file file;
     const struct param_table *table;
     const struct tensor_entry **found;
     struct lines missing, unexpected;
@@ -104,7 +105,7 @@ static enum berth_status match_entry(struct reading *reading, const struct tenso
     const struct tensor_entry **found = &reading->found[param - reading->table->params];
     if (*found != NULL) {
         return error_set(error, BERTH_BAD_DATA, "%s: tensors \"%s\" and \"%s\" are both %s",
-                         reading->container.file.path, (*found)->name, entry->name, name);
+                         reading->file.path, (*found)->name, entry->name, name);
     }
     *found = entry;
     return BERTH_OK;
@@ -135,7 +136,7 @@ static enum berth_status check_shape(const struct reading *reading, const struct
     return error_set(error, BERTH_BAD_DATA,
                      "%s: tensor \"%s\": expected the shape %s, found %s: the weights do not fit "
                      "the config.json",
-                     reading->container.file.path, entry->name, wanted, found);
+                     reading->file.path, entry->name, wanted, found);
 }
 
 static int is_body(const struct param *param) {
@@ -157,12 +158,12 @@ static enum berth_status check_body(const struct reading *reading, struct berth_
                : error_set(error, BERTH_BAD_DATA,
                            "%s: tensor \"%s\" is missing (%zu in all): these are not the weights "
                            "of a BERT of this config.json",
-                           reading->container.file.path, first->name, missing);
+                           reading->file.path, first->name, missing);
 }
 
 static enum berth_status match_names(struct reading *reading, struct berth_error *error) {
-    for (size_t i = 0; i < reading->container.count; i++) {
-        TRY(match_entry(reading, &reading->container.entries[i], error));
+    for (size_t i = 0; i < reading->file.count; i++) {
+        TRY(match_entry(reading, &reading->file.entries[i], error));
     }
     TRY(check_body(reading, error));
     for (size_t i = 0; i < reading->table->count; i++) {
@@ -186,8 +187,8 @@ static enum berth_status read_tensors(struct reading *reading, const struct bert
             param_initialise_one(param, config, seed, buffer);
             continue;
         }
-        TRY(safetensors_read_f32(&reading->container, reading->found[i], 0,
-                                 param->rows * param->cols, buffer + param->offset, error));
+        TRY(tensor_file_read_f32(&reading->file, reading->found[i], 0, param->rows * param->cols,
+                                 buffer + param->offset, error));
         reading->loaded++;
     }
     return BERTH_OK;
@@ -198,7 +199,7 @@ enum berth_status folder_read_weights(const char *folder, const struct bert_conf
                                       struct folder_report *report, struct berth_error *error) {
     struct reading reading = {.table = table};
     *report = (struct folder_report){0};
-    TRY(open_weights(folder, &reading.container, error));
+    TRY(open_weights(folder, &reading.file, error));
     enum berth_status status;
     reading.found = memory_array_zeroed(table->count, sizeof *reading.found);
     if (reading.found == NULL) {
@@ -210,14 +211,14 @@ enum berth_status folder_read_weights(const char *folder, const struct bert_conf
     *report = (struct folder_report){.missing = reading.missing.text,
                                      .unexpected = reading.unexpected.text,
                                      .loaded = reading.loaded,
-                                     .ignored_keys = reading.container.ignored_keys};
+                                     .ignored_keys = reading.file.ignored_keys};
 done:
     if (status != BERTH_OK) {
         memory_free(reading.missing.text);
         memory_free(reading.unexpected.text);
     }
     memory_free(reading.found);
-    safetensors_close(&reading.container);
+    tensor_file_close(&reading.file);
     return status;
 }
 

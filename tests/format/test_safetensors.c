@@ -4,7 +4,6 @@
 #include "core/rng.h"
 #include "core/scratch.h"
 #include "format/safetensors.h"
-#include "format/tensor_convert.h"
 
 #include <math.h>
 

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Named tensors: the nouns of every container of weights.
+#ifndef BERTH_FORMAT_TENSOR_H
+#define BERTH_FORMAT_TENSOR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TENSOR_MAX_RANK 8
+
+enum tensor_dtype {
+    TENSOR_BOOL,
+    TENSOR_U8,
+    TENSOR_I8,
+    TENSOR_I16,
+    TENSOR_U16,
+    TENSOR_F16,
+    TENSOR_BF16,
+    TENSOR_I32,
+    TENSOR_U32,
+    TENSOR_F32,
+    TENSOR_F64,
+    TENSOR_I64,
+    TENSOR_U64,
+    TENSOR_OTHER
+};
+
+struct tensor_entry {
+    const char *name;
+    char dtype_name[16]; // "F32"
+    enum tensor_dtype dtype;
+    int rank;
+    int64_t shape[TENSOR_MAX_RANK];
+    uint64_t begin, end; // bytes within the container's data; end - begin is the tensor's size
+};
+
+// A tensor to be written: `data` in the given dtype, row-major (little-endian).
+struct tensor_out {
+    const char *name;
+    enum tensor_dtype dtype;
+    int rank;
+    int64_t shape[TENSOR_MAX_RANK];
+    const void *data;
+};
+
+// Data types go by safetensors' names: "F32", "BF16", ... tensor_dtype_of fills the entry's dtype
+// and dtype_name; 0 when the name is unknown. tensor_dtype_bits of an unknown name is 0.
+int tensor_dtype_of(const char *name, struct tensor_entry *entry);
+unsigned tensor_dtype_bits(const char *name);
+const char *tensor_dtype_name(enum tensor_dtype dtype);
+size_t tensor_dtype_size(enum tensor_dtype dtype); // bytes; 0 for TENSOR_OTHER
+
+// Whether tensor_convert knows the type: F32, F16, BF16, F64.
+int tensor_is_convertible(enum tensor_dtype dtype);
+// `count` little-endian numbers at `from`, of any alignment, to f32. F64 is rounded to nearest.
+void tensor_convert(enum tensor_dtype dtype, const void *from, size_t count, float *to);
+
+#endif
