@@ -1,35 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // One table of operations, each with a function that makes inputs, runs the operation on a device
-// and compares what comes out with reference.c.
+// and compares what comes out with reference.c. The functions stand in one file per family.
 #ifndef BERTH_TESTS_CPU_OP_CASES_H
 #define BERTH_TESTS_CPU_OP_CASES_H
 
-#include "core/device.h"
-
-#define SEQUENCES_MAX 6
-
-struct case_shape {
-    const char *name;
-    int32_t lengths[SEQUENCES_MAX]; // ends at 0
-    int64_t hidden, heads, intermediate;
-};
-
-struct op_run {
-    // given
-    struct device *dev;
-    const struct case_shape *shape;
-    enum dtype compute;
-    uint32_t threshold; // of dropout
-    enum activation activation;
-    // found
-    uint64_t hash;       // of all bits that the operation wrote
-    char complaint[200]; // "" when everything is right
-    // during the run
-    struct batch batch;
-    uint64_t drawn;
-    void *blocks[128];
-    int block_count;
-};
+#include "op_run.h"
 
 struct op_case {
     const char *name;
@@ -41,7 +16,27 @@ struct op_case {
 extern const struct op_case op_cases[];
 extern const int op_case_count;
 
-// Fills run->batch, calls the operation, frees everything.
+// Fills run->batch from run->shape, calls the operation, frees everything.
 void op_case_run(const struct op_case *op, struct op_run *run);
+
+// op_norm.c
+void op_embed_forward(struct op_run *run);
+void op_embed_backward(struct op_run *run);
+void op_norm_forward(struct op_run *run);
+void op_norm_backward(struct op_run *run);
+// op_linear.c
+void op_linear_forward(struct op_run *run);
+void op_linear_gelu_forward(struct op_run *run);
+void op_linear_backward_input(struct op_run *run);
+void op_linear_gelu_backward(struct op_run *run);
+void op_linear_backward_weight(struct op_run *run);
+// op_attention.c
+void op_attention_forward(struct op_run *run);
+void op_attention_backward(struct op_run *run);
+// op_loss.c, op_optimizer.c
+void op_span_loss(struct op_run *run);
+void op_grad_norm(struct op_run *run);
+void op_adamw(struct op_run *run);
+void op_convert(struct op_run *run);
 
 #endif

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "op_run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// --- one run ------------------------------------------------------------------------------------
+
+void op_begin(struct op_run *run) {
+    run->hash = 0xCBF29CE484222325u;
+    run->complaint[0] = '\0';
+    run->drawn = 0;
+    run->block_count = 0;
+}
+
+void op_end(struct op_run *run) {
+    struct berth_error error;
+    if (run->dev->status(run->dev, &error) != BERTH_OK) {
+        snprintf(run->complaint, sizeof run->complaint, "%.190s", error.message);
+    }
+    for (int i = 0; i < run->block_count; i++) {
+        free(run->blocks[i]);
+    }
+}
+
+// --- the batch ----------------------------------------------------------------------------------
+
+void op_batch(struct op_run *run, const int32_t *lengths, int count) {
+    struct batch *b = &run->batch;
+    *b = (struct batch){0};
+    int32_t *starts = op_keep(run, ((size_t)count + 1) * sizeof *starts);
+    int64_t *places = op_keep(run, (size_t)count * sizeof *places);
+    int32_t *labels[2] = {op_keep(run, (size_t)count * sizeof **labels),
+                          op_keep(run, (size_t)count * sizeof **labels)};
+    for (int s = 0; s < count; s++) {
+        int32_t length = lengths[s];
+        starts[s + 1] = starts[s] + length;
+        places[s] = 5 + 3 * s;
+        labels[0][s] = length / 2;
+        labels[1][s] = s == 1 ? length : length - 1; // one label outside
+        b->max_length = length > b->max_length ? length : b->max_length;
+        b->sequence_count = s + 1;
+    }
+    b->token_count = starts[b->sequence_count];
+    b->row_count = batch_round(b->token_count);
+    int32_t *rows[4];
+    for (int i = 0; i < 4; i++) {
+        rows[i] = op_keep(run, (size_t)b->row_count * sizeof **rows);
+    }
+    for (int64_t r = 0, s = 0; r < b->row_count; r++) {
+        s += s < b->sequence_count && r == starts[s + 1];
+        int real = r < b->token_count;
+        rows[0][r] = real ? (int32_t)(r * 7 % OP_WORDS) : 0;
+        rows[1][r] = real ? (int32_t)(r % 3 == 0) : 0;
+        rows[2][r] = real ? (int32_t)(r - starts[s]) : 0;
+        rows[3][r] = real ? (int32_t)s : -1;
+    }
+    b->ids = rows[0];
+    b->type_ids = rows[1];
+    b->positions = rows[2];
+    b->sequences = rows[3];
+    b->cu_seqlens = starts;
+    b->places = places;
+    b->start_positions = labels[0];
+    b->end_positions = labels[1];
+}
+
+// --- inputs and outputs -------------------------------------------------------------------------
+
+enum { GAP = 5, SENTINEL = 0x5A }; // columns between the rows of every matrix, and their bytes
+
+void *op_keep(struct op_run *run, size_t bytes) {
+    void *block = calloc(1, bytes + 64);
+    if (block == NULL || run->block_count == 128) {
+        abort();
+    }
+    run->blocks[run->block_count++] = block;
+    return block;
+}
+
+static double uniform(struct op_run *run) {
+    return (double)rng_draw(11, 2, &run->drawn) / 2147483648.0 - 1.0;
+}
+
+double op_number_at(struct mat m, int64_t row, int64_t col) {
+    if (m.dtype == DTYPE_F32) {
+        return (double)((const float *)m.data)[row * m.stride + col];
+    }
+    uint32_t bits = (uint32_t)((const uint16_t *)m.data)[row * m.stride + col] << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return (double)x;
+}
+
+void op_set_number(struct mat m, int64_t row, int64_t col, double value) {
+    float x = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if (m.dtype == DTYPE_F32) {
+        ((float *)m.data)[row * m.stride + col] = x;
+    } else { // round to nearest, ties to even
+        ((uint16_t *)m.data)[row * m.stride + col] =
+            (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+    }
+}
+
+static struct mat new_mat(struct op_run *run, int64_t rows, int64_t cols, enum dtype dtype) {
+    size_t bytes = (size_t)(rows * (cols + GAP)) * dtype_size(dtype);
+    struct mat m = {op_keep(run, bytes), rows, cols, cols + GAP, dtype};
+    memset(m.data, SENTINEL, bytes);
+    return m;
+}
+
+struct mat op_output(struct op_run *run, int64_t rows, int64_t cols, enum dtype dtype) {
+    struct mat m = new_mat(run, rows, cols, dtype);
+    for (int64_t i = 0; i < rows * cols; i++) {
+        memset((char *)m.data + (size_t)(i / cols * m.stride + i % cols) * dtype_size(dtype), 0xFF,
+               dtype_size(dtype));
+    }
+    return m;
+}
+
+struct mat op_input(struct op_run *run, int64_t rows, int64_t cols, enum dtype dtype, double size) {
+    struct mat m = new_mat(run, rows, cols, dtype);
+    for (int64_t i = 0; i < rows * cols; i++) {
+        op_set_number(m, i / cols, i % cols, size * uniform(run));
+    }
+    return m;
+}
+
+// Rows of the batch; slack[0] and slack[1] take turns in the columns of the slack.
+static struct mat rows_input(struct op_run *run, int64_t cols, enum dtype dtype, double size,
+                             const double slack[2]) {
+    struct mat m = op_input(run, run->batch.row_count, cols, dtype, size);
+    for (int64_t r = run->batch.token_count; r < m.rows; r++) {
+        for (int64_t c = 0; c < cols; c++) {
+            op_set_number(m, r, c, slack[c % 2]);
+        }
+    }
+    return m;
+}
+
+struct mat op_activation(struct op_run *run, int64_t cols, enum dtype dtype, double size) {
+    return rows_input(run, cols, dtype, size, (const double[2]){-20, 3000});
+}
+
+struct mat op_gradient(struct op_run *run, int64_t cols, enum dtype dtype, double size) {
+    return rows_input(run, cols, dtype, size, (const double[2]){0, 0});
+}
+
+float *op_vector(struct op_run *run, int64_t count, double size, double shift) {
+    float *x = op_keep(run, (size_t)count * sizeof *x);
+    for (int64_t i = 0; i < count; i++) {
+        x[i] = (float)(shift + size * uniform(run));
+    }
+    return x;
+}
+
+double *op_doubles(struct op_run *run, int64_t count) {
+    return op_keep(run, (size_t)count * sizeof(double));
+}
+
+double *op_dense(struct op_run *run, struct mat m) {
+    double *x = op_doubles(run, m.rows * m.cols);
+    for (int64_t i = 0; i < m.rows * m.cols; i++) {
+        x[i] = op_number_at(m, i / m.cols, i % m.cols);
+    }
+    return x;
+}
+
+double *op_dense_vector(struct op_run *run, const float *from, int64_t count) {
+    return op_dense(run, mat_of((void *)(uintptr_t)from, 1, count, DTYPE_F32));
+}
+
+struct dropout op_dropout(struct op_run *run, enum rng_site site) {
+    return (struct dropout){0x123456789ABCDEFu, 17, 3, site, run->threshold};
+}
+
+// --- verdicts -----------------------------------------------------------------------------------
+
+void op_complain(struct op_run *run, const char *what, const char *why, double found) {
+    if (run->complaint[0] == '\0') {
+        snprintf(run->complaint, sizeof run->complaint, "%s: %s %.4g", what, why, found);
+    }
+}
+
+void op_hash(struct op_run *run, const void *data, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++) {
+        run->hash = (run->hash ^ ((const unsigned char *)data)[i]) * 0x100000001B3u;
+    }
+}
+
+static void check_gaps(struct op_run *run, const char *what, struct mat m) {
+    for (int64_t r = 0; r + 1 < m.rows; r++) {
+        const unsigned char *gap =
+            (const unsigned char *)m.data + (size_t)(r * m.stride + m.cols) * dtype_size(m.dtype);
+        for (size_t i = 0; i < (size_t)(m.stride - m.cols) * dtype_size(m.dtype); i++) {
+            if (gap[i] != SENTINEL) {
+                op_complain(run, what, "wrote past the end of row", (double)r);
+                return;
+            }
+        }
+    }
+}
+
+void op_check(struct op_run *run, const char *what, struct mat m, const double *expected,
+              int64_t rows, double tolerance) {
+    double distance = 0, norm = 1e-30, worst = 0, most = 1e-30;
+    for (int64_t i = 0; i < rows * m.cols; i++) {
+        double e = expected[i], d = op_number_at(m, i / m.cols, i % m.cols) - e;
+        distance += d * d;
+        norm += e * e;
+        worst = fabs(d) > worst ? fabs(d) : worst;
+        most = fabs(e) > most ? fabs(e) : most;
+    }
+    if (!(sqrt(distance / norm) <= tolerance)) {
+        op_complain(run, what, "relative L2 error", sqrt(distance / norm));
+    }
+    if (!(worst <= 8 * tolerance * most)) {
+        op_complain(run, what, "largest error over largest number", worst / most);
+    }
+    check_gaps(run, what, m);
+    for (int64_t r = 0; r < rows; r++) {
+        struct mat row = mat_rows(m, r, 1);
+        op_hash(run, row.data, (size_t)m.cols * dtype_size(m.dtype));
+    }
+}
+
+void op_check_vector(struct op_run *run, const char *what, const float *x, const double *expected,
+                     int64_t count, double tolerance) {
+    op_check(run, what, mat_of((void *)(uintptr_t)x, 1, count, DTYPE_F32), expected, 1, tolerance);
+}
+
+void op_check_slack(struct op_run *run, const char *what, struct mat m, int zero) {
+    for (int64_t r = run->batch.token_count; r < m.rows; r++) {
+        for (int64_t c = 0; c < m.cols; c++) {
+            double x = op_number_at(m, r, c);
+            if (zero ? x != 0 : !isfinite(x)) {
+                op_complain(run, what, zero ? "slack row holds" : "slack row is not finite:", x);
+                return;
+            }
+        }
+    }
+}
+
+double op_tolerance(enum dtype dtype) {
+    return dtype == DTYPE_F32 ? 4e-6 : 5e-3;
+}

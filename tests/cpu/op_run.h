@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// One run of one operation on a device: inputs with gaps between their rows and garbage in the
+// slack, outputs that are not-a-number before, comparisons with what is wanted. Whatever these
+// functions hand out lives until op_end.
+#ifndef BERTH_TESTS_CPU_OP_RUN_H
+#define BERTH_TESTS_CPU_OP_RUN_H
+
+#include "core/device.h"
+
+#define SEQUENCES_MAX 6
+#define OP_WORDS 50 // the ids of op_batch are below
+
+struct case_shape {
+    const char *name;
+    int32_t lengths[SEQUENCES_MAX]; // ends at 0
+    int64_t hidden, heads, intermediate;
+};
+
+struct op_run {
+    // given
+    struct device *dev;
+    const struct case_shape *shape;
+    enum dtype compute;
+    uint32_t threshold; // of dropout
+    enum activation activation;
+    // found
+    uint64_t hash;       // of all bits that the operation wrote
+    char complaint[200]; // "" when everything is right
+    // during the run
+    struct batch batch;
+    uint64_t drawn;
+    void *blocks[128];
+    int block_count;
+};
+
+void op_begin(struct op_run *run);
+// Asks the device for errors and frees everything.
+void op_end(struct op_run *run);
+// Fills run->batch; the second sequence's end label lies outside.
+void op_batch(struct op_run *run, const int32_t *lengths, int count);
+
+// --- inputs and outputs -------------------------------------------------------------------------
+
+void *op_keep(struct op_run *run, size_t bytes); // zeroed
+double op_number_at(struct mat m, int64_t row, int64_t col);
+void op_set_number(struct mat m, int64_t row, int64_t col, double value);
+
+// What the operation must write entirely: not-a-number before.
+struct mat op_output(struct op_run *run, int64_t rows, int64_t cols, enum dtype dtype);
+// Random numbers in [-size, size].
+struct mat op_input(struct op_run *run, int64_t rows, int64_t cols, enum dtype dtype, double size);
+// Rows of the batch, with garbage in the slack, as activations may have.
+struct mat op_activation(struct op_run *run, int64_t cols, enum dtype dtype, double size);
+// Rows of the batch, with zeros in the slack, as gradients of activations have.
+struct mat op_gradient(struct op_run *run, int64_t cols, enum dtype dtype, double size);
+// Random numbers in [shift - size, shift + size].
+float *op_vector(struct op_run *run, int64_t count, double size, double shift);
+
+double *op_doubles(struct op_run *run, int64_t count); // zeros
+double *op_dense(struct op_run *run, struct mat m);    // the numbers of m without gaps
+double *op_dense_vector(struct op_run *run, const float *from, int64_t count);
+struct dropout op_dropout(struct op_run *run, enum rng_site site);
+
+// --- verdicts -----------------------------------------------------------------------------------
+
+// Keeps the first complaint.
+void op_complain(struct op_run *run, const char *what, const char *why, double found);
+void op_hash(struct op_run *run, const void *data, size_t bytes);
+// Relative L2 distance of the first `rows` rows from `expected` must be at most `tolerance`, and
+// the largest difference at most 8 times that of the largest number.
+void op_check(struct op_run *run, const char *what, struct mat m, const double *expected,
+              int64_t rows, double tolerance);
+void op_check_vector(struct op_run *run, const char *what, const float *x, const double *expected,
+                     int64_t count, double tolerance);
+// zero: slack rows hold zeros, else anything finite.
+void op_check_slack(struct op_run *run, const char *what, struct mat m, int zero);
+// Of one operation whose results have this dtype.
+double op_tolerance(enum dtype dtype);
+
+#endif
