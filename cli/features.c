@@ -3,8 +3,12 @@
 // part of its public face.
 #include "api/settings.h"
 #include "cli.h"
+#include "core/file.h"
 #include "core/json_line.h"
+#include "core/memory.h"
 #include "data/squad_features.h"
+#include "model/config.h"
+#include "train/inputs.h"
 #include "train/machine.h"
 
 #include <stdio.h>
@@ -102,7 +106,26 @@ static enum berth_status put_features(const struct job *job, int64_t stride,
     return status;
 }
 
+// A vocabulary alone knows no positions, nor does a folder without config.json.
+static enum berth_status fit_length(struct cli_call *call, struct berth_error *error) {
+    const char *folder = call->config.model_name_or_path;
+    char *path = folder != NULL ? path_join(folder, "config.json") : NULL;
+    struct bert_config shape;
+    enum berth_status status = BERTH_OK;
+    if (path != NULL && file_exists(path)) {
+        struct berth_log log = cli_log(call);
+        TRY_DONE(bert_config_read(path, &shape, error));
+        status =
+            inputs_fit_length(&call->config, shape.max_position_embeddings, folder, &log, error);
+        bert_config_done(&shape);
+    }
+done:
+    memory_free(path);
+    return status;
+}
+
 static enum berth_status build(struct job *job, struct cli_call *call, struct berth_error *error) {
+    TRY(fit_length(call, error));
     const struct berth_config *config = &call->config;
     struct squad_feature_options rules = {.max_seq_length = config->max_seq_length,
                                           .doc_stride = config->doc_stride,

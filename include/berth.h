@@ -67,7 +67,7 @@ struct berth_config {
     int overwrite_output_dir;
 
     /* text and features */
-    int64_t max_seq_length;
+    int64_t max_seq_length;     /* the default, 384, gives way to a model with fewer positions */
     int64_t doc_stride;
     int64_t max_query_length;
     int do_lower_case;          /* -1: as the model's tokenizer_config.json says, else 1 */

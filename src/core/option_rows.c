@@ -37,7 +37,8 @@ const struct option_row option_rows[] = {
 
     // --- text and features ---
     {FIELD(max_seq_length), .type = OPTION_INTEGER, .jobs = WINDOW_JOBS, BETWEEN(8, 65536),
-     .unit = "N", .aliases = "max_length", .help = "tokens of a window, special ones included"},
+     .unit = "N", .aliases = "max_length", .help = "tokens of a window, special ones included",
+     .fallback = "384, or the model's positions where these are fewer"},
     {FIELD(doc_stride), .type = OPTION_INTEGER, .jobs = WINDOW_JOBS, BETWEEN(1, 65536), .unit = "N",
      .help = "tokens from one window of a context to the next"},
     {FIELD(max_query_length), .type = OPTION_INTEGER, .jobs = WINDOW_JOBS, BETWEEN(1, 65536),

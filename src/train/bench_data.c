@@ -172,8 +172,7 @@ static void find_worst(struct bench_data *data) {
 }
 
 static enum berth_status check(const struct bench_data *data, const struct bench_settings *settings,
-                               struct berth_error *error) {
-    int64_t longest = settings->config->max_seq_length;
+                               int64_t longest, struct berth_error *error) {
     if (settings->pad_to > 0 && settings->pad_to < longest) {
         return error_set(error, BERTH_USAGE,
                          "--pad_to %" PRId64 " is less than max_seq_length %" PRId64,
@@ -195,12 +194,15 @@ enum berth_status bench_data_open(struct bench_data *data, const struct bench_se
     if (data->updates < 1 || settings->steps < 1 || settings->update_tokens < 1) {
         return error_set(error, BERTH_USAGE, "a benchmark needs at least one step and one token");
     }
+    struct berth_config config = *settings->config;
     enum berth_status status;
     TRY_DONE(read_shape(data, settings, error));
-    TRY_DONE(check(data, settings, error));
+    TRY_DONE(inputs_fit_length(&config, data->shape.max_position_embeddings, settings->geometry,
+                               &settings->log, error));
+    TRY_DONE(check(data, settings, config.max_seq_length, error));
     TRY_DONE(open_tokenizer(data, settings, error));
-    TRY_DONE(squad_input_open(&data->input, settings->data, 0, labels, settings->config,
-                              data->tokenizer, &settings->log, error));
+    TRY_DONE(squad_input_open(&data->input, settings->data, 0, labels, &config, data->tokenizer,
+                              &settings->log, error));
     data->source = squad_input_source(&data->input.features);
     if (settings->pad_to > 0) {
         TRY_DONE(pad(data, settings->pad_to, error));

@@ -113,7 +113,7 @@ static enum berth_status read_inputs(struct job *job, struct berth_error *error)
     struct berth_config *config = &job->config;
     job->model_folder =
         config->model_name_or_path != NULL ? config->model_name_or_path : job->resume_folder;
-    TRY(model_files_open(&job->files, config, job->model_folder, error));
+    TRY(model_files_open(&job->files, config, job->model_folder, &job->log, error));
     TRY(squad_input_open(&job->train, config->train_file, config->max_train_samples, 1, config,
                          job->files.tokenizer, &job->log, error));
     job->source = squad_input_source(&job->train.features);

@@ -3,6 +3,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/options.h"
 #include "model/folder.h"
 #include "train/machine.h"
 
@@ -55,15 +56,36 @@ static enum berth_status check_vocabulary(const struct model_files *files, const
     return BERTH_OK;
 }
 
-static enum berth_status check_lengths(const struct model_files *files,
-                                       const struct berth_config *config, const char *folder,
-                                       struct berth_error *error) {
-    if (config->max_seq_length > files->shape.max_position_embeddings) {
+static int length_was_asked_for(const struct berth_config *config) {
+    struct berth_config defaults;
+    option_defaults(&defaults);
+    return option_is_given(config, option_find("max_seq_length")) ||
+           config->max_seq_length != defaults.max_seq_length;
+}
+
+enum berth_status inputs_fit_length(struct berth_config *config, int64_t positions,
+                                    const char *source, const struct berth_log *log,
+                                    struct berth_error *error) {
+    if (config->max_seq_length <= positions) {
+        return BERTH_OK;
+    }
+    if (length_was_asked_for(config)) {
         return error_set(error, BERTH_CONFIG,
                          "max_seq_length %" PRId64 " exceeds max_position_embeddings %" PRId64
-                         " of %s/config.json; ask for at most that many tokens",
-                         config->max_seq_length, files->shape.max_position_embeddings, folder);
+                         " of %s; ask for at most that many tokens",
+                         config->max_seq_length, positions, source);
     }
+    log_note(log,
+             "max_seq_length: %" PRId64 " in place of %" PRId64 ", as many as %s has positions",
+             positions, config->max_seq_length, source);
+    config->max_seq_length = positions;
+    return BERTH_OK;
+}
+
+static enum berth_status check_lengths(const struct model_files *files, struct berth_config *config,
+                                       const char *folder, const struct berth_log *log,
+                                       struct berth_error *error) {
+    TRY(inputs_fit_length(config, files->shape.max_position_embeddings, folder, log, error));
     if (files->shape.type_vocab_size < 2) {
         return error_set(error, BERTH_CONFIG,
                          "%s/config.json: type_vocab_size %" PRId64
@@ -73,8 +95,9 @@ static enum berth_status check_lengths(const struct model_files *files,
     return BERTH_OK;
 }
 
-enum berth_status model_files_open(struct model_files *files, const struct berth_config *config,
-                                   const char *folder, struct berth_error *error) {
+enum berth_status model_files_open(struct model_files *files, struct berth_config *config,
+                                   const char *folder, const struct berth_log *log,
+                                   struct berth_error *error) {
     *files = (struct model_files){0};
     if (!dir_exists(folder)) {
         return error_set(error, BERTH_NO_INPUT,
@@ -92,7 +115,7 @@ enum berth_status model_files_open(struct model_files *files, const struct berth
     TRY_DONE(find_vocabulary(files, config, folder, error));
     TRY_DONE(open_tokenizer(files, config, folder, error));
     TRY_DONE(check_vocabulary(files, folder, error));
-    TRY_DONE(check_lengths(files, config, folder, error));
+    TRY_DONE(check_lengths(files, config, folder, log, error));
     TRY_DONE(param_table_init(&files->table, &files->shape, PARAM_HEAD_SPAN, error));
     return BERTH_OK;
 done:

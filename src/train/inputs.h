@@ -27,10 +27,11 @@ struct model_files {
 };
 
 // Reads config.json and the vocabulary of `folder` (config->vocab_file and do_lower_case win).
-// Checks that vocabulary and model belong together and that max_seq_length fits the model's
-// positions (BERTH_CONFIG).
-enum berth_status model_files_open(struct model_files *files, const struct berth_config *config,
-                                   const char *folder, struct berth_error *error);
+// Checks that vocabulary and model belong together and fits max_seq_length to the model's positions
+// (inputs_fit_length).
+enum berth_status model_files_open(struct model_files *files, struct berth_config *config,
+                                   const char *folder, const struct berth_log *log,
+                                   struct berth_error *error);
 void model_files_done(struct model_files *files);
 
 // Reads the weights of `folder` into the state; missing head tensors get values from the seed.
@@ -38,6 +39,13 @@ void model_files_done(struct model_files *files);
 enum berth_status model_files_load(const struct model_files *files, const char *folder,
                                    uint64_t seed, const struct berth_log *log, struct state *state,
                                    struct berth_error *error);
+
+// Windows longer than the `positions` that `source` names cannot be read: BERTH_CONFIG where
+// max_seq_length was asked for (given by name, or not the default), else it becomes `positions`,
+// which is noted.
+enum berth_status inputs_fit_length(struct berth_config *config, int64_t positions,
+                                    const char *source, const struct berth_log *log,
+                                    struct berth_error *error);
 
 // --- data ---------------------------------------------------------------------------------------
 

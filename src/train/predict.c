@@ -14,13 +14,13 @@
 
 // --- a model ready to answer --------------------------------------------------------------------
 
-enum berth_status predictor_open(struct predictor *predictor, const struct berth_config *config,
+enum berth_status predictor_open(struct predictor *predictor, struct berth_config *config,
                                  const struct berth_log *log, struct berth_error *error) {
     *predictor = (struct predictor){0};
     if (config->model_name_or_path == NULL) {
         return error_set(error, BERTH_USAGE, "--model_name_or_path is missing");
     }
-    TRY(model_files_open(&predictor->files, config, config->model_name_or_path, error));
+    TRY(model_files_open(&predictor->files, config, config->model_name_or_path, log, error));
     TRY(machine_device_open(config, log, &predictor->device, error));
     predictor->state = (struct state){
         .device = predictor->device,
@@ -73,7 +73,7 @@ static struct trainer_shape shape_of(const struct evaluation *evaluation) {
 // --- a whole file -------------------------------------------------------------------------------
 
 struct predict_job {
-    const struct berth_config *config;
+    struct berth_config config;
     struct berth_log log;
     const volatile int *stop;
     struct predictor predictor;
@@ -115,7 +115,7 @@ static void report(const struct predict_job *job, const struct infer_result *tim
         log_real("predict_seconds", timing->seconds),
         log_real("total_seconds", answer_seconds),
         log_integer("peak_rss_bytes", (int64_t)machine_peak_resident()),
-        log_text("output_dir", job->config->output_dir),
+        log_text("output_dir", job->config.output_dir),
     };
     log_fields(&job->log, BERTH_RECORD_SUMMARY, "predict squad", fields,
                sizeof fields / sizeof fields[0]);
@@ -142,7 +142,7 @@ static enum berth_status predict(struct predict_job *job, struct berth_run_resul
     if (timing.stopped) {
         return error_set(error, BERTH_INTERRUPTED, "stopped on request; nothing was written");
     }
-    TRY(evaluation_write(evaluation, job->config->output_dir, error));
+    TRY(evaluation_write(evaluation, job->config.output_dir, error));
     double seconds = machine_seconds() - begin;
     if (evaluation_has_references(evaluation)) {
         TRY(evaluation_score(evaluation, &result->exact_match, &result->f1, error));
@@ -154,7 +154,7 @@ static enum berth_status predict(struct predict_job *job, struct berth_run_resul
 
 static enum berth_status run(struct predict_job *job, struct berth_run_result *result,
                              struct berth_error *error) {
-    const struct berth_config *config = job->config;
+    struct berth_config *config = &job->config;
     TRY(check_settings(config, error));
     TRY(predictor_open(&job->predictor, config, &job->log, error));
     TRY(evaluation_open(&job->evaluation, config->predict_file, config->max_eval_samples, config,
@@ -175,7 +175,7 @@ enum berth_status predict_squad(const struct berth_config *config, struct berth_
                                 struct berth_error *error) {
     struct berth_run_result ignored;
     struct predict_job job = {
-        .config = config, .log = log, .stop = stop, .lock = {.descriptor = -1}};
+        .config = *config, .log = log, .stop = stop, .lock = {.descriptor = -1}};
     result = result != NULL ? result : &ignored;
     *result =
         (struct berth_run_result){.final_loss = NAN, .exact_match = NAN, .f1 = NAN, .mfu = NAN};

@@ -18,9 +18,10 @@ struct predictor {
     struct trainer trainer;
 };
 
-// Opens config->model_name_or_path: files and device. predictor_load then takes the memory for
-// batches of that shape (after the plan was checked) and reads the weights.
-enum berth_status predictor_open(struct predictor *predictor, const struct berth_config *config,
+// Opens config->model_name_or_path: files and device; fits max_seq_length to the model
+// (inputs_fit_length). predictor_load then takes the memory for batches of that shape (after the
+// plan was checked) and reads the weights.
+enum berth_status predictor_open(struct predictor *predictor, struct berth_config *config,
                                  const struct berth_log *log, struct berth_error *error);
 enum berth_status predictor_load(struct predictor *predictor, const struct berth_config *config,
                                  const struct trainer_shape *shape, const struct berth_log *log,

@@ -9,6 +9,7 @@
 
 // The wanted part of a data set, its features and logits.
 struct show {
+    struct berth_config config; // as it fits the model
     struct predictor predictor;
     struct squad_dataset dataset, part; // part borrows from dataset
     struct squad_feature_set features;
@@ -20,7 +21,7 @@ struct show {
 
 static enum berth_status choose(const struct show_args *args, struct show *show,
                                 struct berth_error *error) {
-    const struct berth_config *config = args->config;
+    const struct berth_config *config = &show->config;
     if (config->predict_file == NULL) {
         return error_set(error, BERTH_USAGE, "--predict_file is missing");
     }
@@ -41,7 +42,7 @@ static enum berth_status choose(const struct show_args *args, struct show *show,
 
 static enum berth_status prepare(const struct show_args *args, struct show *show,
                                  struct berth_error *error) {
-    const struct berth_config *config = args->config;
+    const struct berth_config *config = &show->config;
     struct squad_feature_options options = {.max_seq_length = config->max_seq_length,
                                             .doc_stride = config->doc_stride,
                                             .max_query_length = config->max_query_length};
@@ -62,7 +63,7 @@ static enum berth_status prepare(const struct show_args *args, struct show *show
 
 static enum berth_status answer(const struct show_args *args, struct show *show,
                                 struct berth_error *error) {
-    const struct berth_config *config = args->config;
+    const struct berth_config *config = &show->config;
     struct infer_args infer = {.source = &show->source,
                                .first_row = squad_input_first_row,
                                .shape = &show->shape,
@@ -119,7 +120,8 @@ static struct berth_sample sample_of(const struct show_args *args, const struct 
 
 static enum berth_status run(const struct show_args *args, struct show *show,
                              struct berth_error *error) {
-    TRY(predictor_open(&show->predictor, args->config, args->log, error));
+    show->config = *args->config;
+    TRY(predictor_open(&show->predictor, &show->config, args->log, error));
     TRY(choose(args, show, error));
     if (args->count <= 0) {
         return BERTH_OK;

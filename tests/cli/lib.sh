@@ -48,13 +48,14 @@ finish() {
 escape=$(printf '\033')
 
 # A vocabulary of letters, so that any English text has tokens, and a model folder that fits it.
-make_model() { # FOLDER
+make_model() { # FOLDER [POSITIONS]
     cat >"$work/config.json" <<'END'
 {"vocab_size": 128, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
- "intermediate_size": 64, "max_position_embeddings": 512, "type_vocab_size": 2,
+ "intermediate_size": 64, "max_position_embeddings": @POSITIONS@, "type_vocab_size": 2,
  "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1,
  "layer_norm_eps": 1e-12, "initializer_range": 0.02, "model_type": "bert"}
 END
+    sed -i "s/@POSITIONS@/${2:-512}/" "$work/config.json"
     "$BERTH" init --config "$work/config.json" --output "$1" --seed 7 --quiet || exit 1
     make_vocabulary >"$1/vocab.txt"
 }

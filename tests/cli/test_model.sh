@@ -115,6 +115,32 @@ run bench peak --seconds 0.01 --json
 expect_code 0
 expect_out '"fp32_gflops":'
 
+# A model with fewer positions than the default length: fitted and noted; asked for, an error.
+make_model "$work/short" 40
+brief="--model $work/short --threads 1 --max_query_length 16"
+fitted() { # WORDS...
+    run "$@"
+    expect_code 0
+    cat "$out" "$err" | grep -q "max_seq_length: 40 in place of 384" || fail "no note"
+    run "$@" --max_seq_length 384
+    expect_code 78
+    expect_err "max_seq_length 384 exceeds max_position_embeddings 40"
+}
+fitted finetune squad $brief --train "$work/data.json" --output "$work/short-run" --dry-run
+fitted predict squad $brief --input "$work/data.json" --output "$work/short-answers" --force
+fitted show squad $brief --input "$work/data.json" --num_test_samples 1
+fitted answer $brief --question 'Where did Ada live?' --context 'Ada lived in Oslo.'
+fitted features squad --model "$work/short" --max_query_length 16 --input "$work/data.json" --count
+run features squad --model "$work/short" --max_query_length 16 --input "$work/data.json" --count
+mv "$out" "$work/counts"
+run features squad --vocab "$work/short/vocab.txt" --max_query_length 16 --max_seq_length 40 \
+    --input "$work/data.json" --count
+cmp -s "$out" "$work/counts" || fail "the windows of a short model differ from those of length 40"
+run bench predict --config "$work/short/config.json" --data "$work/data.json" \
+    --vocab "$work/short/vocab.txt" --max_query_length 16 --update_tokens 80 --steps 1 --threads 1
+expect_code 0
+expect_err "max_seq_length: 40 in place of 384"
+
 what="finetune on a terminal"
 "$ON_TERMINAL" 60 "$BERTH" finetune squad --model "$work/model" --train "$work/data.json" \
     --output "$work/bar" $small --train_batch_size 4 --max_steps 4 >"$out" 2>"$err"
