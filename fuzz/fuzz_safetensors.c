@@ -1,31 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The safetensors reader, through a file in memory: what opens must keep its promises, and every
 // tensor must be readable.
-#include "core/memory.h"
+//
+// Bit 0 of the settings: through the door to every container of weights.
 #include "format/safetensors.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-// The path of a file that holds the input; one file serves all runs.
-static const char *make_file(const uint8_t *data, size_t size) {
-    static int file = -1;
-    static char path[64];
-    if (file < 0) {
-        file = memfd_create("fuzz", MFD_CLOEXEC);
-        snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-    }
-    if (file < 0 || ftruncate(file, (off_t)size) != 0 ||
-        pwrite(file, data, size, 0) != (ssize_t)size) {
-        abort();
-    }
-    return path;
-}
+#include "input.h"
 
 static int64_t elements(const struct tensor_entry *entry) {
     int64_t count = 1;
@@ -35,42 +14,71 @@ static int64_t elements(const struct tensor_entry *entry) {
     return count;
 }
 
+// Room for the tensor's values; NULL when its elements are more than memory or smaller than a byte.
+static float *new_values(const struct tensor_entry *entry) {
+    int64_t count = elements(entry);
+    return memory_array((size_t)count, entry->dtype == TENSOR_OTHER ? 1 : sizeof(float));
+}
+
 static void read_tensor(const struct safetensors *container, const struct tensor_entry *entry) {
     size_t bytes = (size_t)(entry->end - entry->begin);
-    if (safetensors_find(container, entry->name) != entry) {
-        abort();
-    }
+    require(safetensors_find(container, entry->name) == entry);
     char *raw = memory_new(bytes);
-    if (safetensors_read_raw(container, entry, 0, bytes, raw, NULL) != BERTH_OK ||
-        safetensors_read_raw(container, entry, 1, bytes, raw, NULL) == BERTH_OK) {
-        abort();
-    }
+    require(safetensors_read_raw(container, entry, 0, bytes, raw, NULL) == BERTH_OK &&
+            safetensors_read_raw(container, entry, 1, bytes, raw, NULL) != BERTH_OK);
     memory_free(raw);
-    int64_t count = elements(entry);
-    float *values = memory_array((size_t)count, entry->dtype == TENSOR_OTHER ? 1 : 4);
+    float *values = new_values(entry);
     if (values != NULL) {
-        safetensors_read_f32(container, entry, 0, count, values, NULL);
+        safetensors_read_f32(container, entry, 0, elements(entry), values, NULL);
     }
     memory_free(values);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+static void read_container(const char *path, const struct fuzz_input *input) {
     struct safetensors container;
-    struct berth_error error;
-    if (safetensors_open(&container, make_file(data, size), &error) == BERTH_OK) {
+    struct berth_error error = {0};
+    fuzz_failing_begin(input->fail_at);
+    enum berth_status status = safetensors_open(&container, path, &error);
+    fuzz_failing_end(input->fail_at, status, &error);
+    if (status == BERTH_OK) {
         uint64_t end = 0;
         for (size_t i = 0; i < container.count; i++) {
-            if (container.entries[i].begin != end) {
-                abort();
-            }
+            require(container.entries[i].begin == end);
             end = container.entries[i].end;
             read_tensor(&container, &container.entries[i]);
         }
         safetensors_metadata(&container, "format");
-        if (container.data_begin + end != size) {
-            abort();
-        }
+        require(container.data_begin + end == input->size);
     }
     safetensors_close(&container);
+}
+
+static void read_through_door(const char *path, const struct fuzz_input *input) {
+    struct tensor_file file;
+    struct berth_error error = {0};
+    fuzz_failing_begin(input->fail_at);
+    enum berth_status status = tensor_file_open(&file, path, &error);
+    fuzz_failing_end(input->fail_at, status, &error);
+    for (size_t i = 0; i < file.count; i++) {
+        const struct tensor_entry *entry = &file.entries[i];
+        require(tensor_file_find(&file, entry->name) == entry);
+        float *values = new_values(entry);
+        require(values == NULL ||
+                (tensor_file_read_f32(&file, entry, 0, elements(entry), values, &error) ==
+                 BERTH_OK) == tensor_is_convertible(entry->dtype));
+        memory_free(values);
+    }
+    require((status == BERTH_OK) == (file.container != NULL));
+    tensor_file_close(&file);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct fuzz_input input = fuzz_input_of(data, size);
+    const char *path = fuzz_file(input.bytes, input.size);
+    if ((input.settings & 1) != 0) {
+        read_through_door(path, &input);
+    } else {
+        read_container(path, &input);
+    }
     return 0;
 }

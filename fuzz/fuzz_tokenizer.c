@@ -2,24 +2,16 @@
 // Any bytes as text, under both rule sets: offsets stay in the text and ascend, every piece covers
 // whole characters, and the joined words cut into words again.
 //
-// The first byte chooses the settings: bit 0 Google's rules, bit 1 lower case, bit 2 split the
-// special tokens, bits 3 to 5 the longest word (0: the rules' own).
-#include "core/memory.h"
+// Settings: bit 0 Google's rules, bit 1 lower case, bit 2 split the special tokens, bits 3 to 5 the
+// longest word (0: the rules' own), bit 6 the vocabulary is read through a file, where the failing
+// allocation strikes, bit 7 it lacks its first two lines, so that no [UNK] is there.
+#include "input.h"
 #include "text/tokenizer.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 static const char vocabulary[] =
     "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n[\n]\na\nb\nab\nabc\n##a\n##b\n##bc\n##c\n.\n,\n"
     "\xC3\xA9\n##\xC3\xA9\n\xCF\x83\n##\xCF\x82\n##\xCF\x83\n\xE4\xB8\xAD\n\xE1\x84\x80\n"
     "##\xE1\x85\xA1\n\xF0\x9D\x85\x97\n##\xF0\x9D\x85\xA5\n##\xF0\x9D\x85\xAE\n##\xE3\x80\xAE\n";
-
-static void require(int condition) {
-    if (!condition) {
-        abort();
-    }
-}
 
 static void check_tokens(const struct tokenizer *tokenizer, const struct token_list *list,
                          size_t length) {
@@ -37,23 +29,28 @@ static void check_tokens(const struct tokenizer *tokenizer, const struct token_l
     }
 }
 
-static void check_words(const struct tokenizer *tokenizer, const char *text, size_t length) {
-    char *words;
-    size_t count;
-    uint32_t *origin;
-    struct berth_error error;
-    require(tokenizer_basic(tokenizer, text, length, &words, &count, &origin, &error) == BERTH_OK);
+static void check_words(const char *words, size_t count, const uint32_t *origin, size_t length) {
     require(words[count] == '\0' && memchr(words, '\0', count) == NULL);
     for (size_t i = 0; i < count; i++) {
         require(origin[i] < length && (i == 0 || origin[i] >= origin[i - 1]));
         require(words[i] != ' ' || (i > 0 && i + 1 < count && words[i + 1] != ' '));
     }
-    memory_free(words);
-    memory_free(origin);
 }
 
-// One tokenizer for each setting, kept for the life of the program.
-static struct tokenizer *opened[64];
+// --- opening ------------------------------------------------------------------------------------
+
+enum { THROUGH_FILE = 64, WITHOUT_UNKNOWN = 128 };
+
+static struct tokenizer_options options_of(unsigned settings) {
+    return (struct tokenizer_options){.rules = (settings & 1) != 0 ? TOKENIZER_GOOGLE
+                                                                   : TOKENIZER_HUGGINGFACE,
+                                      .lower_case = (settings & 2) != 0,
+                                      .split_special = (settings & 4) != 0,
+                                      .max_word_length = (int)(settings >> 3 & 7)};
+}
+
+// One tokenizer for each setting that opens without fail, kept for the life of the program.
+static struct tokenizer *opened[THROUGH_FILE];
 
 static void close_all(void) {
     for (size_t i = 0; i < sizeof opened / sizeof *opened; i++) {
@@ -62,52 +59,86 @@ static void close_all(void) {
     }
 }
 
-// Vocabularies that cannot be used, and what does not depend on a text; once.
-static void check_opening(const struct tokenizer *tokenizer) {
-    static int checked;
-    if (checked) {
-        return;
+static const struct tokenizer *kept_tokenizer(unsigned settings) {
+    static int registered;
+    struct tokenizer_options options = options_of(settings);
+    if (!registered) {
+        registered = 1;
+        atexit(close_all);
     }
-    checked = 1;
-    atexit(close_all);
-    struct tokenizer *none;
-    struct berth_error error;
-    const struct tokenizer_options *options = tokenizer_rules_of(tokenizer);
-    require(tokenizer_open_memory("fuzz", "a\nb\n", 4, options, &none, &error) != BERTH_OK);
-    require(none == NULL && strstr(error.message, "[UNK]") != NULL);
-    require(tokenizer_open("fuzz/no/such/folder/vocab.txt", options, &none, &error) != BERTH_OK);
-    require(tokenizer_size(tokenizer) > 0 && tokenizer_special_ids(tokenizer).unknown == 1);
+    if (opened[settings] == NULL) {
+        require(tokenizer_open_memory("fuzz", vocabulary, sizeof vocabulary - 1, &options,
+                                      &opened[settings], NULL) == BERTH_OK);
+    }
+    return opened[settings];
 }
 
-static const struct tokenizer *tokenizer_of(unsigned setting) {
-    struct tokenizer_options options = {.rules = (setting & 1) != 0 ? TOKENIZER_GOOGLE
-                                                                    : TOKENIZER_HUGGINGFACE,
-                                        .lower_case = (setting & 2) != 0,
-                                        .split_special = (setting & 4) != 0,
-                                        .max_word_length = (int)(setting >> 3 & 7)};
-    if (opened[setting] == NULL) {
-        require(tokenizer_open_memory("fuzz", vocabulary, sizeof vocabulary - 1, &options,
-                                      &opened[setting], NULL) == BERTH_OK);
+// A tokenizer that may not open; NULL then.
+static struct tokenizer *new_tokenizer(const struct fuzz_input *input) {
+    struct tokenizer_options options = options_of(input->settings);
+    struct tokenizer *tokenizer;
+    struct berth_error error = {0};
+    size_t left_out = (input->settings & WITHOUT_UNKNOWN) != 0 ? strlen("[PAD]\n[UNK]\n") : 0;
+    const char *text = vocabulary + left_out;
+    size_t length = sizeof vocabulary - 1 - left_out;
+    unsigned fail_at = (input->settings & THROUGH_FILE) != 0 ? input->fail_at : 0;
+    const char *path =
+        (input->settings & THROUGH_FILE) != 0 ? fuzz_file((const uint8_t *)text, length) : NULL;
+    fuzz_failing_begin(fail_at);
+    enum berth_status status =
+        path != NULL ? tokenizer_open(path, &options, &tokenizer, &error)
+                     : tokenizer_open_memory("fuzz", text, length, &options, &tokenizer, &error);
+    int failed = fuzz_failing_end(fail_at, status, &error);
+    require(failed || (status == BERTH_OK) == (left_out == 0));
+    require((status == BERTH_OK) == (tokenizer != NULL));
+    return tokenizer;
+}
+
+// --- encoding -----------------------------------------------------------------------------------
+
+static void encode(const struct tokenizer *tokenizer, const char *text, size_t length,
+                   unsigned fail_at) {
+    struct token_list list = {0};
+    struct berth_error error = {0};
+    const struct tokenizer_special special = tokenizer_special_ids(tokenizer);
+    require(special.unknown >= 0 && (size_t)special.unknown < tokenizer_size(tokenizer));
+    fuzz_failing_begin(fail_at);
+    enum berth_status status = tokenizer_encode(tokenizer, text, length, &list, &error);
+    require(!fuzz_failing_end(fail_at, status, &error) || list.count == 0);
+    check_tokens(tokenizer, &list, length);
+    token_list_done(&list);
+}
+
+static void cut(const struct tokenizer *tokenizer, const char *text, size_t length,
+                unsigned fail_at) {
+    char *words;
+    size_t count;
+    uint32_t *origin;
+    struct berth_error error = {0};
+    fuzz_failing_begin(fail_at);
+    enum berth_status status =
+        tokenizer_basic(tokenizer, text, length, &words, &count, &origin, &error);
+    if (!fuzz_failing_end(fail_at, status, &error)) {
+        check_words(words, count, origin, length);
+        memory_free(words);
+        memory_free(origin);
     }
-    return opened[setting];
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    if (size == 0) {
-        return 0;
+    struct fuzz_input input = fuzz_input_of(data, size);
+    int kept = input.settings < THROUGH_FILE;
+    struct tokenizer *own = kept ? NULL : new_tokenizer(&input);
+    const struct tokenizer *tokenizer = kept ? kept_tokenizer(input.settings) : own;
+    if (tokenizer != NULL) {
+        // A copy of the exact size, so that the sanitizer sees any byte read past it.
+        char *text = memory_new(input.size);
+        require(text != NULL);
+        memcpy(text, input.bytes, input.size);
+        encode(tokenizer, text, input.size, kept ? input.fail_at : 0);
+        cut(tokenizer, text, input.size, kept ? input.fail_at : 0);
+        memory_free(text);
     }
-    const struct tokenizer *tokenizer = tokenizer_of(data[0] & 63);
-    check_opening(tokenizer);
-    // A copy of the exact size, so that the sanitizer sees any byte read past it.
-    size_t length = size - 1;
-    char *text = memory_new(length);
-    require(text != NULL);
-    memcpy(text, data + 1, length);
-    struct token_list list = {0};
-    require(tokenizer_encode(tokenizer, text, length, &list, NULL) == BERTH_OK);
-    check_tokens(tokenizer, &list, length);
-    check_words(tokenizer, text, length);
-    token_list_done(&list);
-    memory_free(text);
+    tokenizer_close(own);
     return 0;
 }

@@ -16,8 +16,10 @@
 struct json_t;              // jansson's value
 typedef struct json_t json; // the one typedef: jansson's own name clashes with nothing of ours
 
-// Parses a file or memory; duplicate keys, invalid UTF-8, NUL bytes and nesting deeper than 512 are
-// errors. Integers beyond 64 bits become reals. Free with json_free.
+#define JSON_DEPTH_LIMIT 512
+
+// Parses a file or memory; duplicate keys, invalid UTF-8, NUL bytes and nesting deeper than
+// JSON_DEPTH_LIMIT are errors. Integers beyond 64 bits become reals. Free with json_free.
 enum berth_status json_read_file(const char *path, json **value, struct berth_error *error);
 enum berth_status json_read_memory(const char *name, const char *bytes, size_t length, json **value,
                                    struct berth_error *error);
@@ -28,7 +30,8 @@ int json_is_object_value(const json *value);
 int json_is_array_value(const json *value);
 int json_is_text(const json *value);
 int json_is_number_value(const json *value);
-int json_is_integer_value(const json *value);
+int json_is_integer_value(const json *value); // integral reals, too
+int json_is_real_value(const json *value);    // written with a fraction or an exponent
 int json_is_null_value(const json *value);
 int json_is_boolean(const json *value);
 const json *json_member(const json *object, const char *key); // NULL: absent

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the fuzz targets share: settings taken from the first bytes of an input, so that the fuzzer
+// reaches by itself what depends on them.
+#ifndef BERTH_FUZZ_INPUT_H
+#define BERTH_FUZZ_INPUT_H
+
+#include "core/error.h"
+#include "core/memory.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static inline void require(int holds) {
+    if (!holds) {
+        abort();
+    }
+}
+
+// An input: a byte of settings, the number of the allocation that fails (0: none), and the rest.
+struct fuzz_input {
+    unsigned settings, fail_at;
+    const uint8_t *bytes;
+    size_t size;
+};
+
+static inline struct fuzz_input fuzz_input_of(const uint8_t *data, size_t size) {
+    struct fuzz_input input = {.bytes = data};
+    if (size >= 2) {
+        input = (struct fuzz_input){data[0], data[1], data + 2, size - 2};
+    }
+    return input;
+}
+
+// Between these two calls the allocation number `fail_at` fails. fuzz_failing_end requires that a
+// failure has become the status of what was called, and returns whether there was one.
+static inline void fuzz_failing_begin(unsigned fail_at) {
+    memory_fail_at(fail_at, 0);
+}
+
+static inline int fuzz_failing_end(unsigned fail_at, enum berth_status status,
+                                   const struct berth_error *error) {
+    int failed = memory_fail_at(0, 0) >= fail_at && fail_at > 0;
+    require(failed == (status == BERTH_NO_MEMORY));
+    require(status == BERTH_OK || error->message[0] != '\0');
+    return failed;
+}
+
+// The path of a file in memory that holds the bytes; one file serves all runs.
+static inline const char *fuzz_file(const uint8_t *bytes, size_t size) {
+    static int file = -1;
+    static char path[64];
+    if (file < 0) {
+        file = memfd_create("fuzz", MFD_CLOEXEC);
+        snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    }
+    require(file >= 0 && ftruncate(file, (off_t)size) == 0 &&
+            pwrite(file, bytes, size, 0) == (ssize_t)size);
+    return path;
+}
+
+#endif
