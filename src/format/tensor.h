@@ -54,5 +54,7 @@ size_t tensor_dtype_size(enum tensor_dtype dtype); // bytes; 0 for TENSOR_OTHER
 int tensor_is_convertible(enum tensor_dtype dtype);
 // `count` little-endian numbers at `from`, of any alignment, to f32. F64 is rounded to nearest.
 void tensor_convert(enum tensor_dtype dtype, const void *from, size_t count, float *to);
+// The way back for F16 and BF16, rounded to nearest (ties to even); `to` may have any alignment.
+void tensor_narrow(enum tensor_dtype dtype, const float *from, size_t count, void *to);
 
 #endif

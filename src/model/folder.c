@@ -57,7 +57,7 @@ static int holds(const char *folder, const char *name) {
     return found;
 }
 
-static enum berth_status open_weights(const char *folder, struct tensor_file *file,
+enum berth_status folder_open_weights(const char *folder, struct tensor_file *file,
                                       struct berth_error *error) {
     char *path = path_join(folder, WEIGHTS_FILE);
     if (path == NULL) {
@@ -199,7 +199,7 @@ enum berth_status folder_read_weights(const char *folder, const struct bert_conf
                                       struct folder_report *report, struct berth_error *error) {
     struct reading reading = {.table = table};
     *report = (struct folder_report){0};
-    TRY(open_weights(folder, &reading.file, error));
+    TRY(folder_open_weights(folder, &reading.file, error));
     enum berth_status status;
     reading.found = memory_array_zeroed(table->count, sizeof *reading.found);
     if (reading.found == NULL) {

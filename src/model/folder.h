@@ -4,6 +4,7 @@
 #define BERTH_MODEL_FOLDER_H
 
 #include "core/error.h"
+#include "format/tensor_file.h"
 #include "model/config.h"
 #include "model/params.h"
 
@@ -17,6 +18,10 @@ struct folder_report {
     size_t ignored_keys; // keys in the file's header that mean nothing here: worth a warning
 };
 void folder_report_done(struct folder_report *report);
+
+// Opens the folder's weights; tensor_file_close closes them.
+enum berth_status folder_open_weights(const char *folder, struct tensor_file *file,
+                                      struct berth_error *error);
 
 // Reads the weights of `folder` into buffer[table->total]; names go through the dialect table
 // (names.h): gamma/beta, missing "bert." prefix, "module." and "model." prefixes. Missing head

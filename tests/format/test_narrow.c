@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// f32 to f16 and bf16, for every number of the narrow types: it comes back as it was, and what lies
+// between two neighbours goes to the nearer one, from the middle to the even one.
+#include "core/harness.h"
+#include "format/tensor.h"
+
+#include <math.h>
+#include <string.h>
+
+static float widen(enum tensor_dtype dtype, uint16_t half) {
+    float value;
+    tensor_convert(dtype, &half, 1, &value);
+    return value;
+}
+
+static uint16_t narrow(enum tensor_dtype dtype, float value) {
+    uint16_t half;
+    tensor_narrow(dtype, &value, 1, &half);
+    return half;
+}
+
+// `low` is finite and not negative; its neighbour above may be the infinity.
+static void check_between(enum tensor_dtype dtype, uint16_t low, float largest_step) {
+    uint16_t high = (uint16_t)(low + 1), sign = 0x8000u;
+    float below = widen(dtype, low), above = widen(dtype, high);
+    double step = isinf(above) ? largest_step : (double)above - below;
+    float middle = (float)(below + step / 2);
+    if (isinf(middle)) {
+        return; // beyond the largest f32
+    }
+    uint16_t even = low % 2 == 0 ? low : high;
+    float values[] = {middle, nextafterf(middle, 0), nextafterf(middle, INFINITY)};
+    uint16_t expected[] = {even, low, high};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(narrow(dtype, values[i]), expected[i]);
+        assert_int_equal(narrow(dtype, -values[i]), expected[i] | sign);
+    }
+}
+
+static void check_all(enum tensor_dtype dtype, uint16_t infinity, float largest_step) {
+    for (uint32_t i = 0; i < 0x10000; i++) {
+        uint16_t half = (uint16_t)i;
+        if ((half & 0x7FFFu) > infinity) {
+            assert_true(isnan(widen(dtype, narrow(dtype, widen(dtype, half)))));
+        } else {
+            assert_int_equal(narrow(dtype, widen(dtype, half)), half);
+        }
+    }
+    for (uint16_t half = 0; half < infinity; half++) {
+        check_between(dtype, half, largest_step);
+    }
+}
+
+static void test_f16(void **state) {
+    (void)state;
+    check_all(TENSOR_F16, 0x7C00u, 32);
+    assert_int_equal(narrow(TENSOR_F16, 1e30f), 0x7C00u);
+    assert_int_equal(narrow(TENSOR_F16, -1e-30f), 0x8000u);
+}
+
+static void test_bf16(void **state) {
+    (void)state;
+    check_all(TENSOR_BF16, 0x7F80u, 0x1p120f);
+}
+
+// A NaN whose payload lies in the bits that fall away stays one.
+static void test_hidden_payload(void **state) {
+    (void)state;
+    uint32_t bits = 0x7F800001u;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    assert_true(isnan(widen(TENSOR_F16, narrow(TENSOR_F16, value))));
+    assert_true(isnan(widen(TENSOR_BF16, narrow(TENSOR_BF16, value))));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_f16),
+        cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_hidden_payload),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
