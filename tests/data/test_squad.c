@@ -181,14 +181,42 @@ static void names_what_is_wrong(void **state) {
     }
 }
 
-static void refuses_every_prefix(void **state) {
-    static const char text[] = NESTED(QUESTION("{\"text\":\"1998\",\"answer_start\":19}"));
-    for (size_t length = 0; length + 1 < sizeof text; length++) {
-        struct squad_dataset set;
-        struct berth_error error = {0};
-        assert_int_equal(squad_read_memory("prefix", text, length, 0, &set, &error),
-                         BERTH_BAD_DATA);
+static enum berth_status read_prefix(const char *text, size_t length, size_t *count) {
+    struct squad_dataset set;
+    struct berth_error error = {0};
+    char *copy = memory_string_of(text, length); // so that the sanitizer sees a byte too many
+    enum berth_status status = squad_read_memory("prefix", copy, length, 0, &set, &error);
+    memory_free(copy);
+    *count = set.count;
+    if (status != BERTH_OK) {
         assert_says(error.message, "prefix");
+        assert_null(set.storage);
+    }
+    squad_dataset_done(&set);
+    return status;
+}
+
+static void refuses_every_prefix(void **state) {
+    static const char *const texts[] = {NESTED(QUESTION("{\"text\":\"1998\",\"answer_start\":19}")),
+                                        "[" FLAT("a") "," FLAT("b") "]",
+                                        "{\"data\":[" FLAT("a") "," FLAT("b") "]}", FLAT("a")};
+    size_t count;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        for (size_t length = 0; length < strlen(texts[i]); length++) {
+            assert_int_equal(read_prefix(texts[i], length, &count), BERTH_BAD_DATA);
+        }
+        assert_int_equal(read_prefix(texts[i], strlen(texts[i]), &count), BERTH_OK);
+    }
+}
+
+// A file of lines that is cut behind a line is a shorter one; any other cut is refused.
+static void refuses_lines_cut_inside(void **state) {
+    static const char text[] = FLAT("a") "\n" FLAT("b") "\n" FLAT("c") "\n";
+    size_t line = strlen(FLAT("a")) + 1, count;
+    for (size_t length = 0; length < sizeof text; length++) {
+        int whole = length >= line - 1 && (length % line == 0 || length % line == line - 1);
+        assert_int_equal(read_prefix(text, length, &count), whole ? BERTH_OK : BERTH_BAD_DATA);
+        assert_int_equal(count, whole ? (length + 1) / line : 0);
     }
 }
 
@@ -274,9 +302,9 @@ int main(void) {
         cmocka_unit_test(reads_flat_records),        cmocka_unit_test(keeps_the_first_examples),
         cmocka_unit_test(refuses_misplaced_answers), cmocka_unit_test(lets_white_space_differ),
         cmocka_unit_test(names_what_is_wrong),       cmocka_unit_test(refuses_every_prefix),
-        cmocka_unit_test(survives_missing_memory),   cmocka_unit_test(tells_missing_files),
-        cmocka_unit_test(scoring_needs_no_places),   cmocka_unit_test(finds_equal_ids),
-        cmocka_unit_test(reads_the_real_files),
+        cmocka_unit_test(refuses_lines_cut_inside),  cmocka_unit_test(survives_missing_memory),
+        cmocka_unit_test(tells_missing_files),       cmocka_unit_test(scoring_needs_no_places),
+        cmocka_unit_test(finds_equal_ids),           cmocka_unit_test(reads_the_real_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

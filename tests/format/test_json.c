@@ -71,6 +71,22 @@ static void test_file_errors_name_the_file(void **state) {
     assert_message_has(&error, "line 2, column 5");
 }
 
+static void test_every_prefix_is_refused(void **state) {
+    (void)state;
+    static const char text[] =
+        "{\"a\": [1, -2.5e3, true, null, \"caf\xC3\xA9 \\u00e9\"], \"b\": {}}";
+    json_free(parse(text));
+    for (size_t length = 0; length + 1 < sizeof text; length++) {
+        char *copy = memory_string_of(text, length); // so that the sanitizer sees a byte too many
+        json *value;
+        struct berth_error error;
+        assert_int_equal(json_read_memory("f.json", copy, length, &value, &error), BERTH_BAD_DATA);
+        assert_null(value);
+        assert_message_has(&error, "f.json: line 1, column ");
+        memory_free(copy);
+    }
+}
+
 static void test_depth_is_bounded(void **state) {
     (void)state;
     enum { DEPTH = 100000 };
@@ -299,6 +315,7 @@ int main(void) {
         SCRATCH_TEST(test_errors_have_line_and_column),
         SCRATCH_TEST(test_nul_bytes),
         SCRATCH_TEST(test_file_errors_name_the_file),
+        SCRATCH_TEST(test_every_prefix_is_refused),
         SCRATCH_TEST(test_depth_is_bounded),
         SCRATCH_TEST(test_children_and_types),
         SCRATCH_TEST(test_entries_come_in_file_order),

@@ -112,6 +112,22 @@ static void test_refused_values(void **state) {
     }
 }
 
+static void test_every_prefix_is_refused(void **state) {
+    (void)state;
+    static const char text[] =
+        "{" MINIMAL ", \"hidden_act\": \"gelu_new\", \"layer_norm_eps\": 1e-7}";
+    struct bert_config config;
+    read_good(text, &config);
+    bert_config_done(&config);
+    for (size_t length = 0; length + 1 < sizeof text; length++) {
+        struct berth_error error;
+        scratch_write_bytes("config.json", text, length);
+        assert_int_equal(bert_config_read(scratch("config.json"), &config, &error), BERTH_BAD_DATA);
+        assert_message_has(&error, scratch("config.json"));
+        assert_null(config.source_json);
+    }
+}
+
 static void test_missing_file(void **state) {
     (void)state;
     struct bert_config config;
@@ -221,6 +237,7 @@ int main(void) {
         SCRATCH_TEST(test_defaults_are_hugging_faces),
         SCRATCH_TEST(test_googles_file),
         SCRATCH_TEST(test_refused_values),
+        SCRATCH_TEST(test_every_prefix_is_refused),
         SCRATCH_TEST(test_missing_file),
         SCRATCH_TEST(test_activations),
         SCRATCH_TEST(test_unknown_keys_are_written_back),
