@@ -87,20 +87,34 @@ static enum berth_status copy_vocab(const char *source, const char *vocab_path, 
     return status;
 }
 
-// Whether the vocabulary at `vocab_path` holds the same bytes as the source's own.
-static int is_own_vocab(const char *source, const char *vocab_path) {
+static enum berth_status read_both(const char *const paths[2], char *bytes[2], size_t lengths[2],
+                                   struct berth_error *error) {
+    TRY(file_read(paths[0], FILE_LIMIT, &bytes[0], &lengths[0], error));
+    return file_read(paths[1], FILE_LIMIT, &bytes[1], &lengths[1], error);
+}
+
+// Whether the vocabulary at `vocab_path` (NULL: the source's own) holds the same bytes as the
+// source's; *same is 0 when the source has none.
+static enum berth_status is_own_vocab(const char *source, const char *vocab_path, int *same,
+                                      struct berth_error *error) {
+    *same = vocab_path == NULL;
     if (vocab_path == NULL) {
-        return 1;
+        return BERTH_OK;
     }
-    char *own = path_join(source, VOCAB_FILE), *own_bytes = NULL, *bytes = NULL;
-    size_t own_length, length;
-    int same = own != NULL && file_read(own, FILE_LIMIT, &own_bytes, &own_length, NULL) == 0 &&
-               file_read(vocab_path, FILE_LIMIT, &bytes, &length, NULL) == 0 &&
-               own_length == length && memcmp(own_bytes, bytes, length) == 0;
+    char *own = path_join(source, VOCAB_FILE), *bytes[2] = {NULL};
+    size_t lengths[2];
+    enum berth_status status = BERTH_OK;
+    if (own == NULL) {
+        status = no_name(error);
+    } else if (file_exists(own)) {
+        status = read_both((const char *const[]){own, vocab_path}, bytes, lengths, error);
+        *same = status == BERTH_OK && lengths[0] == lengths[1] &&
+                memcmp(bytes[0], bytes[1], lengths[0]) == 0;
+    }
     memory_free(own);
-    memory_free(own_bytes);
-    memory_free(bytes);
-    return same;
+    memory_free(bytes[0]);
+    memory_free(bytes[1]);
+    return status;
 }
 
 // --- writing what is missing --------------------------------------------------------------------
@@ -182,13 +196,14 @@ enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_pa
         TRY(folder_lower_case(source, &source_lower_case, error));
     }
     int lower_case = do_lower_case < 0 ? source_lower_case : do_lower_case;
-    int same_case = lower_case == source_lower_case;
+    int same_case = lower_case == source_lower_case, same_vocab = 0;
     TRY(copy_vocab(source, vocab_path, target, error));
-    if (source != NULL && same_case && is_own_vocab(source, vocab_path)) {
-        TRY(copy_member(source, target, "tokenizer.json", error));
-    }
     if (source != NULL) {
+        TRY(is_own_vocab(source, vocab_path, &same_vocab, error));
         TRY(copy_member(source, target, SPECIALS_FILE, error));
+    }
+    if (same_case && same_vocab) {
+        TRY(copy_member(source, target, "tokenizer.json", error));
     }
     if (same_case && has_settings(source)) {
         TRY(copy_member(source, target, SETTINGS_FILE, error));

@@ -5,6 +5,8 @@
 #include "format/json.h"
 #include "model/folder.h"
 
+#include <errno.h>
+
 #define SETTINGS "{\"do_lower_case\": false, \"model_max_length\": 1000000000000000019884624838656}"
 
 static void make_source(void) {
@@ -53,6 +55,34 @@ static void test_other_vocabulary(void **state) {
     (void)state;
     make_source();
     scratch_write("mine.txt", "[UNK]\n");
+    copy(scratch("source"), scratch("mine.txt"), -1);
+    assert_file_holds(scratch("target/vocab.txt"), "[UNK]\n");
+    assert_false(file_exists(scratch("target/tokenizer.json")));
+}
+
+// A vocabulary that cannot be compared is an error, not another one.
+static void test_a_failing_call_is_told(void **state) {
+    (void)state;
+    struct berth_error error;
+    make_source();
+    file_fail_at(0, 0);
+    copy(scratch("source"), scratch("source/vocab.txt"), 0);
+    uint64_t calls = file_fail_at(0, 0);
+    assert_true(file_exists(scratch("target/tokenizer.json")));
+    for (uint64_t call = 1; call <= calls; call++) {
+        file_fail_at(call, EIO);
+        enum berth_status status = folder_copy_tokenizer(
+            scratch("source"), scratch("source/vocab.txt"), 0, scratch("target"), &error);
+        file_fail_at(0, 0);
+        assert_int_equal(status, BERTH_IO);
+    }
+}
+
+static void test_source_without_vocabulary(void **state) {
+    (void)state;
+    make_source();
+    scratch_write("mine.txt", "[UNK]\n");
+    assert_int_equal(file_remove(scratch("source/vocab.txt"), NULL), BERTH_OK);
     copy(scratch("source"), scratch("mine.txt"), -1);
     assert_file_holds(scratch("target/vocab.txt"), "[UNK]\n");
     assert_false(file_exists(scratch("target/tokenizer.json")));
@@ -124,6 +154,8 @@ int main(void) {
         SCRATCH_TEST(test_everything_is_copied),
         SCRATCH_TEST(test_own_vocabulary_by_path),
         SCRATCH_TEST(test_other_vocabulary),
+        SCRATCH_TEST(test_a_failing_call_is_told),
+        SCRATCH_TEST(test_source_without_vocabulary),
         SCRATCH_TEST(test_other_casing),
         SCRATCH_TEST(test_missing_files_are_made),
         SCRATCH_TEST(test_casing_of_a_folder),
