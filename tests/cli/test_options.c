@@ -2,11 +2,11 @@
 // The option table: every row can be set to what it prints, names are found in every spelling,
 // typos find their row, bad values are refused with the range, nothing depends on the locale.
 #include "cli/harness.h"
+#include "core/foreign_locale.h"
 #include "core/number.h"
 #include "core/options.h"
 #include "train/schedule.h"
 
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -154,15 +154,7 @@ static void numbers_print_shortest_and_read_back(void **state) {
 }
 
 static void the_locale_changes_nothing(void **state) {
-    static const char *const commas[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "tr_TR.UTF-8"};
-    const char *set = NULL;
-    for (size_t i = 0; i < sizeof commas / sizeof *commas && set == NULL; i++) {
-        set = setlocale(LC_ALL, commas[i]);
-    }
-    if (set == NULL) {
-        print_message("no locale with a decimal comma is installed\n");
-        skip();
-    }
+    foreign_locale_set();
     double value = 0.0;
     char text[NUMBER_TEXT_SIZE];
     assert_true(number_parse_real("2.5", &value));

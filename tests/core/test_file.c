@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading, atomic writing, folders and locks as their users meet them.
+#include "core/foreign_locale.h"
 #include "core/scratch.h"
 
 #include <errno.h>
-#include <locale.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -127,7 +127,7 @@ static void test_writer_printf_ignores_the_locale(void **state) {
     char long_text[2000];
     memset(long_text, 'x', sizeof long_text - 1);
     long_text[sizeof long_text - 1] = '\0';
-    setlocale(LC_ALL, "de_DE.UTF-8"); // where it is not installed, this test shows less
+    foreign_locale_set();
     assert_int_equal(file_writer_open(&writer, scratch("a"), NULL), BERTH_OK);
     assert_int_equal(file_writer_printf(&writer, NULL, "%.2f;", 1.5), BERTH_OK);
     assert_int_equal(file_writer_printf(&writer, NULL, "%s", long_text), BERTH_OK);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // JSON: what is refused and where, types in errors, and the text that is written.
+#include "core/foreign_locale.h"
 #include "core/scratch.h"
 #include "format/json.h"
 
-#include <locale.h>
 #include <math.h>
 
 static json *parse(const char *text) {
@@ -298,11 +298,7 @@ static void test_missing_memory_passes_through(void **state) {
 // A user of the library may have set a locale with a decimal comma.
 static void test_locale_does_not_matter(void **state) {
     (void)state;
-    static const char *const locales[] = {"de_DE.UTF-8", "de_DE", "fr_FR.UTF-8", "C"};
-    size_t i = 0;
-    while (setlocale(LC_ALL, locales[i]) == NULL) {
-        i++;
-    }
+    foreign_locale_set();
     assert_written("[0.5, 1.25e-7]", JSON_COMPACT, "[0.5, 1.25e-07]");
     json *value = parse("[2.5]");
     assert_true(json_as_real(json_at(value, 0)) == 2.5);
