@@ -150,6 +150,8 @@ def max_context(spans, which, position):
 
 
 def build_features(examples, bert, training, max_seq=384, stride=128, max_query=64):
+    if stride < 1:
+        sys.exit(f"doc_stride is {stride}; expected 1 or more")
     features = []
     cls, sep = bert.vocab["[CLS]"], bert.vocab["[SEP]"]
     for number, ex in enumerate(examples):
@@ -165,6 +167,10 @@ def build_features(examples, bert, training, max_seq=384, stride=128, max_query=
             end = orig_to_tok[ex.end + 1] - 1 if ex.end < len(ex.words) - 1 else len(doc) - 1
             start, end = improve_span(bert, doc, start, end, ex.answers[0])
         room = max_seq - len(query) - 3
+        if room < 1:
+            sys.exit(f"question {ex.id}: its {len(query)} tokens and 3 special ones leave no room for the "
+                     f"document in max_seq_length {max_seq}; raise that or lower max_query_length "
+                     f"({max_query})")
         spans, at = [], 0
         while at < len(doc):
             length = min(len(doc) - at, room)
