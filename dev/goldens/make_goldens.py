@@ -194,21 +194,76 @@ def attention_case(out, rng, name, lengths, heads, size):
                 f"{name}.heads": torch.tensor([heads], dtype=torch.int32)})
 
 
-def adamw_case(out, rng, name, step, clip, correction, decay):
-    """One update from moments that are not zero, by the formula (torch.optim agrees: see curve)."""
+def adamw_case(out, rng, name, kind, step, clip, decay):
+    """One update by torch.optim from moments that are not zero. A step of a million makes both bias
+    corrections exactly 1."""
     n, lr, b1, b2, eps = 203, 1e-3, 0.9, 0.999, 1e-8
     p, g = leaf(rng, n).detach(), leaf(rng, n).detach()
     m, v = leaf(rng, n, scale=0.1).detach(), (leaf(rng, n, scale=0.1).detach() ** 2).float().double()
-    norm = g.norm()
-    used = g * min(1.0, clip / (norm.item() + 1e-6)) if clip > 0 else g
-    c1, c2 = (1 - b1 ** step, 1 - b2 ** step) if correction else (1.0, 1.0)
-    m1, v1 = b1 * m + (1 - b1) * used, b2 * v + (1 - b2) * used ** 2
-    p1 = p - lr * (m1 / c1 / ((v1 / c2).sqrt() + eps) + decay * p)
+    moved = torch.nn.Parameter(p.clone())
+    moved.grad = g.clone()
+    norm = torch.nn.utils.clip_grad_norm_([moved], clip or math.inf)
+    optimizer = kind([moved], lr=lr, betas=(b1, b2), eps=eps, weight_decay=decay, foreach=False)
+    state = optimizer.state[moved]
+    state.update(step=torch.tensor(step - 1.0, dtype=torch.float64), exp_avg=m.clone(), exp_avg_sq=v.clone())
+    optimizer.step()
     out.update({f"{name}.parameters": p, f"{name}.gradients": g, f"{name}.first_moment": m,
-                f"{name}.second_moment": v, f"{name}.norm": norm[None], f"{name}.new_parameters": p1,
-                f"{name}.new_first_moment": m1, f"{name}.new_second_moment": v1,
-                f"{name}.settings": torch.tensor([lr, b1, b2, eps, decay, c1, c2, clip],
-                                                 dtype=torch.float64)})
+                f"{name}.second_moment": v, f"{name}.norm": norm[None],
+                f"{name}.new_parameters": moved, f"{name}.new_first_moment": state["exp_avg"],
+                f"{name}.new_second_moment": state["exp_avg_sq"],
+                f"{name}.settings": torch.tensor([lr, b1, b2, eps, decay, 1 - b1 ** step, 1 - b2 ** step,
+                                                  clip, kind is torch.optim.Adam], dtype=torch.float64)})
+
+
+def linear_case(out, rng):
+    x, w, bias = leaf(rng, 19, 43), leaf(rng, 37, 43), leaf(rng, 37)
+    dy = leaf(rng, 19, 37).detach()
+    y = torch.nn.functional.linear(x, w, bias)
+    y.backward(dy)
+    out.update({"linear.x": x, "linear.w": w, "linear.bias": bias, "linear.dy": dy, "linear.y": y,
+                "linear.dx": x.grad, "linear.dw": w.grad, "linear.dbias": bias.grad})
+
+
+def linear_gelu_case(out, rng, name, approximate):
+    """u = x w^T + bias, y = gelu(u), and a second layer v behind, through which the gradient comes."""
+    x, w, bias, v = leaf(rng, 9, 21), leaf(rng, 33, 21, scale=0.5), leaf(rng, 33), leaf(rng, 21, 33)
+    dz = leaf(rng, 9, 21).detach()
+    u = torch.nn.functional.linear(x, w, bias)
+    u.retain_grad()
+    y = torch.nn.functional.gelu(u, approximate=approximate)
+    torch.nn.functional.linear(y, v).backward(dz)
+    out.update({f"{name}.x": x, f"{name}.w": w, f"{name}.bias": bias, f"{name}.v": v, f"{name}.dz": dz,
+                f"{name}.u": u, f"{name}.y": y, f"{name}.du": u.grad, f"{name}.dbias": bias.grad})
+
+
+def embedding_case(out, rng):
+    lengths, hidden, epsilon = (5, 7, 1), 21, 1e-12
+    cu = np.cumsum((0,) + lengths)
+    tables = {"word": leaf(rng, 11, hidden), "position": leaf(rng, 8, hidden), "type": leaf(rng, 2, hidden)}
+    gamma, beta, dy = leaf(rng, hidden), leaf(rng, hidden), leaf(rng, int(cu[-1]), hidden).detach()
+    index = {"word": torch.tensor(rng.integers(0, 11, cu[-1])),
+             "position": torch.tensor(np.concatenate([np.arange(n) for n in lengths])),
+             "type": torch.tensor(rng.integers(0, 2, cu[-1]))}
+    s = sum(torch.nn.functional.embedding(index[n], tables[n]) for n in tables)
+    y = torch.nn.functional.layer_norm(s, (hidden,), gamma, beta, epsilon)
+    y.backward(dy)
+    out.update({f"embedding.{n}": t for n, t in tables.items()})
+    out.update({f"embedding.d{n}": t.grad for n, t in tables.items()})
+    out.update({"embedding.ids": index["word"].int(), "embedding.token_type_ids": index["type"].int(),
+                "embedding.cu_seqlens": torch.tensor(cu, dtype=torch.int32), "embedding.gamma": gamma,
+                "embedding.beta": beta, "embedding.dy": dy, "embedding.y": y,
+                "embedding.dgamma": gamma.grad, "embedding.dbeta": beta.grad,
+                "embedding.epsilon": torch.tensor([epsilon])})
+
+
+def convert_case(out, rng):
+    """float32 to bfloat16 and back: ordinary numbers, ties, the largest, the smallest."""
+    bits = np.concatenate([rng.integers(0, 2 ** 32, 150, dtype=np.uint32), np.array(
+        [0, 0x80000000, 0x3F808000, 0x3F818000, 0x3F807FFF, 0x3F808001, 0xBF808000, 0x7F7FFFFF, 0x7F7F7FFF,
+         0x7F800000, 0xFF800000, 0x00000001, 0x00008000, 0x00018000, 0x007FFFFF], np.uint32)])
+    x = bits.view(np.float32)
+    x = torch.tensor(x[~np.isnan(x)])
+    out.update({"convert.x": x, "convert.bf16": x.to(torch.bfloat16).float()})
 
 
 def operations(folder):
@@ -221,8 +276,14 @@ def operations(folder):
     span_case(out, rng)
     attention_case(out, rng, "attention", (1, 17, 2, 40, 33), 3, 11)
     attention_case(out, rng, "attention_d32", (65, 1, 16), 2, 32)
-    adamw_case(out, rng, "adamw", 7, 1.0, True, 0.01)
-    adamw_case(out, rng, "adamw_plain", 1, 0.0, False, 0.0)
+    adamw_case(out, rng, "adamw", torch.optim.AdamW, 7, 1.0, 0.01)
+    adamw_case(out, rng, "adamw_plain", torch.optim.AdamW, 10 ** 6, 0.0, 0.0)
+    adamw_case(out, rng, "adamw_l2", torch.optim.Adam, 3, 5.0, 0.1)
+    linear_case(out, rng)
+    linear_gelu_case(out, rng, "linear_gelu", "none")
+    linear_gelu_case(out, rng, "linear_gelu_tanh", "tanh")
+    embedding_case(out, rng)
+    convert_case(out, rng)
     tensors = {}
     for name, t in out.items():
         a = t.detach().numpy()

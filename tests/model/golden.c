@@ -20,25 +20,6 @@ static void assert_ok(enum berth_status status, const struct berth_error *error)
     }
 }
 
-static int64_t element_count(const struct tensor_entry *entry) {
-    int64_t count = 1;
-    for (int i = 0; i < entry->rank; i++) {
-        count *= entry->shape[i];
-    }
-    return count;
-}
-
-static const struct tensor_entry *find(const struct golden *golden, const char *prefix,
-                                       const char *name) {
-    char whole[256];
-    snprintf(whole, sizeof whole, "%s%s", prefix, name);
-    const struct tensor_entry *entry = safetensors_find(&golden->file, whole);
-    if (!entry) {
-        fail_msg("%s: no tensor %s", golden->file.file.path, whole);
-    }
-    return entry;
-}
-
 static void read_config(struct golden *golden, const char *path) {
     static const struct {
         const char *key;
@@ -75,8 +56,7 @@ static void read_config(struct golden *golden, const char *path) {
 
 void golden_open(struct golden *golden, const char *path) {
     *golden = (struct golden){0};
-    struct berth_error error = {0};
-    assert_ok(safetensors_open(&golden->file, path, &error), &error);
+    golden_file_open(&golden->file, path);
     read_config(golden, path);
 }
 
@@ -84,59 +64,17 @@ void golden_close(struct golden *golden) {
     safetensors_close(&golden->file);
 }
 
-int golden_has(const struct golden *golden, const char *prefix, const char *name) {
-    char whole[256];
-    snprintf(whole, sizeof whole, "%s%s", prefix, name);
-    return safetensors_find(&golden->file, whole) != NULL;
-}
-
-float *golden_floats(const struct golden *golden, const char *prefix, const char *name,
-                     int64_t *count) {
-    const struct tensor_entry *entry = find(golden, prefix, name);
-    int64_t elements = element_count(entry);
-    float *values = malloc((size_t)elements * sizeof *values);
-    assert_non_null(values);
-    struct berth_error error = {0};
-    assert_ok(safetensors_read_f32(&golden->file, entry, 0, elements, values, &error), &error);
-    if (count) {
-        *count = elements;
-    }
-    return values;
-}
-
-double golden_number(const struct golden *golden, const char *prefix, const char *name) {
-    float *values = golden_floats(golden, prefix, name, NULL);
-    double first = values[0];
-    free(values);
-    return first;
-}
-
-static int32_t *integers_of(const struct golden *golden, const char *name, const char *suffix,
-                            int64_t *count) {
-    const struct tensor_entry *entry = find(golden, name, suffix);
-    assert_int_equal(entry->dtype, TENSOR_I32);
-    int64_t elements = element_count(entry);
-    int32_t *values = malloc((size_t)elements * sizeof *values);
-    assert_non_null(values);
-    struct berth_error error = {0};
-    assert_ok(safetensors_read_raw(&golden->file, entry, 0, (size_t)elements * sizeof *values,
-                                   values, &error),
-              &error);
-    *count = elements;
-    return values;
-}
-
 void golden_sequences_read(const struct golden *golden, const char *suffix,
                            struct golden_sequences *all) {
     *all = (struct golden_sequences){0};
     int64_t count;
-    all->ids = integers_of(golden, "ids", suffix, &all->tokens);
-    all->type_ids = integers_of(golden, "token_type_ids", suffix, &count);
-    all->cu_seqlens = integers_of(golden, "cu_seqlens", suffix, &count);
+    all->ids = golden_integers(&golden->file, "ids", suffix, &all->tokens);
+    all->type_ids = golden_integers(&golden->file, "token_type_ids", suffix, &count);
+    all->cu_seqlens = golden_integers(&golden->file, "cu_seqlens", suffix, &count);
     all->count = count - 1;
-    if (golden_has(golden, "start_positions", suffix)) {
-        all->starts = integers_of(golden, "start_positions", suffix, &count);
-        all->ends = integers_of(golden, "end_positions", suffix, &count);
+    if (golden_has(&golden->file, "start_positions", suffix)) {
+        all->starts = golden_integers(&golden->file, "start_positions", suffix, &count);
+        all->ends = golden_integers(&golden->file, "end_positions", suffix, &count);
     }
     all->sequences = calloc((size_t)all->count, sizeof *all->sequences);
     assert_non_null(all->sequences);
@@ -174,7 +112,7 @@ static void read_parameter(const struct safetensors *file, const struct tensor_e
                            const struct param *param, float *values) {
     struct berth_error error = {0};
     int64_t count = param->rows * param->cols;
-    assert_int_equal(element_count(entry), count);
+    assert_int_equal(golden_count(entry), count);
     assert_ok(safetensors_read_f32(file, entry, 0, count, values + param->offset, &error), &error);
 }
 
@@ -204,7 +142,7 @@ float *golden_layout(const struct golden *golden, const struct param_table *tabl
                      const char *prefix) {
     float *values = whole_layout(table);
     for (size_t p = 0; p < table->count; p++) {
-        read_parameter(&golden->file, find(golden, prefix, table->params[p].name),
+        read_parameter(&golden->file, golden_entry(&golden->file, prefix, table->params[p].name),
                        &table->params[p], values);
     }
     return values;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of tests/golden (its README.md lists their tensors) and the larger ones of the same
-// form that dev/goldens makes from real data.
+// Models, batches and gradients of the files of tests/golden (its README.md lists their tensors),
+// and of the larger ones of the same form that dev/goldens makes from real data.
 #ifndef BERTH_TESTS_MODEL_GOLDEN_H
 #define BERTH_TESTS_MODEL_GOLDEN_H
 
-#include "format/safetensors.h"
+#include "golden/golden_file.h"
 #include "reference.h"
 
 struct golden {
@@ -15,12 +15,6 @@ struct golden {
 // Opens a file; the config is the metadata's. Anything wrong fails the test.
 void golden_open(struct golden *golden, const char *path);
 void golden_close(struct golden *golden);
-
-int golden_has(const struct golden *golden, const char *prefix, const char *name);
-// The tensor `prefix``name` as f32, newly allocated; *count elements (count may be NULL).
-float *golden_floats(const struct golden *golden, const char *prefix, const char *name,
-                     int64_t *count);
-double golden_number(const struct golden *golden, const char *prefix, const char *name);
 
 // The packed batch whose tensors end in `suffix` as sequences; free with golden_sequences_free.
 struct golden_sequences {

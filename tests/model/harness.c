@@ -153,8 +153,7 @@ double harness_step(struct harness *harness, const struct batch *batch,
     return sum;
 }
 
-// --- batches
-// --------------------------------------------------------------------------------------
+// --- batches -------------------------------------------------------------------------------------
 
 struct packed {
     struct batch batch;
@@ -227,8 +226,7 @@ void packed_free(struct packed *packed) {
     free(packed);
 }
 
-// --- random material
-// ------------------------------------------------------------------------------
+// --- random material -----------------------------------------------------------------------------
 
 struct bert_config tiny_config(int64_t hidden, int64_t heads, int64_t inner, int64_t layers) {
     return (struct bert_config){
@@ -307,8 +305,7 @@ void sequences_free(struct reference_sequence *sequences) {
     free(sequences);
 }
 
-// --- comparisons
-// ----------------------------------------------------------------------------------
+// --- comparisons ---------------------------------------------------------------------------------
 
 double norm2(const double *x, int64_t count) {
     double sum = 0;

@@ -60,8 +60,7 @@ struct reference_sequence *sequences_new(const struct bert_config *config, const
                                          int64_t count, int64_t first_place, uint64_t seed);
 void sequences_free(struct reference_sequence *sequences);
 
-// --- comparisons
-// ----------------------------------------------------------------------------------
+// --- comparisons ---------------------------------------------------------------------------------
 
 double norm2(const double *x, int64_t count);
 double *to_double(const float *x, int64_t count);

@@ -71,14 +71,13 @@ static double step(struct scene *scene) {
            (double)scene->sequences.count;
 }
 
-// --- fp32
-// -----------------------------------------------------------------------------------------
+// --- fp32 ----------------------------------------------------------------------------------------
 
 static void check_f32(struct scene *scene) {
     double loss = step(scene);
-    double expected_loss = golden_number(&scene->golden, "", "loss");
+    double expected_loss = golden_number(&scene->golden.file, "", "loss");
     assert_true(fabs(loss - expected_loss) <= 1e-5 * fabs(expected_loss));
-    float *expected = golden_floats(&scene->golden, "", "logits", NULL);
+    float *expected = golden_floats(&scene->golden.file, "", "logits", NULL);
     float *logits = harness_logits(&scene->harness, packed_batch(scene->packed));
     double *wide = to_double(expected, 2 * scene->sequences.tokens);
     double apart = largest_difference(logits, wide, 2 * scene->sequences.tokens);
@@ -107,8 +106,7 @@ static void f32_equals_pytorch(void **state) {
     }
 }
 
-// --- bf16
-// -----------------------------------------------------------------------------------------
+// --- bf16 ----------------------------------------------------------------------------------------
 
 static double cosine(const float *a, const float *b, int64_t count) {
     double dot = 0, aa = 0, bb = 0;
@@ -138,7 +136,7 @@ static void check_bf16_gradients(struct scene *scene, const float *g, const floa
     for (size_t p = 0; p < table->count; p++) {
         const struct param *param = &table->params[p];
         double error = distance(g + param->offset, g0 + param->offset, param->rows * param->cols);
-        double autocast = golden_number(&scene->golden, "autocast_error.", param->name);
+        double autocast = golden_number(&scene->golden.file, "autocast_error.", param->name);
         double bound = 1.25 * autocast + 1e-3 * whole;
         if (!(error <= bound)) {
             fail_msg("%s: gradient of %s is off by %g |G0|, autocast's by %g", scene->name,
@@ -162,17 +160,17 @@ static void check_bf16_gradients(struct scene *scene, const float *g, const floa
 static void check_bf16(struct scene *scene) {
     step(scene);
     int64_t count;
-    float *expected = golden_floats(&scene->golden, "", "logits", &count);
+    float *expected = golden_floats(&scene->golden.file, "", "logits", &count);
     float *logits = harness_logits(&scene->harness, packed_batch(scene->packed));
     double error = relative_error(logits, expected, count);
     const struct param_table *table = &scene->harness.table;
     float *g0 = golden_layout(&scene->golden, table, "grad.");
     float *g = harness_gradients(&scene->harness);
     double ours = cosine(g, g0, table->total);
-    double autocast = golden_number(&scene->golden, "autocast_cosine", "");
+    double autocast = golden_number(&scene->golden.file, "autocast_cosine", "");
     print_message("%-20s bf16 logits' relative error %.4f (autocast %.4f), cosine %.6f (%.6f)\n",
-                  scene->name, error, golden_number(&scene->golden, "autocast_logits_error", ""),
-                  ours, autocast);
+                  scene->name, error,
+                  golden_number(&scene->golden.file, "autocast_logits_error", ""), ours, autocast);
     check_bf16_gradients(scene, g, g0);
     assert_true(error <= 0.02);
     assert_true(isnan(autocast) || ours >= autocast - 1e-3);
@@ -191,8 +189,7 @@ static void bf16_is_as_good_as_autocast(void **state) {
     }
 }
 
-// --- ten updates
-// ----------------------------------------------------------------------------------
+// --- ten updates ---------------------------------------------------------------------------------
 
 // What AdamW keeps beside the model's buffers, in device memory.
 struct moments {
@@ -247,9 +244,9 @@ static void check_final(struct harness *harness, const struct golden *golden) {
                               (size_t)harness->table.total * sizeof *parameters);
     for (size_t p = 0; p < harness->table.count; p++) {
         const struct param *param = &harness->table.params[p];
-        if (golden_has(golden, "final.", param->name)) {
+        if (golden_has(&golden->file, "final.", param->name)) {
             int64_t count;
-            float *expected = golden_floats(golden, "final.", param->name, &count);
+            float *expected = golden_floats(&golden->file, "final.", param->name, &count);
             double error = relative_error(parameters + param->offset, expected, count);
             if (!(error <= 1e-3)) {
                 fail_msg("after ten steps %s is off by %g", param->name, error);
@@ -273,8 +270,8 @@ static void ten_steps_follow_pytorch(void **state) {
     const size_t bytes = (size_t)harness.table.total * sizeof(float);
     struct moments moments = {dev->memory_new(dev, bytes), dev->memory_new(dev, bytes),
                               dev->memory_new(dev, sizeof(struct grad_stats))};
-    float *losses = golden_floats(&golden, "", "losses_float64", NULL);
-    float *rates = golden_floats(&golden, "", "learning_rates", NULL);
+    float *losses = golden_floats(&golden.file, "", "losses_float64", NULL);
+    float *rates = golden_floats(&golden.file, "", "learning_rates", NULL);
     double worst = 0;
     for (int k = 0; k < 10; k++) {
         double error = fabs(curve_step(&harness, &golden, k) / losses[k] - 1);
@@ -294,8 +291,7 @@ static void ten_steps_follow_pytorch(void **state) {
     golden_close(&golden);
 }
 
-// --- real data
-// ------------------------------------------------------------------------------------
+// --- real data -----------------------------------------------------------------------------------
 
 // Opens the real golden `file` with the model's own weights; 0 when the environment names none.
 static int real_open(struct scene *scene, const char *file, enum dtype compute, int inference) {
@@ -327,7 +323,7 @@ static void real_logits_equal_pytorch(void **state) {
         const struct batch *batch = packed_batch(scene.packed);
         bert_forward(&scene.harness.model, scene.harness.activations, batch, NULL);
         int64_t count;
-        float *expected = golden_floats(&scene.golden, "", "logits_float64", &count);
+        float *expected = golden_floats(&scene.golden.file, "", "logits_float64", &count);
         float *logits = harness_logits(&scene.harness, batch);
         double *wide = to_double(expected, count);
         double apart = largest_difference(logits, wide, count);

@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every operation of the CPU device, forward and backward, x dtypes x instruction sets against
+// PyTorch's numbers in tests/golden/ops.safetensors.
+#include "golden/golden_file.h"
+#include "harness.h"
+#include "op_run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// One case of the file: its tensors are PREFIX.NAME.
+struct golden_run {
+    struct op_run op;
+    const struct safetensors *file;
+    const char *prefix;
+};
+
+// --- from the file ------------------------------------------------------------------------------
+
+static void *kept(struct golden_run *g, void *block, int64_t bytes) {
+    void *copy = op_keep(&g->op, (size_t)bytes);
+    memcpy(copy, block, (size_t)bytes);
+    free(block);
+    return copy;
+}
+
+static double *wanted(struct golden_run *g, const char *name) {
+    int64_t count;
+    double *values = golden_doubles(g->file, g->prefix, name, &count);
+    return kept(g, values, count * (int64_t)sizeof *values);
+}
+
+static float *vector_of(struct golden_run *g, const char *name) {
+    int64_t count;
+    float *values = golden_floats(g->file, g->prefix, name, &count);
+    return kept(g, values, count * (int64_t)sizeof *values);
+}
+
+static double number(struct golden_run *g, const char *name) {
+    return golden_number(g->file, g->prefix, name);
+}
+
+// Rows, then columns; a vector is one column.
+static int64_t size_of(struct golden_run *g, const char *name, int axis) {
+    const struct tensor_entry *entry = golden_entry(g->file, g->prefix, name);
+    return axis < entry->rank ? entry->shape[axis] : 1;
+}
+
+// The tensor's numbers times `factor` in the first rows of m.
+static struct mat filled(struct golden_run *g, struct mat m, const char *name, double factor) {
+    const double *values = wanted(g, name);
+    for (int64_t i = 0; i < size_of(g, name, 0) * m.cols; i++) {
+        op_set_number(m, i / m.cols, i % m.cols, factor * values[i]);
+    }
+    return m;
+}
+
+static struct mat table_of(struct golden_run *g, const char *name, enum dtype dtype) {
+    struct mat m = op_input(&g->op, size_of(g, name, 0), size_of(g, name, 1), dtype, 1);
+    return filled(g, m, name, 1);
+}
+
+static struct mat activation_of(struct golden_run *g, const char *name, enum dtype dtype) {
+    return filled(g, op_activation(&g->op, size_of(g, name, 1), dtype, 1), name, 1);
+}
+
+static struct mat gradient_of(struct golden_run *g, const char *name, enum dtype dtype,
+                              double factor) {
+    return filled(g, op_gradient(&g->op, size_of(g, name, 1), dtype, 1), name, factor);
+}
+
+// Integers per row of the batch; zeros in the slack.
+static const int32_t *rows_of(struct golden_run *g, const char *name) {
+    int64_t count;
+    int32_t *from = golden_integers(g->file, g->prefix, name, &count);
+    int32_t *to = op_keep(&g->op, (size_t)g->op.batch.row_count * sizeof *to);
+    memcpy(to, from, (size_t)count * sizeof *to);
+    free(from);
+    return to;
+}
+
+static struct mat rows_output(struct golden_run *g, int64_t cols, enum dtype dtype) {
+    return op_output(&g->op, g->op.batch.row_count, cols, dtype);
+}
+
+// The batch of the tensor cu_seqlens, or else one sequence of `rows` tokens.
+static void make_batch(struct golden_run *g, int64_t rows) {
+    int32_t lengths[SEQUENCES_MAX] = {(int32_t)rows};
+    int64_t count = 2;
+    if (golden_has(g->file, g->prefix, "cu_seqlens")) {
+        int32_t *starts = golden_integers(g->file, g->prefix, "cu_seqlens", &count);
+        assert_true(count - 1 <= SEQUENCES_MAX);
+        for (int64_t s = 0; s + 1 < count; s++) {
+            lengths[s] = starts[s + 1] - starts[s];
+        }
+        free(starts);
+    }
+    op_batch(&g->op, lengths, (int)count - 1);
+}
+
+// --- verdicts -----------------------------------------------------------------------------------
+
+// In bf16 the inputs are rounded too, which the numbers of the file are not.
+static double tolerance(const struct golden_run *g, double f32, double bf16) {
+    return g->op.compute == DTYPE_F32 ? f32 : bf16;
+}
+
+static void check_rows(struct golden_run *g, const char *name, struct mat m, double within) {
+    op_check(&g->op, name, m, wanted(g, name), g->op.batch.token_count, within);
+}
+
+static void check_table(struct golden_run *g, const char *name, struct mat m, double within) {
+    op_check(&g->op, name, m, wanted(g, name), m.rows, within);
+}
+
+static void check_floats(struct golden_run *g, const char *name, const float *x, double within) {
+    op_check_vector(&g->op, name, x, wanted(g, name), size_of(g, name, 0), within);
+}
+
+// |m - tensor| <= within * (1 + |at|) for each number: what a relative L2 error would hide.
+static void check_each(struct golden_run *g, const char *name, struct mat m, const double *at,
+                       double within) {
+    const double *want = wanted(g, name);
+    for (int64_t i = 0; i < g->op.batch.token_count; i++) {
+        double error = fabs(op_number_at(m, i, 0) - want[i]);
+        if (!(error <= within * (1 + fabs(at[i])))) {
+            op_complain(&g->op, name, "is off by", error);
+        }
+    }
+}
+
+// --- layer norm and embedding -------------------------------------------------------------------
+
+static void norm_forward(struct golden_run *g) {
+    struct device *dev = g->op.dev;
+    const int64_t hidden = size_of(g, "x", 1);
+    const int half = g->op.compute != DTYPE_F32;
+    struct norm_args args = {
+        .y = rows_output(g, hidden, DTYPE_F32),
+        .y_compute = half ? rows_output(g, hidden, g->op.compute) : (struct mat){0},
+        .xhat = rows_output(g, hidden, g->op.compute),
+        .rstd = op_vector(&g->op, g->op.batch.row_count, 0, (double)NAN),
+        .x = activation_of(g, "x", g->op.compute),
+        .residual = activation_of(g, "residual", DTYPE_F32),
+        .gamma = vector_of(g, "gamma"),
+        .beta = vector_of(g, "beta"),
+        .epsilon = (float)number(g, "epsilon"),
+    };
+    dev->norm_forward(dev, &args, &g->op.batch);
+    check_rows(g, "y", args.y, tolerance(g, 1e-6, 4e-3));
+    check_rows(g, "xhat", args.xhat, tolerance(g, 1e-6, 6e-3));
+    check_floats(g, "rstd", args.rstd, tolerance(g, 1e-6, 4e-3));
+    if (half) {
+        check_rows(g, "y", args.y_compute, 6e-3);
+    }
+}
+
+// dy comes in two halves, as along a residual stream and its branch.
+static void norm_backward(struct golden_run *g) {
+    struct device *dev = g->op.dev;
+    const int64_t hidden = size_of(g, "dy", 1);
+    struct norm_grad_args args = {
+        .dresidual = rows_output(g, hidden, DTYPE_F32),
+        .dx = rows_output(g, hidden, g->op.compute),
+        .dbias = op_vector(&g->op, hidden, 0, 0),
+        .dy = gradient_of(g, "dy", DTYPE_F32, 0.5),
+        .dy2 = gradient_of(g, "dy", g->op.compute, 0.5),
+        .xhat = activation_of(g, "xhat", g->op.compute),
+        .rstd = op_vector(&g->op, g->op.batch.row_count, 0, 1),
+        .gamma = vector_of(g, "gamma"),
+        .dgamma = op_vector(&g->op, hidden, 0, 0),
+        .dbeta = op_vector(&g->op, hidden, 0, 0),
+    };
+    memcpy((float *)args.rstd, vector_of(g, "rstd"), (size_t)size_of(g, "rstd", 0) * sizeof(float));
+    dev->norm_backward(dev, &args, &g->op.batch);
+    check_rows(g, "dx", args.dresidual, tolerance(g, 2e-6, 4e-3));
+    check_rows(g, "dx", args.dx, tolerance(g, 2e-6, 5e-3));
+    check_floats(g, "dgamma", args.dgamma, tolerance(g, 2e-6, 4e-3));
+    check_floats(g, "dbeta", args.dbeta, tolerance(g, 2e-6, 4e-3));
+    double *dbias = op_doubles(&g->op, hidden);
+    const double *dx = wanted(g, "dx");
+    for (int64_t i = 0; i < g->op.batch.token_count * hidden; i++) {
+        dbias[i % hidden] += dx[i];
+    }
+    op_check_vector(&g->op, "dbias", args.dbias, dbias, hidden, tolerance(g, 2e-6, 4e-3));
+}
+
+static void norm(struct golden_run *g) {
+    make_batch(g, size_of(g, "x", 0));
+    norm_forward(g);
+    norm_backward(g);
+}
+
+// Forward, then backward from what the forward operation kept.
+static void embedding(struct golden_run *g) {
+    struct device *dev = g->op.dev;
+    const int64_t hidden = size_of(g, "dy", 1);
+    make_batch(g, 0);
+    g->op.batch.ids = rows_of(g, "ids");
+    g->op.batch.type_ids = rows_of(g, "token_type_ids");
+    struct mat word = table_of(g, "word", DTYPE_F32), type = table_of(g, "type", DTYPE_F32);
+    struct mat position = table_of(g, "position", DTYPE_F32), dy;
+    const struct embed_args args = {
+        .y = rows_output(g, hidden, DTYPE_F32),
+        .xhat = rows_output(g, hidden, g->op.compute),
+        .rstd = op_vector(&g->op, g->op.batch.row_count, 0, (double)NAN),
+        .word = word,
+        .position = position,
+        .type = type,
+        .gamma = vector_of(g, "gamma"),
+        .beta = vector_of(g, "beta"),
+        .epsilon = (float)number(g, "epsilon"),
+    };
+    dev->embed_forward(dev, &args, &g->op.batch);
+    check_rows(g, "y", args.y, 1e-6);
+    dy = gradient_of(g, "dy", DTYPE_F32, 0.5);
+    const struct embed_grad_args grad = {
+        .dy = dy,
+        .dy2 = gradient_of(g, "dy", g->op.compute, 0.5),
+        .xhat = args.xhat,
+        .rstd = args.rstd,
+        .gamma = args.gamma,
+        .dword = op_input(&g->op, word.rows, hidden, DTYPE_F32, 0),
+        .dposition = op_input(&g->op, position.rows, hidden, DTYPE_F32, 0),
+        .dtype_table = op_input(&g->op, type.rows, hidden, DTYPE_F32, 0),
+        .dgamma = op_vector(&g->op, hidden, 0, 0),
+        .dbeta = op_vector(&g->op, hidden, 0, 0),
+        .scratch = dy,
+    };
+    dev->embed_backward(dev, &grad, &g->op.batch);
+    check_table(g, "dword", grad.dword, tolerance(g, 2e-6, 4e-3));
+    check_table(g, "dposition", grad.dposition, tolerance(g, 2e-6, 4e-3));
+    check_table(g, "dtype", grad.dtype_table, tolerance(g, 2e-6, 4e-3));
+    check_floats(g, "dgamma", grad.dgamma, tolerance(g, 2e-6, 4e-3));
+    check_floats(g, "dbeta", grad.dbeta, tolerance(g, 2e-6, 4e-3));
+}
+
+// --- linear layers ------------------------------------------------------------------------------
+
+static void linear(struct golden_run *g) {
+    struct device *dev = g->op.dev;
+    make_batch(g, size_of(g, "x", 0));
+    struct mat x = activation_of(g, "x", g->op.compute), w = table_of(g, "w", g->op.compute);
+    struct mat y = rows_output(g, w.rows, DTYPE_F32), dx = rows_output(g, w.cols, DTYPE_F32);
+    struct mat dy = gradient_of(g, "dy", g->op.compute, 1);
+    struct mat dw = op_input(&g->op, w.rows, w.cols, DTYPE_F32, 0);
+    float *dbias = op_vector(&g->op, w.rows, 0, 0);
+    dev->linear_forward(dev, y, x, w, vector_of(g, "bias"));
+    dev->linear_backward_input(dev, dx, dy, w);
+    dev->linear_backward_weight(dev, dw, dbias, dy, x);
+    check_rows(g, "y", y, tolerance(g, 1e-6, 4e-3));
+    check_rows(g, "dx", dx, tolerance(g, 1e-6, 4e-3));
+    check_table(g, "dw", dw, tolerance(g, 1e-6, 4e-3));
+    check_floats(g, "dbias", dbias, tolerance(g, 1e-6, 4e-3));
+}
+
+static void linear_gelu(struct golden_run *g, enum activation activation) {
+    struct device *dev = g->op.dev;
+    make_batch(g, size_of(g, "x", 0));
+    struct mat w = table_of(g, "w", g->op.compute), v = table_of(g, "v", g->op.compute);
+    struct mat u = rows_output(g, w.rows, g->op.compute), y = rows_output(g, w.rows, g->op.compute);
+    struct mat du = rows_output(g, w.rows, g->op.compute);
+    float *dbias = op_vector(&g->op, w.rows, 0, 0);
+    dev->linear_gelu_forward(dev, y, u, activation_of(g, "x", g->op.compute), w,
+                             vector_of(g, "bias"), activation);
+    dev->linear_gelu_backward(dev, du, dbias, gradient_of(g, "dz", g->op.compute, 1), v, u,
+                              activation);
+    check_rows(g, "u", u, tolerance(g, 1e-6, 6e-3));
+    check_rows(g, "y", y, tolerance(g, 1e-6, 6e-3));
+    check_rows(g, "du", du, tolerance(g, 2e-6, 1e-2));
+    check_floats(g, "dbias", dbias, tolerance(g, 2e-6, 1e-2));
+}
+
+static void linear_gelu_erf(struct golden_run *g) {
+    linear_gelu(g, ACTIVATION_GELU_ERF);
+}
+
+static void linear_gelu_tanh(struct golden_run *g) {
+    linear_gelu(g, ACTIVATION_GELU_TANH);
+}
+
+// GELU by itself, over its whole range: a linear layer of one column and weight 1.
+static void gelu(struct golden_run *g, enum activation activation) {
+    struct device *dev = g->op.dev;
+    make_batch(g, size_of(g, "x", 0));
+    struct mat one = op_input(&g->op, 1, 1, g->op.compute, 0);
+    struct mat x = activation_of(g, "x", g->op.compute), dy = op_gradient(&g->op, 1, x.dtype, 0);
+    op_set_number(one, 0, 0, 1);
+    for (int64_t row = 0; row < g->op.batch.token_count; row++) {
+        op_set_number(dy, row, 0, 1);
+    }
+    struct mat y = rows_output(g, 1, x.dtype), dx = rows_output(g, 1, x.dtype);
+    dev->linear_gelu_forward(dev, y, (struct mat){0}, x, one, op_vector(&g->op, 1, 0, 0),
+                             activation);
+    dev->linear_gelu_backward(dev, dx, op_vector(&g->op, 1, 0, 0), dy, one, x, activation);
+    const double *at = wanted(g, "x");
+    check_each(g, "y", y, at, tolerance(g, 3e-7, 6e-3));
+    check_each(g, "dx", dx, at, tolerance(g, 3e-7, 6e-3));
+}
+
+static void gelu_erf(struct golden_run *g) {
+    gelu(g, ACTIVATION_GELU_ERF);
+}
+
+static void gelu_tanh(struct golden_run *g) {
+    gelu(g, ACTIVATION_GELU_TANH);
+}
+
+// --- attention and loss -------------------------------------------------------------------------
+
+static void attention(struct golden_run *g) {
+    struct device *dev = g->op.dev;
+    const int64_t hidden = size_of(g, "context", 1), heads = size_of(g, "lse", 1);
+    make_batch(g, 0);
+    const struct attention_args args = {
+        .context = rows_output(g, hidden, g->op.compute),
+        .lse = op_vector(&g->op, g->op.batch.row_count * heads, 0, (double)NAN),
+        .qkv = activation_of(g, "qkv", g->op.compute),
+        .heads = heads,
+    };
+    dev->attention_forward(dev, &args, &g->op.batch);
+    const struct attention_grad_args grad = {
+        .dqkv = rows_output(g, 3 * hidden, g->op.compute),
+        .dcontext = gradient_of(g, "dcontext", g->op.compute, 1),
+        .context = args.context,
+        .lse = args.lse,
+        .qkv = args.qkv,
+        .heads = heads,
+    };
+    dev->attention_backward(dev, &grad, &g->op.batch);
+    check_rows(g, "context", args.context, tolerance(g, 1e-6, 8e-3));
+    check_rows(g, "lse", mat_of(args.lse, g->op.batch.row_count, heads, DTYPE_F32),
+               tolerance(g, 1e-6, 4e-3));
+    check_rows(g, "dqkv", grad.dqkv, tolerance(g, 4e-6, 1.2e-2));
+}
+
+static void span_loss(struct golden_run *g) {
+    struct device *dev = g->op.dev;
+    make_batch(g, 0);
+    g->op.batch.start_positions = rows_of(g, "start_positions");
+    g->op.batch.end_positions = rows_of(g, "end_positions");
+    struct mat dlogits = rows_output(g, 2, g->op.compute);
+    float *losses = op_vector(&g->op, g->op.batch.sequence_count, 0, (double)NAN);
+    dev->span_loss(dev, dlogits, losses, activation_of(g, "logits", DTYPE_F32),
+                   (float)number(g, "scale"), &g->op.batch);
+    check_floats(g, "losses", losses, 1e-6);
+    check_rows(g, "dlogits", dlogits, tolerance(g, 1e-6, 4e-3));
+}
+
+// --- optimizer ----------------------------------------------------------------------------------
+
+// `settings` of tests/golden/README.md, in their order.
+enum { RATE, BETA1, BETA2, EPSILON, DECAY, CORRECTION1, CORRECTION2, MAX_NORM, L2_MODE };
+
+// The gradients are handed over at four times their size, as a loss scale would.
+static void adamw(struct golden_run *g) {
+    struct device *dev = g->op.dev;
+    const double *s = wanted(g, "settings");
+    const int64_t count = size_of(g, "parameters", 0);
+    const int half = g->op.compute != DTYPE_F32;
+    struct grad_stats stats;
+    struct adamw_args args = {
+        .parameters = vector_of(g, "parameters"),
+        .gradients = vector_of(g, "gradients"),
+        .first_moment = vector_of(g, "first_moment"),
+        .second_moment = vector_of(g, "second_moment"),
+        .compute = half ? op_output(&g->op, 1, count, g->op.compute) : (struct mat){0},
+        .count = count,
+        .learning_rate = s[RATE],
+        .beta1 = s[BETA1],
+        .beta2 = s[BETA2],
+        .epsilon = s[EPSILON],
+        .weight_decay = s[DECAY],
+        .correction1 = s[CORRECTION1],
+        .correction2 = s[CORRECTION2],
+        .gradient_scale = 0.25,
+        .max_grad_norm = s[MAX_NORM],
+        .l2_mode = (int)s[L2_MODE],
+        .stats = &stats,
+    };
+    for (int64_t i = 0; i < count; i++) {
+        args.gradients[i] *= 4;
+    }
+    dev->grad_norm(dev, &stats, args.gradients, count, args.gradient_scale);
+    if (!(fabs(sqrt(stats.sum_squares) / number(g, "norm") - 1) <= 1e-6)) {
+        op_complain(&g->op, "norm", "is", sqrt(stats.sum_squares));
+    }
+    dev->adamw(dev, &args);
+    check_floats(g, "new_parameters", args.parameters, 1e-7);
+    check_floats(g, "new_first_moment", args.first_moment, 1e-6);
+    check_floats(g, "new_second_moment", args.second_moment, 1e-6);
+    if (half) {
+        op_check(&g->op, "compute copy", args.compute, wanted(g, "new_parameters"), 1, 4e-3);
+    }
+}
+
+// What is subnormal in f32 may become a zero: AVX-512 converts it so to bf16. 2^-126 is the nearest
+// bf16 number of the largest of them.
+static int same_number(double found, double expected, enum dtype dtype) {
+    const int flushed = dtype != DTYPE_F32 && fabs(expected) <= 0x1p-126 && found == 0;
+    return (found == expected || flushed) && signbit(found) == signbit(expected);
+}
+
+static void convert(struct golden_run *g) {
+    const int64_t count = size_of(g, "x", 0);
+    const enum dtype dtype = g->op.compute;
+    struct mat to = mat_of(op_output(&g->op, 1, count, dtype).data, 1, count, dtype);
+    g->op.dev->convert(g->op.dev, to, vector_of(g, "x"));
+    const double *expected = wanted(g, dtype == DTYPE_F32 ? "x" : "bf16");
+    for (int64_t i = 0; i < count; i++) {
+        if (!same_number(op_number_at(to, 0, i), expected[i], dtype)) {
+            op_complain(&g->op, "x", "is converted to", op_number_at(to, 0, i));
+        }
+    }
+}
+
+// --- all of them --------------------------------------------------------------------------------
+
+static const struct {
+    const char *prefix;
+    void (*run)(struct golden_run *g);
+} cases[] = {
+    {"norm.", norm},
+    {"norm_eps5.", norm},
+    {"embedding.", embedding},
+    {"linear.", linear},
+    {"linear_gelu.", linear_gelu_erf},
+    {"linear_gelu_tanh.", linear_gelu_tanh},
+    {"gelu.", gelu_erf},
+    {"gelu_tanh.", gelu_tanh},
+    {"attention.", attention},
+    {"attention_d32.", attention},
+    {"span_loss.", span_loss},
+    {"adamw.", adamw},
+    {"adamw_plain.", adamw},
+    {"adamw_l2.", adamw},
+    {"convert.", convert},
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+static int run_case(int index, struct device *dev, const struct safetensors *file,
+                    enum dtype compute) {
+    struct golden_run g = {
+        .op = {.dev = dev, .compute = compute}, .file = file, .prefix = cases[index].prefix};
+    op_begin(&g.op);
+    cases[index].run(&g);
+    op_end(&g.op);
+    if (g.op.complaint[0] != '\0') {
+        print_error("%s %s, %s: %s\n", cases[index].prefix, dtype_name(compute), dev->describe(dev),
+                    g.op.complaint);
+    }
+    return g.op.complaint[0] != '\0';
+}
+
+static void against_pytorch(const char *instructions) {
+    const struct device_options options = {2, instructions};
+    struct device *dev = NULL;
+    struct berth_error error;
+    enum berth_status status = device_cpu_open(&options, &dev, &error);
+    if (status == BERTH_UNAVAILABLE) {
+        print_message("this processor does not run %s\n", instructions);
+        skip();
+    }
+    assert_int_equal(status, BERTH_OK);
+    struct safetensors file;
+    golden_file_open(&file, BERTH_TEST_SOURCE_DIR "/tests/golden/ops.safetensors");
+    int complaints = 0;
+    for (int i = 0; i < CASES; i++) {
+        complaints += run_case(i, dev, &file, DTYPE_F32);
+        complaints += run_case(i, dev, &file, DTYPE_BF16);
+    }
+    safetensors_close(&file);
+    dev->close(dev);
+    assert_int_equal(complaints, 0);
+}
+
+static void generic(void **state) {
+    against_pytorch("generic");
+}
+
+static void avx2(void **state) {
+    against_pytorch("avx2");
+}
+
+static void avx512(void **state) {
+    against_pytorch("avx512");
+}
+
+static void avx512bf16(void **state) {
+    against_pytorch("avx512bf16");
+}
+
+// A case that no test runs would be worth nothing.
+static void every_tensor_belongs_to_a_case(void **state) {
+    struct safetensors file;
+    golden_file_open(&file, BERTH_TEST_SOURCE_DIR "/tests/golden/ops.safetensors");
+    for (size_t t = 0; t < file.count; t++) {
+        int known = 0;
+        for (int i = 0; i < CASES; i++) {
+            known |= strncmp(file.entries[t].name, cases[i].prefix, strlen(cases[i].prefix)) == 0;
+        }
+        if (!known) {
+            fail_msg("no case reads %s", file.entries[t].name);
+        }
+    }
+    safetensors_close(&file);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(generic),
+        cmocka_unit_test(avx2),
+        cmocka_unit_test(avx512),
+        cmocka_unit_test(avx512bf16),
+        cmocka_unit_test(every_tensor_belongs_to_a_case),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
