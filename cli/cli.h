@@ -48,7 +48,8 @@ struct cli_verb {
 };
 
 extern const struct cli_verb cli_finetune, cli_predict, cli_evaluate, cli_answer, cli_show,
-    cli_tokenize, cli_features, cli_inspect, cli_init, cli_verify, cli_bench, cli_doctor;
+    cli_tokenize, cli_features, cli_inspect, cli_convert, cli_compare, cli_init, cli_verify,
+    cli_bench, cli_doctor;
 
 // --- the command line ----------------------------------------------------------------------------
 

@@ -8,8 +8,9 @@
 #include <string.h>
 
 static const struct cli_verb *const verbs[] = {
-    &cli_finetune, &cli_predict, &cli_evaluate, &cli_answer, &cli_show,  &cli_tokenize,
-    &cli_features, &cli_inspect, &cli_init,     &cli_verify, &cli_bench, &cli_doctor};
+    &cli_finetune, &cli_predict,  &cli_evaluate, &cli_answer,  &cli_show,
+    &cli_tokenize, &cli_features, &cli_inspect,  &cli_convert, &cli_compare,
+    &cli_init,     &cli_verify,   &cli_bench,    &cli_doctor};
 #define VERB_COUNT (sizeof verbs / sizeof *verbs)
 
 void cli_help_program(int to_error) {

@@ -302,6 +302,49 @@ enum berth_status berth_verify(const char *path, int64_t *files, struct berth_er
 enum berth_status berth_init_model(const char *name_or_file, const char *output_dir, int64_t seed,
                                    struct berth_error *error);
 
+struct berth_convert_settings {
+    const char *to;    /* "hf", "onnx" or "gguf" */
+    const char *dtype; /* type of the matrices, where the format leaves a choice: "f32", "f16"
+                          (gguf); NULL: "f32". "hf" keeps every tensor's type */
+    int allow_lossy;   /* go on when tensors must be left out or get a narrower type */
+};
+
+/* Writes the model folder `input` in another format into the new folder `output_dir`, which appears
+ * as a whole or not at all; config.json and the tokenizer's files are copied along. What is lost is
+ * a warning in the log with allow_lossy, else BERTH_CONFIG naming the tensors. An output that is
+ * there and not empty is BERTH_CANT_CREATE, an unknown format BERTH_USAGE. */
+enum berth_status berth_convert(const char *input, const char *output_dir,
+                                const struct berth_convert_settings *settings, struct berth_log log,
+                                struct berth_error *error);
+
+/* One tensor of two models. */
+struct berth_difference {
+    const char *name;   /* in Hugging Face's spelling */
+    const char *remark; /* why the numbers were not compared ("only in A", "shapes ..."), or NULL */
+    int64_t elements;
+    double largest; /* largest absolute difference; infinite where only one is a number; NaN when
+                       the numbers were not compared */
+    double cosine;  /* of the two tensors as vectors; NaN when the numbers were not compared */
+    int differs;    /* not compared, or `largest` beyond the tolerance */
+};
+
+struct berth_comparison {
+    int64_t tensors;   /* names in either */
+    int64_t compared;  /* those whose numbers were compared */
+    int64_t differing; /* those with `differs` */
+    double largest;    /* of all that were compared */
+    double cosine;     /* the smallest */
+};
+
+/* Compares the tensors of two model folders or files, after translating their names to Hugging
+ * Face's; calls `tensor` (may be NULL) for each in the order of the names. Types may differ: numbers
+ * are compared. Nothing is said by the status: see comparison->differing. */
+enum berth_status berth_compare(const char *a, const char *b, double tolerance,
+                                void (*tensor)(void *context,
+                                               const struct berth_difference *difference),
+                                void *context, struct berth_comparison *comparison,
+                                struct berth_error *error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading safetensors with numpy alone, for checks that do without PyTorch."""
+import json
+import struct
+
+import numpy as np
+
+TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
+         "U8": "u1", "BOOL": "?"}
+
+
+def to_array(raw, dtype, shape):
+    if dtype == "BF16":  # the upper half of a float32
+        wide = np.frombuffer(raw, "<u2").astype("<u4") << 16
+        return wide.view("<f4").reshape(shape)
+    return np.frombuffer(raw, TYPES[dtype]).reshape(shape)
+
+
+def read_safetensors(path):
+    """All tensors by name, and the metadata."""
+    with open(path, "rb") as file:
+        data = file.read()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + length])
+    metadata = header.pop("__metadata__", {})
+    body = memoryview(data)[8 + length:]
+    return {name: to_array(body[slice(*entry["data_offsets"])], entry["dtype"], entry["shape"])
+            for name, entry in header.items()}, metadata

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// Conversion of a model folder: read, tell what would be lost, write beside the output, publish.
+#include "api/conversion.h"
+#include "core/file.h"
+#include "core/memory.h"
+#include "model/export_gguf.h"
+#include "model/folder.h"
+#include "model/names.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NAME_SIZE 128
+#define COMPANION_LIMIT ((size_t)1 << 30)
+
+// Copied beside the weights, byte by byte, where they are there.
+static const char *const companions[] = {"config.json",
+                                         "vocab.txt",
+                                         "tokenizer.json",
+                                         "tokenizer_config.json",
+                                         "special_tokens_map.json",
+                                         "added_tokens.json"};
+
+// --- what would be lost -------------------------------------------------------------------------
+
+struct loss {
+    size_t count;
+    char names[400]; // the first ones, separated by ", "
+};
+
+struct losses {
+    struct loss dropped, narrowed;
+};
+
+static void add_loss(struct loss *loss, const char *name) {
+    size_t used = strlen(loss->names);
+    if (used + strlen(name) + 3 < sizeof loss->names) {
+        snprintf(loss->names + used, sizeof loss->names - used, "%s%s", used > 0 ? ", " : "", name);
+    } else if (used > 0 && strcmp(loss->names + used - 3, "...") != 0 &&
+               used + 5 < sizeof loss->names) {
+        snprintf(loss->names + used, sizeof loss->names - used, "...");
+    }
+    loss->count++;
+}
+
+// The type that the target gives to a parameter.
+static enum tensor_dtype stored_type(const struct conversion *conversion,
+                                     const struct param *param) {
+    return export_gguf_is_matrix(param) ? conversion->matrices : TENSOR_F32;
+}
+
+// Whether numbers of one type can all be written in the other.
+static int holds(enum tensor_dtype narrow, enum tensor_dtype wide) {
+    return narrow == wide ||
+           (wide == TENSOR_F32 && (narrow == TENSOR_F16 || narrow == TENSOR_BF16));
+}
+
+static void find_losses(const struct conversion *conversion, struct losses *losses) {
+    *losses = (struct losses){0};
+    for (size_t i = 0; i < conversion->weights.count; i++) {
+        const struct tensor_entry *entry = &conversion->weights.entries[i];
+        char name[NAME_SIZE];
+        if (!name_translate(entry->name, name, sizeof name)) {
+            continue;
+        }
+        const struct param *param = param_table_find(&conversion->table, name);
+        if (param == NULL) {
+            add_loss(&losses->dropped, entry->name);
+        } else if (!holds(entry->dtype, stored_type(conversion, param))) {
+            add_loss(&losses->narrowed, entry->name);
+        }
+    }
+}
+
+static enum berth_status allow_losses(const struct conversion *conversion, int allowed,
+                                      struct berth_error *error) {
+    struct losses losses;
+    find_losses(conversion, &losses);
+    const struct loss *dropped = &losses.dropped, *narrowed = &losses.narrowed;
+    if (!allowed && dropped->count + narrowed->count > 0) {
+        const struct loss *first = dropped->count > 0 ? dropped : narrowed;
+        return error_set(error, BERTH_CONFIG,
+                         "%s as %s would lose something: %zu tensors left out, %zu in a narrower "
+                         "type (%s); allow it with --allow_lossy",
+                         conversion->input, conversion->target->name, dropped->count,
+                         narrowed->count, first->names);
+    }
+    if (dropped->count > 0) {
+        log_warning(&conversion->log, "%s leaves out %zu tensors: %s", conversion->target->name,
+                    dropped->count, dropped->names);
+    }
+    if (narrowed->count > 0) {
+        log_warning(&conversion->log, "%zu tensors get a narrower type: %s", narrowed->count,
+                    narrowed->names);
+    }
+    return BERTH_OK;
+}
+
+// --- reading ------------------------------------------------------------------------------------
+
+static int has_tensor(const struct tensor_file *file, const char *wanted) {
+    for (size_t i = 0; i < file->count; i++) {
+        char name[NAME_SIZE];
+        if (name_translate(file->entries[i].name, name, sizeof name) && strcmp(name, wanted) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static enum berth_status read_config(struct conversion *conversion, struct berth_error *error) {
+    char *path = path_join(conversion->input, "config.json");
+    if (path == NULL) {
+        return error_set(error, BERTH_NO_MEMORY, "out of memory for a file name");
+    }
+    enum berth_status status = bert_config_read(path, &conversion->config, error);
+    memory_free(path);
+    return status;
+}
+
+static enum berth_status read_source(struct conversion *conversion, struct berth_error *error) {
+    TRY(read_config(conversion, error));
+    TRY(folder_open_weights(conversion->input, &conversion->weights, error));
+    if (conversion->target->dtypes == NULL) {
+        return BERTH_OK;
+    }
+    int span =
+        conversion->target->span_head && has_tensor(&conversion->weights, "qa_outputs.weight");
+    return param_table_init(&conversion->table, &conversion->config,
+                            span ? PARAM_HEAD_SPAN : PARAM_HEAD_NONE, error);
+}
+
+static void conversion_done(struct conversion *conversion) {
+    bert_config_done(&conversion->config);
+    tensor_file_close(&conversion->weights);
+    param_table_done(&conversion->table);
+}
+
+// --- writing ------------------------------------------------------------------------------------
+
+static enum berth_status copy_companion(const struct conversion *conversion, const char *name,
+                                        struct berth_error *error) {
+    char *from = path_join(conversion->input, name), *to = path_join(conversion->folder, name);
+    char *bytes = NULL;
+    size_t length;
+    enum berth_status status = BERTH_OK;
+    if (from == NULL || to == NULL) {
+        status = error_set(error, BERTH_NO_MEMORY, "out of memory for a file name");
+    } else if (file_exists(from)) {
+        status = file_read(from, COMPANION_LIMIT, &bytes, &length, error);
+        if (status == BERTH_OK) {
+            status = file_write(to, bytes, length, error);
+        }
+    }
+    memory_free(bytes);
+    memory_free(from);
+    memory_free(to);
+    return status;
+}
+
+static enum berth_status write_folder(const struct conversion *conversion,
+                                      struct berth_error *error) {
+    TRY(dir_make(conversion->folder, error));
+    for (size_t i = 0; i < sizeof companions / sizeof *companions; i++) {
+        TRY(copy_companion(conversion, companions[i], error));
+    }
+    return conversion->target->write(conversion, error);
+}
+
+// An empty folder under the final name is in the way of publishing.
+static enum berth_status publish(const char *temporary, const char *output,
+                                 struct berth_error *error) {
+    if (dir_exists(output)) {
+        TRY(dir_remove(output, error));
+    }
+    return dir_publish(temporary, output, error);
+}
+
+static enum berth_status write_and_publish(struct conversion *conversion, const char *output,
+                                           struct berth_error *error) {
+    size_t size = strlen(output) + 48;
+    char *temporary = memory_new(size);
+    if (temporary == NULL) {
+        return error_no_memory(error, size, "a file name");
+    }
+    int length = (int)strlen(output);
+    while (length > 1 && output[length - 1] == '/') {
+        length--;
+    }
+    snprintf(temporary, size, "%.*s.%ld.0.tmp", length, output, (long)getpid());
+    conversion->folder = temporary;
+    enum berth_status status = write_folder(conversion, error);
+    if (status == BERTH_OK) {
+        status = publish(temporary, output, error);
+    }
+    if (status != BERTH_OK) {
+        dir_remove(temporary, NULL);
+    }
+    memory_free(temporary);
+    return status;
+}
+
+// --- settings -----------------------------------------------------------------------------------
+
+static enum berth_status find_target(const char *name, const struct convert_target **target,
+                                     struct berth_error *error) {
+    char known[128] = "";
+    for (size_t i = 0; i < convert_target_count; i++) {
+        if (strcmp(convert_targets[i].name, name) == 0) {
+            *target = &convert_targets[i];
+            return BERTH_OK;
+        }
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
+                 convert_targets[i].name);
+    }
+    return error_set(error, BERTH_USAGE, "no format \"%s\" to convert to; known are: %s", name,
+                     known);
+}
+
+static const struct {
+    const char *name;
+    enum tensor_dtype dtype;
+} dtype_names[] = {{"f32", TENSOR_F32}, {"f16", TENSOR_F16}};
+
+// Whether `word` stands in the list, whose words are separated by blanks.
+static int stands_in(const char *word, const char *list) {
+    size_t length = strlen(word);
+    for (const char *at = list; at != NULL && length > 0; at = strchr(at, ' ')) {
+        at += *at == ' ';
+        if (strncmp(at, word, length) == 0 && (at[length] == ' ' || at[length] == '\0')) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static enum berth_status choose_type(struct conversion *conversion, const char *dtype,
+                                     struct berth_error *error) {
+    const char *allowed = conversion->target->dtypes;
+    conversion->matrices = TENSOR_F32;
+    if (dtype == NULL) {
+        return BERTH_OK;
+    }
+    if (allowed == NULL) {
+        return error_set(error, BERTH_USAGE, "%s keeps each tensor's type: leave out --dtype",
+                         conversion->target->name);
+    }
+    for (size_t i = 0; i < sizeof dtype_names / sizeof *dtype_names; i++) {
+        if (strcmp(dtype_names[i].name, dtype) == 0 && stands_in(dtype, allowed)) {
+            conversion->matrices = dtype_names[i].dtype;
+            return BERTH_OK;
+        }
+    }
+    return error_set(error, BERTH_USAGE, "--dtype \"%s\": %s takes: %s", dtype,
+                     conversion->target->name, allowed);
+}
+
+static enum berth_status check_output(const char *output, struct berth_error *error) {
+    if (file_exists(output)) {
+        return error_set(error, BERTH_CANT_CREATE, "%s is a file; give a new folder", output);
+    }
+    return dir_is_empty(output)
+               ? BERTH_OK
+               : error_set(error, BERTH_CANT_CREATE,
+                           "%s is there and not empty; give a new folder or remove it", output);
+}
+
+enum berth_status berth_convert(const char *input, const char *output_dir,
+                                const struct berth_convert_settings *settings, struct berth_log log,
+                                struct berth_error *error) {
+    struct conversion conversion = {.input = input, .log = log};
+    TRY(find_target(settings->to, &conversion.target, error));
+    TRY(choose_type(&conversion, settings->dtype, error));
+    TRY(check_output(output_dir, error));
+    enum berth_status status;
+    TRY_DONE(read_source(&conversion, error));
+    if (conversion.target->dtypes != NULL) {
+        TRY_DONE(allow_losses(&conversion, settings->allow_lossy, error));
+    }
+    TRY_DONE(write_and_publish(&conversion, output_dir, error));
+done:
+    conversion_done(&conversion);
+    return status;
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// The formats that berth_convert writes. A new one is a row at the end and its function.
+#include "api/conversion.h"
+#include "core/file.h"
+#include "core/memory.h"
+#include "format/safetensors.h"
+#include "model/export_gguf.h"
+#include "model/folder.h"
+#include "text/vocabulary.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define VOCABULARY_LIMIT ((size_t)256 << 20)
+
+static enum berth_status no_name(struct berth_error *error) {
+    return error_set(error, BERTH_NO_MEMORY, "out of memory for a file name");
+}
+
+// --- hf: model.safetensors, every tensor as it is -----------------------------------------------
+
+static enum berth_status read_tensors(const struct tensor_file *file, char *bytes,
+                                      struct tensor_out *tensors, struct berth_error *error) {
+    for (size_t i = 0; i < file->count; i++) {
+        const struct tensor_entry *entry = &file->entries[i];
+        if (entry->dtype == TENSOR_OTHER) {
+            return error_set(error, BERTH_BAD_DATA,
+                             "%s: tensor \"%s\" has the type %s, which cannot be converted",
+                             file->path, entry->name, entry->dtype_name);
+        }
+        tensors[i] = (struct tensor_out){
+            .name = entry->name, .dtype = entry->dtype, .rank = entry->rank, .data = bytes};
+        memcpy(tensors[i].shape, entry->shape, sizeof entry->shape);
+        TRY(tensor_file_read(file, entry, bytes, error));
+        bytes += entry->end - entry->begin;
+    }
+    return BERTH_OK;
+}
+
+// The source's own, so that a file comes back byte for byte; else what transformers asks for.
+static const char *const *metadata_of(const struct tensor_file *file) {
+    static const char *const usual[] = {"format", "pt", NULL};
+    if (file->format != &safetensors_format) {
+        return usual;
+    }
+    return (const char *const *)((const struct safetensors *)file->container)->metadata;
+}
+
+static enum berth_status write_hf(const struct conversion *conversion, struct berth_error *error) {
+    const struct tensor_file *file = &conversion->weights;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < file->count; i++) {
+        bytes += file->entries[i].end - file->entries[i].begin;
+    }
+    char *path = path_join(conversion->folder, "model.safetensors"), *data = NULL;
+    struct tensor_out *tensors = memory_array(file->count, sizeof *tensors);
+    enum berth_status status;
+    if (path == NULL || tensors == NULL) {
+        status = no_name(error);
+        goto done;
+    }
+    data = memory_pages((size_t)bytes);
+    if (data == NULL) {
+        status = error_no_memory(error, (size_t)bytes, "the weights");
+        goto done;
+    }
+    TRY_DONE(read_tensors(file, data, tensors, error));
+    TRY_DONE(safetensors_write(path, tensors, file->count, metadata_of(file), error));
+done:
+    memory_pages_free(data, (size_t)bytes);
+    memory_free(tensors);
+    memory_free(path);
+    return status;
+}
+
+// --- weights as one buffer ----------------------------------------------------------------------
+
+static enum berth_status fill_weights(const struct conversion *conversion, float *buffer,
+                                      struct berth_error *error) {
+    struct folder_report report;
+    TRY(folder_read_weights(conversion->input, &conversion->config, &conversion->table, 0, buffer,
+                            &report, error));
+    enum berth_status status = BERTH_OK;
+    if (report.missing != NULL) {
+        status =
+            error_set(error, BERTH_BAD_DATA, "%s: tensor \"%.*s\" is missing",
+                      conversion->weights.path, (int)strcspn(report.missing, "\n"), report.missing);
+    }
+    folder_report_done(&report);
+    return status;
+}
+
+// Reads everything that conversion->table names, in f32; free with memory_pages_free.
+static enum berth_status load_weights(const struct conversion *conversion, float **buffer,
+                                      struct berth_error *error) {
+    size_t bytes = (size_t)conversion->table.total * sizeof **buffer;
+    *buffer = memory_pages(bytes);
+    if (*buffer == NULL) {
+        return error_no_memory(error, bytes, "the weights");
+    }
+    enum berth_status status = fill_weights(conversion, *buffer, error);
+    if (status != BERTH_OK) {
+        memory_pages_free(*buffer, bytes);
+    }
+    return status;
+}
+
+static void free_weights(const struct conversion *conversion, float *buffer) {
+    memory_pages_free(buffer, (size_t)conversion->table.total * sizeof *buffer);
+}
+
+// --- gguf ---------------------------------------------------------------------------------------
+
+// The folder's own name, or "bert" where it has none.
+static void name_model(const char *folder, char *name, size_t size) {
+    size_t end = strlen(folder);
+    while (end > 0 && folder[end - 1] == '/') {
+        end--;
+    }
+    size_t begin = end;
+    while (begin > 0 && folder[begin - 1] != '/') {
+        begin--;
+    }
+    int dots = strspn(folder + begin, ".") >= end - begin;
+    snprintf(name, size, "%.*s", dots ? 4 : (int)(end - begin), dots ? "bert" : folder + begin);
+}
+
+static enum berth_status write_with_tokens(const struct conversion *conversion, const char *path,
+                                           const float *buffer, const char **tokens, size_t count,
+                                           struct berth_error *error) {
+    char name[128];
+    int lower_case;
+    name_model(conversion->input, name, sizeof name);
+    TRY(folder_lower_case(conversion->input, &lower_case, error));
+    struct export_gguf export = {.config = &conversion->config,
+                                 .table = &conversion->table,
+                                 .buffer = buffer,
+                                 .name = name,
+                                 .matrices = conversion->matrices,
+                                 .tokens = tokens,
+                                 .token_count = count,
+                                 .lower_case = lower_case};
+    return export_gguf_write(path, &export, error);
+}
+
+static enum berth_status write_with_vocabulary(const struct conversion *conversion,
+                                               const char *path, const float *buffer,
+                                               const struct vocabulary *vocabulary,
+                                               struct berth_error *error) {
+    const char **tokens = memory_array(vocabulary->count, sizeof *tokens);
+    if (tokens == NULL) {
+        return error_no_memory(error, vocabulary->count * sizeof *tokens, "the tokens");
+    }
+    for (size_t i = 0; i < vocabulary->count; i++) {
+        tokens[i] = vocabulary->text + vocabulary->starts[i];
+    }
+    enum berth_status status =
+        write_with_tokens(conversion, path, buffer, tokens, vocabulary->count, error);
+    memory_free(tokens);
+    return status;
+}
+
+static enum berth_status read_vocabulary(const struct conversion *conversion, const char *path,
+                                         struct vocabulary *vocabulary, struct berth_error *error) {
+    char *bytes;
+    size_t length;
+    TRY(file_read(path, VOCABULARY_LIMIT, &bytes, &length, error));
+    enum berth_status status = vocabulary_read(vocabulary, path, bytes, length, error);
+    memory_free(bytes);
+    TRY(status);
+    status = folder_check_vocab(&conversion->config, conversion->input, (int64_t)vocabulary->count,
+                                path, error);
+    if (status != BERTH_OK) {
+        vocabulary_done(vocabulary);
+    }
+    return status;
+}
+
+static enum berth_status write_gguf_file(const struct conversion *conversion, const char *path,
+                                         const char *vocab_path, struct berth_error *error) {
+    struct vocabulary vocabulary = {0};
+    float *buffer;
+    int has_tokens = file_exists(vocab_path);
+    if (has_tokens) {
+        TRY(read_vocabulary(conversion, vocab_path, &vocabulary, error));
+    } else {
+        log_note(&conversion->log, "no vocab.txt in %s: the GGUF file holds no tokenizer",
+                 conversion->input);
+    }
+    enum berth_status status = load_weights(conversion, &buffer, error);
+    if (status == BERTH_OK) {
+        status = has_tokens ? write_with_vocabulary(conversion, path, buffer, &vocabulary, error)
+                            : write_with_tokens(conversion, path, buffer, NULL, 0, error);
+        free_weights(conversion, buffer);
+    }
+    vocabulary_done(&vocabulary);
+    return status;
+}
+
+static enum berth_status write_gguf(const struct conversion *conversion,
+                                    struct berth_error *error) {
+    char *path = path_join(conversion->folder, "model.gguf");
+    char *vocab_path = path_join(conversion->input, "vocab.txt");
+    enum berth_status status = path != NULL && vocab_path != NULL
+                                   ? write_gguf_file(conversion, path, vocab_path, error)
+                                   : no_name(error);
+    memory_free(path);
+    memory_free(vocab_path);
+    return status;
+}
+
+// --- the table ----------------------------------------------------------------------------------
+
+const struct convert_target convert_targets[] = {
+    {.name = "hf", .write = write_hf},
+    {.name = "gguf", .dtypes = "f32 f16", .write = write_gguf},
+};
+const size_t convert_target_count = sizeof convert_targets / sizeof *convert_targets;

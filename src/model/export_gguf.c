@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two tables say what becomes of a model: one of keys, one of tensor names. Tokens are written in
+// the "phantom space" form of llama.cpp's WordPiece: a piece that begins a word gets U+2581 before
+// it, one that continues a word loses its "##"; special tokens stay as they are.
+#include "model/export_gguf.h"
+
+#include "core/memory.h"
+#include "format/gguf_write.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LENGTH(array) (sizeof(array) / sizeof *(array))
+#define MAX_VALUES 32
+
+// --- tensors ------------------------------------------------------------------------------------
+
+// The beginning of a parameter's name and what stands for it; for a layer's, what follows
+// "bert.encoder.layer.N." and "blk.N.".
+struct name_row {
+    const char *ours, *theirs;
+};
+
+static const struct name_row embedding_names[] = {
+    {"bert.embeddings.word_embeddings.", "token_embd."},
+    {"bert.embeddings.position_embeddings.", "position_embd."},
+    {"bert.embeddings.token_type_embeddings.", "token_types."},
+    {"bert.embeddings.LayerNorm.", "token_embd_norm."},
+};
+static const struct name_row layer_names[] = {
+    {"attention.self.query.", "attn_q."},
+    {"attention.self.key.", "attn_k."},
+    {"attention.self.value.", "attn_v."},
+    {"attention.output.dense.", "attn_output."},
+    {"attention.output.LayerNorm.", "attn_output_norm."},
+    {"intermediate.dense.", "ffn_up."},
+    {"output.dense.", "ffn_down."},
+    {"output.LayerNorm.", "layer_output_norm."},
+};
+
+struct tensor_name {
+    char text[GGUF_NAME_LIMIT + 1];
+};
+
+// Puts `prefix` and the row's name in place of `rest`'s beginning; 0 when no row fits.
+static int translate(const struct name_row *rows, size_t count, const char *prefix,
+                     const char *rest, struct tensor_name *name) {
+    for (size_t i = 0; i < count; i++) {
+        size_t length = strlen(rows[i].ours);
+        if (strncmp(rest, rows[i].ours, length) == 0) {
+            snprintf(name->text, sizeof name->text, "%s%s%s", prefix, rows[i].theirs,
+                     rest + length);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+// 0 for a parameter that has no place in the file.
+static int name_tensor(const struct param *param, struct tensor_name *name) {
+    int layer, length = 0;
+    if (sscanf(param->name, "bert.encoder.layer.%d.%n", &layer, &length) == 1 && length > 0) {
+        char prefix[24];
+        snprintf(prefix, sizeof prefix, "blk.%d.", layer);
+        return translate(layer_names, LENGTH(layer_names), prefix, param->name + length, name);
+    }
+    return translate(embedding_names, LENGTH(embedding_names), "", param->name, name);
+}
+
+int export_gguf_is_matrix(const struct param *param) {
+    return param->rank == 2 && strstr(param->name, "position_embeddings") == NULL &&
+           strstr(param->name, "token_type_embeddings") == NULL;
+}
+
+// Fills tensors[table->count] and names[table->count]; the number of tensors.
+static size_t list_tensors(const struct export_gguf *export, struct gguf_tensor *tensors,
+                           struct tensor_name *names) {
+    size_t count = 0;
+    for (size_t i = 0; i < export->table->count; i++) {
+        const struct param *param = &export->table->params[i];
+        if (!name_tensor(param, &names[count])) {
+            continue;
+        }
+        struct tensor_out *tensor = &tensors[count].tensor;
+        *tensor = (struct tensor_out){.name = names[count].text,
+                                      .dtype = TENSOR_F32,
+                                      .rank = param->rank,
+                                      .shape = {param->rows, param->cols},
+                                      .data = export->buffer + param->offset};
+        if (param->rank == 1) {
+            tensor->shape[0] = param->cols;
+        }
+        tensors[count].stored = export_gguf_is_matrix(param) ? export->matrices : TENSOR_F32;
+        count++;
+    }
+    return count;
+}
+
+// --- tokens -------------------------------------------------------------------------------------
+
+enum token_type { TOKEN_NORMAL = 1, TOKEN_CONTROL = 3, TOKEN_UNUSED = 5 }; // llama.cpp's numbers
+
+static const struct special_row {
+    const char *token;
+    const char *keys[2];
+} special_rows[] = {
+    // The begin and end of a text are BERT's [CLS] and [SEP]; "seperator" is how it is spelled.
+    {"[CLS]", {"tokenizer.ggml.bos_token_id", "tokenizer.ggml.cls_token_id"}},
+    {"[SEP]", {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.seperator_token_id"}},
+    {"[UNK]", {"tokenizer.ggml.unknown_token_id"}},
+    {"[PAD]", {"tokenizer.ggml.padding_token_id"}},
+    {"[MASK]", {"tokenizer.ggml.mask_token_id"}},
+};
+
+struct tokens {
+    const char **texts; // [count]
+    int32_t *types;     // [count]
+    size_t count;
+    char *block; // what the texts lie in
+};
+
+static int is_special(const char *token) {
+    for (size_t i = 0; i < LENGTH(special_rows); i++) {
+        if (strcmp(token, special_rows[i].token) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static size_t block_size(const struct export_gguf *export, size_t count) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < export->token_count; i++) {
+        bytes += strlen(export->tokens[i]) + 4;
+    }
+    return bytes + (count - export->token_count) * 40;
+}
+
+// Row i of the vocabulary into `to`; the characters written, with the NUL.
+static size_t print_token(const struct export_gguf *export, size_t i, struct tokens *tokens,
+                          char *to) {
+    static const char space[] = "\xE2\x96\x81"; // U+2581
+    tokens->texts[i] = to;
+    if (i >= export->token_count) {
+        tokens->types[i] = TOKEN_UNUSED;
+        return (size_t)sprintf(to, "%s[PAD%zu]", space, i) + 1;
+    }
+    const char *token = export->tokens[i];
+    if (is_special(token)) {
+        tokens->types[i] = TOKEN_CONTROL;
+        return (size_t)sprintf(to, "%s", token) + 1;
+    }
+    tokens->types[i] = TOKEN_NORMAL;
+    int continues = strncmp(token, "##", 2) == 0;
+    return (size_t)sprintf(to, "%s%s", continues ? "" : space, token + 2 * continues) + 1;
+}
+
+static void tokens_done(struct tokens *tokens) {
+    memory_free(tokens->texts);
+    memory_free(tokens->types);
+    memory_free(tokens->block);
+}
+
+static enum berth_status tokens_make(const struct export_gguf *export, struct tokens *tokens,
+                                     struct berth_error *error) {
+    *tokens = (struct tokens){0};
+    if (export->tokens == NULL) {
+        return BERTH_OK;
+    }
+    size_t count = (size_t) export->config->vocab_size, bytes = block_size(export, count);
+    tokens->texts = memory_array(count, sizeof *tokens->texts);
+    tokens->types = memory_array(count, sizeof *tokens->types);
+    tokens->block = memory_new(bytes);
+    if (tokens->texts == NULL || tokens->types == NULL || tokens->block == NULL) {
+        tokens_done(tokens);
+        return error_no_memory(error, bytes, "the tokens");
+    }
+    tokens->count = count;
+    char *to = tokens->block;
+    for (size_t i = 0; i < count; i++) {
+        to += print_token(export, i, tokens, to);
+    }
+    return BERTH_OK;
+}
+
+// --- key-values ---------------------------------------------------------------------------------
+
+struct values {
+    struct gguf_value list[MAX_VALUES];
+    size_t count;
+};
+
+static void add_integer(struct values *values, const char *key, enum gguf_type type,
+                        int64_t integer) {
+    values->list[values->count++] =
+        (struct gguf_value){.key = key, .type = type, .integer = integer};
+}
+
+static void add_text(struct values *values, const char *key, const char *text) {
+    values->list[values->count++] =
+        (struct gguf_value){.key = key, .type = GGUF_TEXT, .text = text};
+}
+
+static void add_array(struct values *values, const char *key, enum gguf_type type,
+                      const void *elements, size_t count) {
+    values->list[values->count++] =
+        (struct gguf_value){.key = key, .type = type, .elements = elements, .count = count};
+}
+
+static void add_specials(struct values *values, const struct export_gguf *export) {
+    for (size_t i = 0; i < LENGTH(special_rows); i++) {
+        for (size_t id = 0; id < export->token_count; id++) {
+            if (strcmp(export->tokens[id], special_rows[i].token) != 0) {
+                continue;
+            }
+            for (size_t k = 0; k < 2 && special_rows[i].keys[k] != NULL; k++) {
+                add_integer(values, special_rows[i].keys[k], GGUF_U32, (int64_t)id);
+            }
+            break;
+        }
+    }
+}
+
+static void add_tokenizer(struct values *values, const struct export_gguf *export,
+                          const struct tokens *tokens) {
+    add_text(values, "tokenizer.ggml.model", "bert");
+    add_text(values, "tokenizer.ggml.pre", "default");
+    add_integer(values, "tokenizer.ggml.normalizer.lowercase", GGUF_BOOL, export->lower_case);
+    add_integer(values, "tokenizer.ggml.normalizer.strip_accents", GGUF_BOOL, export->lower_case);
+    add_array(values, "tokenizer.ggml.tokens", GGUF_TEXT, tokens->texts, tokens->count);
+    add_array(values, "tokenizer.ggml.token_type", GGUF_I32, tokens->types, tokens->count);
+    add_specials(values, export);
+}
+
+static void add_model(struct values *values, const struct export_gguf *export) {
+    const struct bert_config *config = export->config;
+    add_text(values, "general.architecture", "bert"); // readers want it first
+    add_text(values, "general.type", "model");
+    add_text(values, "general.name", export->name);
+    add_integer(values, "general.file_type", GGUF_U32, export->matrices == TENSOR_F16);
+    add_integer(values, "bert.vocab_size", GGUF_U32, config->vocab_size);
+    add_integer(values, "bert.context_length", GGUF_U32, config->max_position_embeddings);
+    add_integer(values, "bert.embedding_length", GGUF_U32, config->hidden_size);
+    add_integer(values, "bert.block_count", GGUF_U32, config->num_hidden_layers);
+    add_integer(values, "bert.feed_forward_length", GGUF_U32, config->intermediate_size);
+    add_integer(values, "bert.attention.head_count", GGUF_U32, config->num_attention_heads);
+    values->list[values->count++] = (struct gguf_value){.key = "bert.attention.layer_norm_epsilon",
+                                                        .type = GGUF_F32,
+                                                        .real = config->layer_norm_eps};
+    add_integer(values, "bert.attention.causal", GGUF_BOOL, 0);
+    add_integer(values, "tokenizer.ggml.token_type_count", GGUF_U32, config->type_vocab_size);
+}
+
+// --- the file -----------------------------------------------------------------------------------
+
+static enum berth_status write_content(const char *path, const struct export_gguf *export,
+                                       const struct tokens *tokens, struct gguf_tensor *tensors,
+                                       struct tensor_name *names, struct berth_error *error) {
+    struct values values = {.count = 0};
+    add_model(&values, export);
+    if (tokens->count > 0) {
+        add_tokenizer(&values, export, tokens);
+    }
+    struct gguf_content content = {.values = values.list,
+                                   .value_count = values.count,
+                                   .tensors = tensors,
+                                   .tensor_count = list_tensors(export, tensors, names)};
+    return gguf_write(path, &content, error);
+}
+
+enum berth_status export_gguf_write(const char *path, const struct export_gguf *export,
+                                    struct berth_error *error) {
+    size_t count = export->table->count;
+    struct tokens tokens;
+    TRY(tokens_make(export, &tokens, error));
+    struct gguf_tensor *tensors = memory_array_zeroed(count, sizeof *tensors);
+    struct tensor_name *names = memory_array_zeroed(count, sizeof *names);
+    enum berth_status status =
+        tensors != NULL && names != NULL
+            ? write_content(path, export, &tokens, tensors, names, error)
+            : error_no_memory(error, count * (sizeof *tensors + sizeof *names), path);
+    memory_free(tensors);
+    memory_free(names);
+    tokens_done(&tokens);
+    return status;
+}
