@@ -47,6 +47,33 @@ static enum berth_status sync_parent(const char *path, struct berth_error *error
     return status;
 }
 
+enum berth_status dir_check(const char *path, struct berth_error *error) {
+    char *at = memory_string(path);
+    while (at != NULL && !dir_exists(at) && !file_exists(at)) {
+        char *parent = file_parent(at);
+        int is_top = parent != NULL && strcmp(parent, at) == 0; // a "." that cannot be searched
+        memory_free(at);
+        at = parent;
+        if (is_top) {
+            break;
+        }
+    }
+    if (at == NULL) {
+        return file_no_path(error);
+    }
+    enum berth_status status = BERTH_OK;
+    if (!dir_exists(at)) {
+        status =
+            error_set(error, BERTH_CANT_CREATE,
+                      "cannot make the folder %s: %s is a file; choose another folder", path, at);
+    } else if (access(at, W_OK | X_OK) < 0) {
+        status =
+            error_set_errno(error, BERTH_CANT_CREATE, errno, "cannot write into the folder %s", at);
+    }
+    memory_free(at);
+    return status;
+}
+
 // One folder whose parent is there.
 static enum berth_status make_one(const char *path, struct berth_error *error) {
     if (dir_exists(path)) {

@@ -70,6 +70,10 @@ enum berth_status file_remove(const char *path, struct berth_error *error);
 
 int file_exists(const char *path);
 int dir_exists(const char *path);
+// Whether dir_make has a chance, as far as can be told without making anything: the folder, or the
+// nearest one above it that is there, must be a folder that may be written into; else
+// BERTH_CANT_CREATE.
+enum berth_status dir_check(const char *path, struct berth_error *error);
 // Makes the folder and its missing parents; fine when it is there and writable, else
 // BERTH_CANT_CREATE.
 enum berth_status dir_make(const char *path, struct berth_error *error);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/finetune.h"
 
-#include "core/file.h"
 #include "core/memory.h"
 #include "train/deepspeed.h"
 #include "train/finetune_report.h"
 #include "train/loop.h"
 #include "train/machine.h"
+#include "train/output.h"
 #include "train/plan.h"
 
 #include <math.h>
@@ -53,7 +53,6 @@ static enum berth_status settle(struct job *job, struct berth_error *error) {
         TRY(deepspeed_apply(config, config->deepspeed_config, &job->log, error));
     }
     TRY(need(config->train_file, "train_file", error));
-    TRY(need(config->output_dir, "output_dir", error));
     if (config->resume_from_checkpoint == NULL) {
         TRY(need(config->model_name_or_path, "model_name_or_path", error));
     }
@@ -66,26 +65,9 @@ static int resumes(const struct job *job) {
     return job->config.resume_from_checkpoint != NULL;
 }
 
-static enum berth_status check_output(const struct job *job, struct berth_error *error) {
-    const char *folder = job->config.output_dir;
-    if (file_exists(folder)) {
-        return error_set(error, BERTH_CANT_CREATE, "--output_dir %s is a file, not a folder",
-                         folder);
-    }
-    if (!resumes(job) && !job->config.overwrite_output_dir && checkpoint_dir_is_used(folder)) {
-        return error_set(
-            error, BERTH_CANT_CREATE,
-            "--output_dir %s is not empty; choose another, add --overwrite_output_dir, "
-            "or go on with --resume_from_checkpoint auto",
-            folder);
-    }
-    return BERTH_OK;
-}
-
 // Locks the folder first: what follows looks at checkpoints that another run might be rotating.
 static enum berth_status take_output(struct job *job, struct berth_error *error) {
-    TRY(dir_make(job->config.output_dir, error));
-    TRY(file_lock_take(&job->lock, job->config.output_dir, error));
+    TRY(output_take(&job->config, &job->lock, error));
     return checkpoint_clean(job->config.output_dir, error);
 }
 
@@ -253,7 +235,8 @@ static enum berth_status train(struct job *job, struct berth_run_result *result,
 static enum berth_status run(struct job *job, struct berth_run_result *result,
                              struct berth_error *error) {
     TRY(settle(job, error));
-    TRY(check_output(job, error));
+    const char *otherwise = ", or go on with --resume_from_checkpoint auto";
+    TRY(output_check(&job->config, resumes(job) ? NULL : otherwise, error));
     if (!job->config.dry_run && (resumes(job) || dir_exists(job->config.output_dir))) {
         TRY(take_output(job, error));
     }

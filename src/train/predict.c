@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/predict.h"
 
-#include "core/file.h"
 #include "core/memory.h"
 #include "train/evaluate.h"
 #include "train/machine.h"
+#include "train/output.h"
 #include "train/plan.h"
 
 #include <math.h>
@@ -81,27 +81,6 @@ struct predict_job {
     struct file_lock lock;
 };
 
-static enum berth_status check_settings(const struct berth_config *config,
-                                        struct berth_error *error) {
-    if (config->predict_file == NULL) {
-        return error_set(error, BERTH_USAGE, "--predict_file is missing");
-    }
-    if (config->output_dir == NULL) {
-        return error_set(error, BERTH_USAGE, "--output_dir is missing");
-    }
-    if (file_exists(config->output_dir)) {
-        return error_set(error, BERTH_CANT_CREATE, "--output_dir %s is a file, not a folder",
-                         config->output_dir);
-    }
-    if (!config->overwrite_output_dir && !dir_is_empty(config->output_dir)) {
-        return error_set(error, BERTH_CANT_CREATE,
-                         "--output_dir %s is not empty; choose another or add "
-                         "--overwrite_output_dir",
-                         config->output_dir);
-    }
-    return BERTH_OK;
-}
-
 static void report(const struct predict_job *job, const struct infer_result *timing,
                    const struct berth_run_result *result, double answer_seconds) {
     struct berth_field fields[] = {
@@ -155,7 +134,13 @@ static enum berth_status predict(struct predict_job *job, struct berth_run_resul
 static enum berth_status run(struct predict_job *job, struct berth_run_result *result,
                              struct berth_error *error) {
     struct berth_config *config = &job->config;
-    TRY(check_settings(config, error));
+    if (config->predict_file == NULL) {
+        return error_set(error, BERTH_USAGE, "--predict_file is missing");
+    }
+    TRY(output_check(config, "", error));
+    if (!config->dry_run && dir_exists(config->output_dir)) {
+        TRY(output_take(config, &job->lock, error));
+    }
     TRY(predictor_open(&job->predictor, config, &job->log, error));
     TRY(evaluation_open(&job->evaluation, config->predict_file, config->max_eval_samples, config,
                         job->predictor.files.tokenizer, &job->log, error));
@@ -165,8 +150,7 @@ static enum berth_status run(struct predict_job *job, struct berth_run_result *r
         return BERTH_OK;
     }
     TRY(predictor_load(&job->predictor, config, &shape, &job->log, error));
-    TRY(dir_make(config->output_dir, error));
-    TRY(file_lock_take(&job->lock, config->output_dir, error));
+    TRY(output_take(config, &job->lock, error));
     return predict(job, result, error);
 }
 

@@ -110,6 +110,12 @@ missing 65 "$work/empty" tokenize --vocab "$work/empty"
 missing 65 "$work/empty" evaluate squad "$work/empty" "$work/empty"
 sed 's/"text": "Oslo"/"text": "Paris"/' "$work/data.json" >"$work/elsewhere.json"
 missing 65 q1 features squad --training --vocab "$vocab" --input "$work/elsewhere.json"
+missing 73 "$work/data.json is a file" finetune squad --model "$work/model" --train "$work/none" \
+    --output "$work/data.json/run"
+missing 73 "$work/data.json is a file" predict squad --model "$work/model" --input "$work/none" \
+    --output "$work/data.json"
+missing 73 "--overwrite_output_dir" predict squad --model "$work/model" --input "$work/none" \
+    --output "$work/model"
 missing 73 "holds a model already" init --config tiny --output "$work/model"
 missing 73 summary.json finetune squad --model "$work/model" --train "$work/data.json" --output "$work/new" \
     --max_seq_length 64 --json_summary "$work/none/summary.json"

@@ -238,7 +238,8 @@ static void execute(const void *argument) {
     }
     struct berth_log log = {.write = watch, .context = &watcher};
     struct berth_error error = {0};
-    enum berth_status status = berth_finetune_squad(&run->config, log, &watcher.stop, NULL, &error);
+    enum berth_status status = (run->predicts ? berth_predict_squad : berth_finetune_squad)(
+        &run->config, log, &watcher.stop, NULL, &error);
     if (watcher.log != NULL) {
         fprintf(watcher.log, "result: %d %s\n", (int)status, error.message);
         fclose(watcher.log);

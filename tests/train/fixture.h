@@ -29,6 +29,7 @@ const char *fixture_keep(const char *name);
 // What a run does and what is done to it.
 struct fixture_run {
     struct berth_config config;
+    int predicts;             // berth_predict_squad in place of berth_finetune_squad
     int stop_at_step;         // > 0: *stop becomes stop_level when that step has been reported
     int stop_in_predict;      // *stop becomes stop_level at the first progress of prediction
     int stop_at_start;        // *stop is set from the start

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -271,6 +272,47 @@ static void test_output_folder_rules(void **state) {
     memory_free(text);
 }
 
+// Runs and predictions, dry ones too, whose inputs are not there either: how many of the four do
+// not say that the output cannot be made.
+static int wrong_refusals(const char *output) {
+    struct fixture_run run = fixture_default("out");
+    run.config.output_dir = output;
+    run.config.train_file = run.config.predict_file = fixture_keep("none.json");
+    run.config.model_name_or_path = fixture_keep("none");
+    int wrong = 0;
+    for (int i = 0; i < 4; i++) {
+        run.predicts = i / 2;
+        run.config.dry_run = i % 2;
+        wrong += fixture_execute(&run) != BERTH_CANT_CREATE;
+    }
+    return wrong;
+}
+
+static void test_output_is_checked_before_anything_is_read(void **state) {
+    assert_int_equal(wrong_refusals(fixture_keep("train.json")), 0);
+    assert_int_equal(wrong_refusals(fixture_keep("train.json/out")), 0);
+    assert_int_equal(wrong_refusals(fixture_keep("train.json/a/b/")), 0);
+    assert_int_equal(dir_make(in_folder("full"), NULL), BERTH_OK);
+    assert_int_equal(file_write(in_folder("full/kept"), "kept", 4, NULL), BERTH_OK);
+    assert_int_equal(wrong_refusals(fixture_keep("full")), 0);
+}
+
+static void test_read_only_output_is_told_before_anything_is_read(void **state) {
+    const char *folder = fixture_keep("locked");
+    assert_int_equal(dir_make(folder, NULL), BERTH_OK);
+    assert_int_equal(chmod(folder, 0555), 0);
+    // For root only a file system without writing is read-only.
+    int mounted = access(folder, W_OK) == 0;
+    if (mounted && mount("tmpfs", folder, "tmpfs", MS_RDONLY, "size=64k") != 0) {
+        skip();
+    }
+    int wrong = wrong_refusals(folder) + wrong_refusals(fixture_keep("locked/a/b"));
+    if (mounted) {
+        umount(folder);
+    }
+    assert_int_equal(wrong, 0);
+}
+
 static void test_bad_input_leaves_no_folder(void **state) {
     struct fixture_run run = fixture_default("out");
     run.config.train_file = fixture_keep("none.json");
@@ -374,6 +416,8 @@ int main(void) {
         FIXTURE_TEST(test_small_tmpfs),
         FIXTURE_TEST(test_two_runs_on_one_folder),
         FIXTURE_TEST(test_output_folder_rules),
+        FIXTURE_TEST(test_output_is_checked_before_anything_is_read),
+        FIXTURE_TEST(test_read_only_output_is_told_before_anything_is_read),
         FIXTURE_TEST(test_bad_input_leaves_no_folder),
         FIXTURE_TEST(test_dry_run_writes_nothing),
         FIXTURE_TEST(test_little_address_space_is_no_crash),
