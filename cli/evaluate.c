@@ -45,7 +45,9 @@ const struct cli_verb cli_evaluate = {
                "berth evaluate squad dev-v2.0.json answers/predictions.json \\\n"
                "    --null-odds answers/null_odds.json",
     .notes = "One JSON object on standard output: exact_match and f1, for SQuAD 2.0 the official "
-             "keys (exact, f1, total, HasAns_..., NoAns_..., best_...).",
+             "keys (exact, f1, total, HasAns_..., NoAns_..., best_...). A question without a "
+             "prediction scores 0 with a warning (an error for SQuAD 2.0, as in the official "
+             "script); predictions for none of the questions are an error.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .arguments_least = 2,

@@ -3,7 +3,8 @@
 // in the same order and numbers printed as Python prints them, so that the object is the same text.
 //
 // Sums run plainly from left to right, as Python's did before 3.12. A question without a prediction
-// counts 0 in v1.1; evaluate-v2.0.py stops there, and so does this.
+// counts 0 in v1.1; evaluate-v2.0.py stops there, and so does this. Predictions of which none
+// belongs to the data set are an error here, where evaluate-v1.1.py gives 0.
 #include "core/memory.h"
 #include "format/json.h"
 #include "task/squad_match.h"
@@ -60,6 +61,27 @@ static enum berth_status prediction_of(const struct evaluation *evaluation, size
                          evaluation->predictions_path, id);
     }
     return BERTH_OK;
+}
+
+// A file for other questions would score 0, which looks like a bad model.
+static enum berth_status check_overlap(const struct evaluation *evaluation) {
+    const struct squad_dataset *dataset = &evaluation->dataset;
+    for (size_t i = 0; i < dataset->count; i++) {
+        if (json_member(evaluation->predictions, dataset->examples[i].id) != NULL) {
+            return BERTH_OK;
+        }
+    }
+    struct json_walk walk = {.object = evaluation->predictions};
+    if (!json_walk_next(&walk)) {
+        return error_set(evaluation->error, BERTH_BAD_DATA,
+                         "%s: no predictions; expected an answer for each question id",
+                         evaluation->predictions_path);
+    }
+    return error_set(evaluation->error, BERTH_BAD_DATA,
+                     "%s: none of its question ids (\"%.80s\", ...) is in %.300s (\"%.80s\", ...); "
+                     "are these predictions for another data set?",
+                     evaluation->predictions_path, walk.key, dataset->name,
+                     dataset->examples[0].id);
 }
 
 // --- output -------------------------------------------------------------------------------------
@@ -298,6 +320,7 @@ static enum berth_status evaluate(struct evaluation *evaluation, const char *dat
     if (evaluation->odds_path != NULL) {
         TRY(read_object(evaluation->odds_path, "null odds", &evaluation->odds, error));
     }
+    TRY(check_overlap(evaluation));
     return evaluation->dataset.version_2 ? evaluate_v2(evaluation) : evaluate_v1(evaluation);
 }
 

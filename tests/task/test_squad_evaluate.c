@@ -78,6 +78,12 @@ static void counts_missing_answers_as_0(void **state) {
     assert_int_equal(warnings.count, 1);
     assert_string_equal(warnings.last, "Unanswered question q5 will receive score 0.");
     memory_free(text);
+    // One question of seven is enough.
+    assert_int_equal(file_write("one.tmp", "{\"z\":\"\",\"q1\":\"zzz\"}", 19, NULL), BERTH_OK);
+    assert_int_equal(squad_evaluate_files(set, "one.tmp", NULL, 1.0, &log, &text, NULL), BERTH_OK);
+    assert_string_equal(text, "{\"exact_match\": 0.0, \"f1\": 0.0}");
+    remove("one.tmp");
+    memory_free(text);
     memory_free(set);
     memory_free(predictions);
 }
@@ -111,6 +117,11 @@ static void names_what_is_wrong(void **state) {
     expect_failure(SET("1"), "{\"q1\":", NULL, BERTH_BAD_DATA, "predictions.tmp: line 1");
     expect_failure(SET("1"), "{\"q1\":5}", NULL, BERTH_BAD_DATA,
                    "predictions.tmp: key \"q1\": expected the answer's text");
+    expect_failure(SET("1"), "{\"z1\":\"x\",\"z2\":\"y\"}", NULL, BERTH_BAD_DATA,
+                   "predictions.tmp: none of its question ids (\"z1\", ...) is in ");
+    expect_failure(SET("2"), "{\"z1\":\"x\"}", NULL, BERTH_BAD_DATA, "(\"q1\", ...); are these");
+    expect_failure(SET("1"), "{}", NULL, BERTH_BAD_DATA,
+                   "predictions.tmp: no predictions; expected");
     expect_failure(SET("2"), "{\"q1\":\"x\"}", NULL, BERTH_BAD_DATA,
                    "predictions.tmp: no prediction for question \"q2\"");
     expect_failure(SET("2"), ALL, "{\"q1\":0}", BERTH_BAD_DATA,
