@@ -30,6 +30,26 @@ static const struct cli_option options[] = {
     {.name = "json", .kind = CLI_FLAG, .help = "one JSON object on standard output"},
 };
 
+static int is_blank(const char *text) {
+    return text[strspn(text, " \t\n\v\f\r")] == '\0';
+}
+
+// What can be said of the options before standard input is read or a model is opened.
+static enum berth_status check_options(const struct cli_call *call, struct berth_error *error) {
+    const char *context = cli_value(call, "context");
+    if (is_blank(cli_value(call, "question"))) {
+        return error_set(error, BERTH_USAGE, "--question is blank; expected a question");
+    }
+    if (context != NULL && cli_value(call, "context_file") != NULL) {
+        return error_set(error, BERTH_USAGE, "give --context or --context_file, not both");
+    }
+    if (context != NULL && is_blank(context)) {
+        return error_set(error, BERTH_USAGE,
+                         "--context is blank; expected the text that holds the answer");
+    }
+    return BERTH_OK;
+}
+
 static enum berth_status read_context(struct cli_call *call, char **owned, const char **context,
                                       struct berth_error *error) {
     *context = cli_value(call, "context");
@@ -42,13 +62,18 @@ static enum berth_status read_context(struct cli_call *call, char **owned, const
         cli_note(call, "reading the text from the terminal; Ctrl-D ends it");
     }
     TRY(cli_read(path != NULL ? path : "-", owned, &length, error));
+    path = path != NULL ? path : "standard input";
     while (length > 0 && (*owned)[length - 1] == '\n') {
         (*owned)[--length] = '\0';
     }
     *context = *owned;
     if (strlen(*owned) != length) {
         return error_set(error, BERTH_BAD_DATA, "%s: byte %zu of the context is NUL; text expected",
-                         path != NULL ? path : "standard input", strlen(*owned));
+                         path, strlen(*owned));
+    }
+    if (is_blank(*owned)) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: blank; expected the text that holds the answer", path);
     }
     return BERTH_OK;
 }
@@ -118,9 +143,7 @@ static enum berth_status answer(struct cli_call *call, const char *context,
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     char *owned = NULL;
     const char *context;
-    if (cli_value(call, "context") != NULL && cli_value(call, "context_file") != NULL) {
-        return error_set(error, BERTH_USAGE, "give --context or --context_file, not both");
-    }
+    TRY(check_options(call, error));
     enum berth_status status = read_context(call, &owned, &context, error);
     if (status == BERTH_OK) {
         status = answer(call, context, error);

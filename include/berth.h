@@ -206,7 +206,8 @@ enum berth_status berth_predict_squad(const struct berth_config *config, struct 
                                       const volatile int *stop, struct berth_run_result *result,
                                       struct berth_error *error);
 
-/* The official evaluation. *json is one JSON object, to be freed with berth_string_free. */
+/* The official evaluation. *json is one JSON object, to be freed with berth_string_free. Predictions
+ * of which none belongs to the data set are BERTH_BAD_DATA. */
 enum berth_status berth_evaluate_squad(const char *dataset_path, const char *predictions_path,
                                        const char *null_odds_path, double null_threshold,
                                        struct berth_log log, char **json,
@@ -232,7 +233,8 @@ struct berth_answer {
 };
 
 /* Answers a question from a context: up to `capacity` best answers, best first, into answers[];
- * *count of them. Free with berth_answers_free. */
+ * *count of them. Free with berth_answers_free. A question without words is BERTH_USAGE, a context
+ * without words BERTH_BAD_DATA. */
 enum berth_status berth_model_answer(const struct berth_model *model, const char *question,
                                      const char *context, struct berth_answer *answers,
                                      size_t capacity, size_t *count, struct berth_error *error);

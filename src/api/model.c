@@ -95,6 +95,11 @@ static enum berth_status make_features(const struct berth_model *model, struct c
     if (call->features.count == 0) {
         return error_set(error, BERTH_BAD_DATA, "the context has no words to answer from");
     }
+    // Row 0 is [CLS]; a question without tokens is followed by its [SEP] at once.
+    const struct tokenizer *tokenizer = model->predictor.files.tokenizer;
+    if (call->features.ids[1] == tokenizer_special_ids(tokenizer).sep) {
+        return error_set(error, BERTH_USAGE, "the question has no words");
+    }
     size_t numbers = 2 * call->features.token_count;
     call->logits = memory_array(numbers, sizeof *call->logits);
     return call->logits != NULL ? BERTH_OK

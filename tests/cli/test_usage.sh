@@ -46,6 +46,9 @@ refused 'expected one of fp32, bf16' $base --precision fp8
 refused 'expected true or false' $base --do_lower_case=perhaps
 refused 'a whole number from 1 to 100' answer --model x --question y --top 0
 refused 'not both' answer --model x --question y --context a --context-file b
+refused '--question is blank' answer --model x --question '' --context a
+refused '--question is blank' answer --model x --question=$' \t\n' --context-file none
+refused '--context is blank' answer --model x --question y --context ' '
 refused 'no vocabulary' tokenize
 refused 'pre-layer-norm' $base --preln
 refused '`berth predict squad` answers' $base --do_train False
@@ -103,9 +106,15 @@ missing 66 "$work/none" finetune squad --model "$work/model" --train "$work/none
 missing 66 "$work/none" answer --model "$work/none" --question Who --context Ada.
 missing 66 "$work/none" answer --model "$work/model" --question Who --context-file "$work/none"
 missing 2 "nonsense" init --config nonsense --output "$work/new"
+printf '{"other": "Oslo"}' >"$work/others.json"
+missing 65 "are these predictions for another data set?" evaluate squad "$work/data.json" \
+    "$work/others.json"
 printf '{"data": [' >"$work/broken.json"
 missing 65 "line 1" features squad --vocab "$vocab" --input "$work/broken.json"
 : >"$work/empty"
+missing 65 "$work/empty: blank" answer --model "$work/model" --question Who --context-file "$work/empty"
+missing 65 "standard input: blank" answer --model "$work/model" --question Who
+missing 2 "the question has no words" answer --model "$work/model" --question $'\xe2\x80\x8b' --context Ada.
 missing 65 "$work/empty" tokenize --vocab "$work/empty"
 missing 65 "$work/empty" evaluate squad "$work/empty" "$work/empty"
 sed 's/"text": "Oslo"/"text": "Paris"/' "$work/data.json" >"$work/elsewhere.json"
