@@ -19,7 +19,10 @@ enum product { PRODUCT_SCORES, PRODUCT_APPLY, PRODUCT_APPLY_TRANSPOSED, PRODUCT_
 
 // One thread's buffers for one task.
 struct task {
-    int64_t length, padded, head_size;
+    int64_t sequence, head;
+    int64_t first, length; // the sequence's rows of the batch
+    int64_t padded;        // the length rounded up
+    int64_t hidden, head_size;
     struct mat q, k, v, out;              // [padded, D]
     struct mat dout;                      // [padded, D], backward only
     struct mat p, ds;                     // [padded, padded]
@@ -62,22 +65,22 @@ static struct mat carve_mat(char **next, int64_t rows, int64_t cols, enum dtype 
     return mat_of(block, rows, cols, dtype);
 }
 
-static struct task task_of(const struct cpu *cpu, char *memory, int64_t length, int64_t head_size,
-                           enum dtype dtype) {
-    const int64_t n = round_length(length);
-    struct task t = {.length = length, .padded = n, .head_size = head_size};
-    t.plans = cpu->plans + n / CPU_ATTENTION_ROUND * PRODUCT_COUNT;
-    t.q = carve_mat(&memory, n, head_size, dtype);
-    t.k = carve_mat(&memory, n, head_size, dtype);
-    t.v = carve_mat(&memory, n, head_size, dtype);
-    t.out = carve_mat(&memory, n, head_size, dtype);
-    t.dout = carve_mat(&memory, n, head_size, dtype);
-    t.p = carve_mat(&memory, n, n, dtype);
-    t.ds = carve_mat(&memory, n, n, dtype);
-    t.scores = carve(&memory, round64(n * n * 4));
-    t.dp = carve(&memory, round64(n * n * 4));
-    t.delta = carve(&memory, round64(n * 4));
-    return t;
+// The task's buffers, in the calling thread's slice.
+static void carve_task(const struct cpu *cpu, struct task *task, enum dtype dtype) {
+    const int64_t n = task->padded, head_size = task->head_size;
+    char *memory = cpu->attention + (size_t)omp_get_thread_num() *
+                                        (cpu->attention_bytes / (size_t)cpu->threads / 64 * 64);
+    task->plans = cpu->plans + n / CPU_ATTENTION_ROUND * PRODUCT_COUNT;
+    task->q = carve_mat(&memory, n, head_size, dtype);
+    task->k = carve_mat(&memory, n, head_size, dtype);
+    task->v = carve_mat(&memory, n, head_size, dtype);
+    task->out = carve_mat(&memory, n, head_size, dtype);
+    task->dout = carve_mat(&memory, n, head_size, dtype);
+    task->p = carve_mat(&memory, n, n, dtype);
+    task->ds = carve_mat(&memory, n, n, dtype);
+    task->scores = carve(&memory, round64(n * n * 4));
+    task->dp = carve(&memory, round64(n * n * 4));
+    task->delta = carve(&memory, round64(n * 4));
 }
 
 static struct gemm_shape product_shape(enum product product, int64_t n, int64_t head_size,
@@ -136,13 +139,6 @@ static void multiply(struct cpu *cpu, const struct task *t, enum product product
     }
 }
 
-// Copies the sequence's rows of one head and appends zero rows.
-static void fetch(struct cpu *cpu, struct mat to, struct mat rows) {
-    cpu->kernels->copy(mat_rows(to, 0, rows.rows), rows);
-    struct mat tail = mat_rows(to, rows.rows, to.rows - rows.rows);
-    memset(tail.data, 0, (size_t)(tail.rows * tail.stride) * dtype_size(tail.dtype));
-}
-
 static void zero_rows(struct mat m, int64_t first) {
     for (int64_t row = first; row < m.rows; row++) {
         struct mat one = mat_rows(m, row, 1);
@@ -150,22 +146,44 @@ static void zero_rows(struct mat m, int64_t first) {
     }
 }
 
-// The rows past the length: what lies there from before need not be finite.
-static void zero_padding(const struct task *t, struct mat square) {
-    struct mat tail = mat_rows(square, t->length, t->padded - t->length);
-    memset(tail.data, 0, (size_t)(tail.rows * tail.stride) * dtype_size(tail.dtype));
+// The task's part of a matrix with a row per token; q, k and v are the parts 0, 1 and 2 of qkv.
+static struct mat slice(const struct task *t, struct mat m, int part) {
+    return mat_columns(mat_rows(m, t->first, t->length), part * t->hidden + t->head * t->head_size,
+                       t->head_size);
 }
 
-static struct attention_rows rows_of(const struct task *t, const struct batch *batch, int64_t s,
-                                     int64_t head, const struct dropout *dropout) {
+// Copies rows and appends zero rows.
+static void fetch(struct cpu *cpu, struct mat to, struct mat rows) {
+    cpu->kernels->copy(mat_rows(to, 0, rows.rows), rows);
+    zero_rows(to, rows.rows);
+}
+
+// What both directions begin with: q, k, v and the scores of head `head` of sequence `s`.
+static struct task task_begin(struct cpu *cpu, struct mat qkv, int64_t heads,
+                              const struct batch *batch, int64_t s, int64_t head) {
+    const int64_t hidden = qkv.cols / 3, first = batch->cu_seqlens[s];
+    struct task t = {
+        .sequence = s, .head = head, .first = first, .hidden = hidden, .head_size = hidden / heads};
+    t.length = batch->cu_seqlens[s + 1] - first;
+    t.padded = round_length(t.length);
+    carve_task(cpu, &t, qkv.dtype);
+    fetch(cpu, t.q, slice(&t, qkv, 0));
+    fetch(cpu, t.k, slice(&t, qkv, 1));
+    fetch(cpu, t.v, slice(&t, qkv, 2));
+    multiply(cpu, &t, PRODUCT_SCORES, t.q.data, t.k.data, t.scores);
+    return t;
+}
+
+static struct attention_rows rows_of(const struct task *t, const struct batch *batch,
+                                     const struct dropout *dropout) {
     return (struct attention_rows){
         .length = t->length,
         .stride = t->padded,
         .first = 0,
         .last = t->length,
         .scale = (float)(1.0 / sqrt((double)t->head_size)),
-        .head = (uint32_t)head,
-        .place = batch->places[s],
+        .head = (uint32_t)t->head,
+        .place = batch->places[t->sequence],
         .dropout = dropout,
         .dtype = t->p.dtype,
     };
@@ -173,23 +191,13 @@ static struct attention_rows rows_of(const struct task *t, const struct batch *b
 
 static void forward_task(struct cpu *cpu, const struct attention_args *args,
                          const struct batch *batch, int64_t s, int64_t head) {
-    const int64_t hidden = args->context.cols, size = hidden / args->heads;
-    const int64_t first = batch->cu_seqlens[s], length = batch->cu_seqlens[s + 1] - first;
-    char *memory = cpu->attention + (size_t)omp_get_thread_num() *
-                                        (cpu->attention_bytes / (size_t)cpu->threads / 64 * 64);
-    struct task t = task_of(cpu, memory, length, size, args->qkv.dtype);
-    struct mat qkv = mat_rows(args->qkv, first, length);
-    fetch(cpu, t.q, mat_columns(qkv, head * size, size));
-    fetch(cpu, t.k, mat_columns(qkv, hidden + head * size, size));
-    fetch(cpu, t.v, mat_columns(qkv, 2 * hidden + head * size, size));
-    multiply(cpu, &t, PRODUCT_SCORES, t.q.data, t.k.data, t.scores);
-    struct attention_rows rows = rows_of(&t, batch, s, head, &args->dropout);
-    float *lse = args->lse == NULL ? NULL : args->lse + first * args->heads + head;
+    struct task t = task_begin(cpu, args->qkv, args->heads, batch, s, head);
+    struct attention_rows rows = rows_of(&t, batch, &args->dropout);
+    float *lse = args->lse == NULL ? NULL : args->lse + t.first * args->heads + head;
     cpu->kernels->softmax_forward(&rows, t.p.data, t.scores, lse, args->heads);
-    zero_padding(&t, t.p);
+    zero_rows(t.p, t.length); // what lies there from before need not be finite
     multiply(cpu, &t, PRODUCT_APPLY, t.p.data, t.v.data, t.out.data);
-    cpu->kernels->copy(mat_columns(mat_rows(args->context, first, length), head * size, size),
-                       mat_rows(t.out, 0, length));
+    cpu->kernels->copy(slice(&t, args->context, 0), mat_rows(t.out, 0, t.length));
 }
 
 void cpu_attention_forward(struct device *dev, const struct attention_args *args,
@@ -210,35 +218,28 @@ void cpu_attention_forward(struct device *dev, const struct attention_args *args
     }
 }
 
+// Part `part` of dqkv is a product.
+static void give(struct cpu *cpu, const struct task *t, struct mat dqkv, int part,
+                 enum product product, struct mat a, struct mat b) {
+    multiply(cpu, t, product, a.data, b.data, t->out.data);
+    cpu->kernels->copy(slice(t, dqkv, part), mat_rows(t->out, 0, t->length));
+}
+
 static void backward_task(struct cpu *cpu, const struct attention_grad_args *args,
                           const struct batch *batch, int64_t s, int64_t head) {
-    const int64_t hidden = args->context.cols, size = hidden / args->heads;
-    const int64_t first = batch->cu_seqlens[s], length = batch->cu_seqlens[s + 1] - first;
-    char *memory = cpu->attention + (size_t)omp_get_thread_num() *
-                                        (cpu->attention_bytes / (size_t)cpu->threads / 64 * 64);
-    struct task t = task_of(cpu, memory, length, size, args->qkv.dtype);
-    struct mat qkv = mat_rows(args->qkv, first, length), dqkv = mat_rows(args->dqkv, first, length);
-    struct mat dcontext = mat_columns(mat_rows(args->dcontext, first, length), head * size, size);
-    struct mat context = mat_columns(mat_rows(args->context, first, length), head * size, size);
-    const struct mat result = mat_rows(t.out, 0, length);
-    fetch(cpu, t.q, mat_columns(qkv, head * size, size));
-    fetch(cpu, t.k, mat_columns(qkv, hidden + head * size, size));
-    fetch(cpu, t.v, mat_columns(qkv, 2 * hidden + head * size, size));
+    struct task t = task_begin(cpu, args->qkv, args->heads, batch, s, head);
+    struct mat dcontext = slice(&t, args->dcontext, 0);
     fetch(cpu, t.dout, dcontext);
-    cpu->kernels->row_dots(t.delta, dcontext, context);
-    multiply(cpu, &t, PRODUCT_SCORES, t.q.data, t.k.data, t.scores);
+    cpu->kernels->row_dots(t.delta, dcontext, slice(&t, args->context, 0));
     multiply(cpu, &t, PRODUCT_SCORES, t.dout.data, t.v.data, t.dp);
-    struct attention_rows rows = rows_of(&t, batch, s, head, &args->dropout);
+    struct attention_rows rows = rows_of(&t, batch, &args->dropout);
     cpu->kernels->softmax_backward(&rows, t.p.data, t.ds.data, t.scores, t.dp,
-                                   args->lse + first * args->heads + head, args->heads, t.delta);
-    zero_padding(&t, t.p);
-    zero_padding(&t, t.ds);
-    multiply(cpu, &t, PRODUCT_APPLY, t.ds.data, t.k.data, t.out.data);
-    cpu->kernels->copy(mat_columns(dqkv, head * size, size), result);
-    multiply(cpu, &t, PRODUCT_APPLY_TRANSPOSED, t.ds.data, t.q.data, t.out.data);
-    cpu->kernels->copy(mat_columns(dqkv, hidden + head * size, size), result);
-    multiply(cpu, &t, PRODUCT_APPLY_TRANSPOSED, t.p.data, t.dout.data, t.out.data);
-    cpu->kernels->copy(mat_columns(dqkv, 2 * hidden + head * size, size), result);
+                                   args->lse + t.first * args->heads + head, args->heads, t.delta);
+    zero_rows(t.p, t.length); // as in forward_task
+    zero_rows(t.ds, t.length);
+    give(cpu, &t, args->dqkv, 0, PRODUCT_APPLY, t.ds, t.k);
+    give(cpu, &t, args->dqkv, 1, PRODUCT_APPLY_TRANSPOSED, t.ds, t.q);
+    give(cpu, &t, args->dqkv, 2, PRODUCT_APPLY_TRANSPOSED, t.p, t.dout);
 }
 
 void cpu_attention_backward(struct device *dev, const struct attention_grad_args *args,

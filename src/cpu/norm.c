@@ -26,24 +26,55 @@ void cpu_norm_forward(struct device *dev, const struct norm_args *args, const st
     }
 }
 
-void cpu_norm_backward(struct device *dev, const struct norm_grad_args *args,
-                       const struct batch *batch) {
-    struct cpu *cpu = cpu_of(dev);
-    const int64_t rows = args->dy.rows, columns = args->dy.cols;
-    const int64_t blocks = cpu_blocks(rows, CPU_ROW_BLOCK), stride = 3 * columns;
+// --- backward -----------------------------------------------------------------------------------
+
+// A backward kernel over the rows [first, last); `args` are the operation's.
+typedef void block_function(const struct kernels *kernels, const void *args,
+                            const struct batch *batch, int64_t first, int64_t last, float *partial);
+
+static void norm_block(const struct kernels *kernels, const void *args, const struct batch *batch,
+                       int64_t first, int64_t last, float *partial) {
+    kernels->norm_backward(args, batch, first, last, partial);
+}
+
+static void embed_block(const struct kernels *kernels, const void *args, const struct batch *batch,
+                        int64_t first, int64_t last, float *partial) {
+    kernels->embed_backward(args, batch, first, last, partial);
+}
+
+// The gradients of parameters that a kernel gives partial sums of, [count][columns] per block.
+struct block_sums {
+    float *to[3];
+    int64_t count, rows, columns;
+};
+
+// Runs the kernel over all blocks of rows and adds their partial sums up; 0 after an error.
+static int run_blocks(struct cpu *cpu, block_function *run, const void *args,
+                      const struct batch *batch, const struct block_sums *sums) {
+    const int64_t rows = sums->rows, stride = sums->count * sums->columns;
+    const int64_t blocks = cpu_blocks(rows, CPU_ROW_BLOCK);
     if (!cpu_grow(cpu, (void **)&cpu->partials, &cpu->partial_bytes,
                   (size_t)(blocks * stride) * sizeof(float))) {
-        return;
+        return 0;
     }
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
     for (int64_t block = 0; block < blocks; block++) {
         int64_t row = block * CPU_ROW_BLOCK;
-        cpu->kernels->norm_backward(args, batch, row, row + cpu_piece(row, rows, CPU_ROW_BLOCK),
-                                    cpu->partials + block * stride);
+        run(cpu->kernels, args, batch, row, row + cpu_piece(row, rows, CPU_ROW_BLOCK),
+            cpu->partials + block * stride);
     }
-    cpu_add_partials(cpu, args->dgamma, cpu->partials, blocks, stride, columns);
-    cpu_add_partials(cpu, args->dbeta, cpu->partials + columns, blocks, stride, columns);
-    cpu_add_partials(cpu, args->dbias, cpu->partials + 2 * columns, blocks, stride, columns);
+    for (int64_t i = 0; i < sums->count; i++) {
+        cpu_add_partials(cpu, sums->to[i], cpu->partials + i * sums->columns, blocks, stride,
+                         sums->columns);
+    }
+    return 1;
+}
+
+void cpu_norm_backward(struct device *dev, const struct norm_grad_args *args,
+                       const struct batch *batch) {
+    const struct block_sums sums = {
+        {args->dgamma, args->dbeta, args->dbias}, 3, args->dy.rows, args->dy.cols};
+    run_blocks(cpu_of(dev), norm_block, args, batch, &sums);
 }
 
 // Tokens are added to the tables in their order, one slice of columns at a time, so that no two
@@ -63,20 +94,8 @@ static void add_to_tables(struct cpu *cpu, const struct embed_grad_args *args,
 
 void cpu_embed_backward(struct device *dev, const struct embed_grad_args *args,
                         const struct batch *batch) {
-    struct cpu *cpu = cpu_of(dev);
-    const int64_t rows = args->dy.rows, columns = args->dy.cols;
-    const int64_t blocks = cpu_blocks(rows, CPU_ROW_BLOCK), stride = 2 * columns;
-    if (!cpu_grow(cpu, (void **)&cpu->partials, &cpu->partial_bytes,
-                  (size_t)(blocks * stride) * sizeof(float))) {
-        return;
+    const struct block_sums sums = {{args->dgamma, args->dbeta}, 2, args->dy.rows, args->dy.cols};
+    if (run_blocks(cpu_of(dev), embed_block, args, batch, &sums)) {
+        add_to_tables(cpu_of(dev), args, batch);
     }
-#pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
-    for (int64_t block = 0; block < blocks; block++) {
-        int64_t row = block * CPU_ROW_BLOCK;
-        cpu->kernels->embed_backward(args, batch, row, row + cpu_piece(row, rows, CPU_ROW_BLOCK),
-                                     cpu->partials + block * stride);
-    }
-    cpu_add_partials(cpu, args->dgamma, cpu->partials, blocks, stride, columns);
-    cpu_add_partials(cpu, args->dbeta, cpu->partials + columns, blocks, stride, columns);
-    add_to_tables(cpu, args, batch);
 }

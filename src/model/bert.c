@@ -62,6 +62,29 @@ static struct mat gradient_mat(const struct bert *model, int64_t offset, int64_t
     return mat_of(gradient(model, offset), rows, cols, DTYPE_F32);
 }
 
+// --- linear layers of the encoder; the shape of a weight is that of what it maps -----------------
+
+static void linear(const struct pass *pass, struct mat y, struct mat x, int64_t weight_at,
+                   int64_t bias_at) {
+    struct device *dev = pass->model->device;
+    dev->linear_forward(dev, y, x, weight(pass->model, weight_at, y.cols, x.cols),
+                        vector(pass->model, bias_at));
+}
+
+static void linear_input_gradient(const struct pass *pass, struct mat dx, struct mat dy,
+                                  int64_t weight_at) {
+    struct device *dev = pass->model->device;
+    dev->linear_backward_input(dev, dx, dy, weight(pass->model, weight_at, dy.cols, dx.cols));
+}
+
+// dbias: NULL when another operation gives it.
+static void linear_weight_gradient(const struct pass *pass, int64_t weight_at, float *dbias,
+                                   struct mat dy, struct mat x) {
+    struct device *dev = pass->model->device;
+    struct mat dw = gradient_mat(pass->model, weight_at, dy.cols, x.cols);
+    dev->linear_backward_weight(dev, dw, dbias, dy, x);
+}
+
 static struct dropout dropout_at(const struct pass *pass, enum rng_site site, int64_t layer) {
     const struct bert_dropout *dropout = pass->dropout;
     if (!dropout) {
@@ -121,14 +144,10 @@ static void add_and_norm(const struct pass *pass, const struct norm_buffers *out
 
 static void self_attention(const struct pass *pass, int64_t index, const struct norm_buffers *in) {
     const struct bert *model = pass->model;
-    struct device *dev = model->device;
-    const int64_t hidden = model->config->hidden_size;
     const struct param_layer *at = &model->table->layers[index];
     const struct layer_buffers *layer = &pass->activations->layers[index];
 
-    dev->linear_forward(dev, used(pass, layer->qkv), used_operand(pass, in),
-                        weight(model, at->qkv_weight, 3 * hidden, hidden),
-                        vector(model, at->qkv_bias));
+    linear(pass, used(pass, layer->qkv), used_operand(pass, in), at->qkv_weight, at->qkv_bias);
     struct attention_args args = {
         .context = used(pass, layer->context),
         .lse = layer->lse,
@@ -136,29 +155,24 @@ static void self_attention(const struct pass *pass, int64_t index, const struct 
         .heads = model->config->num_attention_heads,
         .dropout = dropout_at(pass, RNG_SITE_ATTENTION, index),
     };
-    dev->attention_forward(dev, &args, pass->batch);
-    dev->linear_forward(dev, used(pass, pass->activations->sublayer), used(pass, layer->context),
-                        weight(model, at->attention_weight, hidden, hidden),
-                        vector(model, at->attention_bias));
+    model->device->attention_forward(model->device, &args, pass->batch);
+    linear(pass, used(pass, pass->activations->sublayer), used(pass, layer->context),
+           at->attention_weight, at->attention_bias);
     add_and_norm(pass, &layer->attention_norm, in, at->attention_norm_weight,
                  at->attention_norm_bias, dropout_at(pass, RNG_SITE_ATTENTION_OUTPUT, index));
 }
 
 static void feed_forward(const struct pass *pass, int64_t index) {
     const struct bert *model = pass->model;
-    struct device *dev = model->device;
-    const int64_t hidden = model->config->hidden_size;
-    const int64_t inner = model->config->intermediate_size;
     const struct param_layer *at = &model->table->layers[index];
     const struct layer_buffers *layer = &pass->activations->layers[index];
+    const struct mat x = used_operand(pass, &layer->attention_norm), y = used(pass, layer->gelu);
 
-    dev->linear_gelu_forward(dev, used(pass, layer->gelu), used(pass, layer->u),
-                             used_operand(pass, &layer->attention_norm),
-                             weight(model, at->intermediate_weight, inner, hidden),
-                             vector(model, at->intermediate_bias), model->config->hidden_act);
-    dev->linear_forward(dev, used(pass, pass->activations->sublayer), used(pass, layer->gelu),
-                        weight(model, at->output_weight, hidden, inner),
-                        vector(model, at->output_bias));
+    model->device->linear_gelu_forward(model->device, y, used(pass, layer->u), x,
+                                       weight(model, at->intermediate_weight, y.cols, x.cols),
+                                       vector(model, at->intermediate_bias),
+                                       model->config->hidden_act);
+    linear(pass, used(pass, pass->activations->sublayer), y, at->output_weight, at->output_bias);
     add_and_norm(pass, &layer->output_norm, &layer->attention_norm, at->output_norm_weight,
                  at->output_norm_bias, dropout_at(pass, RNG_SITE_OUTPUT, index));
 }
@@ -216,9 +230,6 @@ static void add_and_norm_backward(const struct pass *pass, const struct norm_buf
 
 static void feed_forward_backward(const struct pass *pass, int64_t index) {
     const struct bert *model = pass->model;
-    struct device *dev = model->device;
-    const int64_t hidden = model->config->hidden_size;
-    const int64_t inner = model->config->intermediate_size;
     const struct param_layer *at = &model->table->layers[index];
     const struct layer_buffers *layer = &pass->activations->layers[index];
     const struct mat dsublayer = used(pass, pass->activations->dsublayer);
@@ -231,22 +242,19 @@ static void feed_forward_backward(const struct pass *pass, int64_t index) {
                           at->output_norm_weight, at->output_norm_bias, at->output_bias,
                           dropout_at(pass, RNG_SITE_OUTPUT, index));
     // The weight's gradient comes first: it is the last to read gelu, whose memory du takes.
-    dev->linear_backward_weight(dev, gradient_mat(model, at->output_weight, hidden, inner), NULL,
-                                dsublayer, used(pass, layer->gelu));
-    dev->linear_gelu_backward(dev, du, gradient(model, at->intermediate_bias), dsublayer,
-                              weight(model, at->output_weight, hidden, inner), used(pass, layer->u),
-                              model->config->hidden_act);
-    dev->linear_backward_weight(dev, gradient_mat(model, at->intermediate_weight, inner, hidden),
-                                NULL, du, used_operand(pass, &layer->attention_norm));
-    dev->linear_backward_input(dev, dbranch, du,
-                               weight(model, at->intermediate_weight, inner, hidden));
+    linear_weight_gradient(pass, at->output_weight, NULL, dsublayer, used(pass, layer->gelu));
+    model->device->linear_gelu_backward(model->device, du, gradient(model, at->intermediate_bias),
+                                        dsublayer,
+                                        weight(model, at->output_weight, dsublayer.cols, du.cols),
+                                        used(pass, layer->u), model->config->hidden_act);
+    linear_weight_gradient(pass, at->intermediate_weight, NULL, du,
+                           used_operand(pass, &layer->attention_norm));
+    linear_input_gradient(pass, dbranch, du, at->intermediate_weight);
 }
 
 static void self_attention_backward(const struct pass *pass, int64_t index,
                                     const struct norm_buffers *in) {
     const struct bert *model = pass->model;
-    struct device *dev = model->device;
-    const int64_t hidden = model->config->hidden_size;
     const struct param_layer *at = &model->table->layers[index];
     const struct layer_buffers *layer = &pass->activations->layers[index];
     const struct mat dsublayer = used(pass, pass->activations->dsublayer);
@@ -255,10 +263,8 @@ static void self_attention_backward(const struct pass *pass, int64_t index,
     add_and_norm_backward(pass, &layer->attention_norm, dbranch, at->attention_norm_weight,
                           at->attention_norm_bias, at->attention_bias,
                           dropout_at(pass, RNG_SITE_ATTENTION_OUTPUT, index));
-    dev->linear_backward_weight(dev, gradient_mat(model, at->attention_weight, hidden, hidden),
-                                NULL, dsublayer, used(pass, layer->context));
-    dev->linear_backward_input(dev, used(pass, layer->dcontext), dsublayer,
-                               weight(model, at->attention_weight, hidden, hidden));
+    linear_weight_gradient(pass, at->attention_weight, NULL, dsublayer, used(pass, layer->context));
+    linear_input_gradient(pass, used(pass, layer->dcontext), dsublayer, at->attention_weight);
     struct attention_grad_args args = {
         .dqkv = used(pass, layer->dqkv),
         .dcontext = used(pass, layer->dcontext),
@@ -268,11 +274,10 @@ static void self_attention_backward(const struct pass *pass, int64_t index,
         .heads = model->config->num_attention_heads,
         .dropout = dropout_at(pass, RNG_SITE_ATTENTION, index),
     };
-    dev->attention_backward(dev, &args, pass->batch);
-    dev->linear_backward_weight(dev, gradient_mat(model, at->qkv_weight, 3 * hidden, hidden),
-                                gradient(model, at->qkv_bias), args.dqkv, used_operand(pass, in));
-    dev->linear_backward_input(dev, dbranch, args.dqkv,
-                               weight(model, at->qkv_weight, 3 * hidden, hidden));
+    model->device->attention_backward(model->device, &args, pass->batch);
+    linear_weight_gradient(pass, at->qkv_weight, gradient(model, at->qkv_bias), args.dqkv,
+                           used_operand(pass, in));
+    linear_input_gradient(pass, dbranch, args.dqkv, at->qkv_weight);
 }
 
 static void embed_backward(const struct pass *pass) {
