@@ -3,6 +3,7 @@
 #include "report/lines.h"
 
 #include "core/number.h"
+#include "core/terminal.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -170,6 +171,15 @@ void lines_plain(const struct berth_record *record, char *text, size_t size) {
         if (strcmp(field->key, "step") == 0 && total != NULL) {
             append(text, size, "/%" PRId64, total->integer);
         }
+    }
+}
+
+void lines_plain_within(const struct berth_record *record, size_t width, char *text, size_t size) {
+    struct berth_record shown = *record;
+    lines_plain(&shown, text, size);
+    while (shown.field_count > 2 && terminal_columns(text, strlen(text)) > width) {
+        shown.field_count--;
+        lines_plain(&shown, text, size);
     }
 }
 

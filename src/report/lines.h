@@ -17,6 +17,9 @@ double lines_real(const struct berth_record *record, const char *key, double oth
 void lines_value(const struct berth_field *field, char *text, size_t size);
 // "step 120/487  loss 1.2345  lr 2.8e-05  42.3 samples/s": all fields of the record on one line.
 void lines_plain(const struct berth_record *record, char *text, size_t size);
+// The same without as many of the last fields as it takes to fit into `width` columns; the first
+// two stay.
+void lines_plain_within(const struct berth_record *record, size_t width, char *text, size_t size);
 // One row of an aligned table: "  parameters            22,713,986".
 void lines_row(const struct berth_field *field, char *text, size_t size);
 

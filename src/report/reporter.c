@@ -4,6 +4,7 @@
 
 #include "core/memory.h"
 #include "core/number.h"
+#include "core/terminal.h"
 #include "report/lines.h"
 
 #include <stdio.h>
@@ -91,6 +92,15 @@ static void print_step_deepspeed(struct berth_reporter *reporter,
     }
 }
 
+// The record as one line, which a terminal does not wrap; a pipe or a file gets all of it.
+static void print_fields(struct berth_reporter *reporter, const struct berth_record *record) {
+    struct console *console = &reporter->console;
+    size_t width = console->terminal ? (size_t)terminal_width(console->descriptor) : SIZE_MAX;
+    char line[LINES_SIZE];
+    lines_plain_within(record, width, line, sizeof line);
+    console_line(console, line);
+}
+
 static void print_step(struct berth_reporter *reporter, const struct berth_record *record) {
     struct console *console = &reporter->console;
     number_format(console->detail, sizeof console->detail, "loss %.4f",
@@ -98,18 +108,20 @@ static void print_step(struct berth_reporter *reporter, const struct berth_recor
     if (reporter->deepspeed) {
         print_step_deepspeed(reporter, record);
     } else {
-        char line[LINES_SIZE];
-        lines_plain(record, line, sizeof line);
-        console_line(console, line);
+        print_fields(reporter, record);
     }
 }
 
 static void print_eval(struct berth_reporter *reporter, const struct berth_record *record) {
-    char line[LINES_SIZE];
     struct berth_record named = *record;
     named.text = record->text != NULL ? record->text : "evaluation";
-    lines_plain(&named, line, sizeof line);
-    print_note(reporter, line);
+    if (reporter->deepspeed) {
+        char line[LINES_SIZE];
+        lines_plain(&named, line, sizeof line);
+        print_framed(reporter, line);
+    } else {
+        print_fields(reporter, &named);
+    }
 }
 
 static void print_summary(struct berth_reporter *reporter, const struct berth_record *record) {

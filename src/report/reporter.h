@@ -3,8 +3,9 @@
 // lines in a file.
 //
 // For people: notes, warnings, the plan as an aligned table, a line per STEP and EVAL record, the
-// summary. PROGRESS moves a bar on a terminal; elsewhere it gives a plain line at most every ten
-// seconds. `quiet` leaves warnings only. JSON: every record but PROGRESS, one object a line:
+// summary. On a terminal those lines lose as many of their last fields as it takes to fit (in the
+// plain format). PROGRESS moves a bar on a terminal; elsewhere it gives a plain line at most every
+// ten seconds. `quiet` leaves warnings only. JSON: every record but PROGRESS, one object a line:
 // {"time": unix seconds, "elapsed": seconds, "kind": "step", "text": ..., fields...}.
 //
 // Any field is printed; these keys are known and get a unit or a short name:

@@ -124,6 +124,45 @@ static void a_terminal_gets_a_bar_that_fits(void **state) {
     }
 }
 
+static void a_long_step(struct berth_log log) {
+    struct berth_field step[] = {log_integer("step", 20),
+                                 log_integer("total_steps", 487),
+                                 log_real("epoch", 0.08),
+                                 log_real("loss", 1.23456),
+                                 log_real("learning_rate", 5e-5),
+                                 log_real("grad_norm", 12.3456),
+                                 log_real("samples_per_second", 41.25),
+                                 log_real("tokens_per_second", 7000)};
+    struct berth_field eval[] = {log_integer("step", 20), log_real("epoch", 0.08),
+                                 log_real("exact_match", 55.5), log_real("f1", 67.1),
+                                 log_real("samples_per_second", 41.25)};
+    log_fields(&log, BERTH_RECORD_STEP, NULL, step, 8);
+    log_fields(&log, BERTH_RECORD_EVAL, "eval", eval, 5);
+}
+
+static void a_narrow_terminal_gets_short_lines(void **state) {
+    static struct output output;
+    struct berth_config config = plain_config();
+    capture(&config, 1, a_long_step, &output); // 60 columns
+    expect(&output, "step 20/487  epoch 0.08  loss 1.2346  lr 5e-05\r\n");
+    expect(&output, "eval:  step 20  epoch 0.08  EM 55.50  F1 67.10\r\n");
+    setenv("COLUMNS", "20", 1);
+    capture(&config, 1, a_long_step, &output);
+    expect(&output, "step 20/487\r\n");
+    setenv("COLUMNS", "200", 1);
+    capture(&config, 1, a_long_step, &output);
+    expect(&output, "lr 5e-05  grad_norm 12.346  41.2 samples/s  7000 tokens/s\r\n");
+    setenv("COLUMNS", "20", 1);
+    capture(&config, 0, a_long_step, &output); // a pipe
+    expect(&output, "lr 5e-05  grad_norm 12.346  41.2 samples/s  7000 tokens/s\n");
+    expect(&output, "F1 67.10  41.2 samples/s\n");
+    config.log_format = "deepspeed";
+    capture(&config, 1, a_long_step, &output);
+    expect(&output, "[Rank 0] step=20, skipped=0, lr=[5e-05], mom=[(0.9, 0.999)]\r\n");
+    expect(&output, "F1 67.10  41.2 samples/s\r\n");
+    unsetenv("COLUMNS");
+}
+
 static void many_updates(struct berth_log log) {
     for (int64_t done = 0; done < 100000; done++) {
         log_progress(&log, "train", done, 100000);
@@ -339,6 +378,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pipe_gets_plain_lines),
         cmocka_unit_test(a_terminal_gets_a_bar_that_fits),
+        cmocka_unit_test(a_narrow_terminal_gets_short_lines),
         cmocka_unit_test(the_bar_is_redrawn_ten_times_a_second),
         cmocka_unit_test(no_progress_means_no_bar),
         cmocka_unit_test(quiet_keeps_warnings_only),
