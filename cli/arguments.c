@@ -52,18 +52,14 @@ int cli_row_applies(const struct cli_verb *verb, const struct option_row *row) {
 static enum berth_status unknown(const struct cli_call *call, const char *name,
                                  struct berth_error *error) {
     const struct cli_verb *verb = call->verb;
-    const char *best = option_nearest(name, verb->jobs);
-    unsigned distance = best != NULL ? option_distance(name, best) : ~0u;
+    struct option_spelling nearest;
+    option_nearest(name, verb->jobs, &nearest);
     for (size_t i = 0; i < verb->option_count; i++) {
-        unsigned own = option_distance(name, verb->options[i].name);
-        if (own < distance && option_is_near(name, own)) {
-            best = verb->options[i].name;
-            distance = own;
-        }
+        option_nearer(name, verb->options[i].name, verb->options[i].aliases, &nearest);
     }
     char hint[160] = "";
-    if (best != NULL) {
-        snprintf(hint, sizeof hint, "did you mean --%s? ", best);
+    if (option_is_near(name, nearest.distance)) {
+        snprintf(hint, sizeof hint, "did you mean --%s? ", nearest.text);
     }
     return error_set(error, BERTH_USAGE, "unknown option --%s; %s`berth %s%s%s --help` lists them",
                      name, hint, verb->name, verb->task != NULL ? " " : "",

@@ -21,7 +21,8 @@ enum berth_status berth_config_set(struct berth_config *config, const char *name
                                    struct berth_error *error) {
     const struct option_row *row = option_find(name);
     if (row == NULL) {
-        const char *near = option_nearest(name, ~0u);
+        struct option_spelling nearest;
+        const char *near = option_nearest(name, ~0u, &nearest);
         return error_set(error, BERTH_USAGE, "unknown setting \"%s\"%s%s%s", name,
                          near != NULL ? "; did you mean \"" : "", near != NULL ? near : "",
                          near != NULL ? "\"?" : "");

@@ -83,30 +83,31 @@ int option_is_near(const char *typed, unsigned distance) {
     return distance <= 2 + least((unsigned)length, 20) / 5 && distance < length;
 }
 
-// The smallest distance to the row's name and aliases.
-static unsigned distance_to_row(const char *name, const struct option_row *row) {
-    unsigned best = option_distance(name, row->name);
-    for (const char *at = row->aliases != NULL ? row->aliases : ""; *at != '\0';) {
-        char alias[NAME_LIMIT + 1];
-        size_t length = strcspn(at, " ");
-        snprintf(alias, sizeof alias, "%.*s", (int)length, at);
-        best = least(best, option_distance(name, alias));
-        at += length + strspn(at + length, " ");
+void option_nearer(const char *name, const char *known, const char *aliases,
+                   struct option_spelling *nearest) {
+    const char *rest = aliases != NULL ? aliases : "";
+    for (const char *at = known; *at != '\0';) {
+        char spelling[sizeof nearest->text];
+        snprintf(spelling, sizeof spelling, "%.*s", (int)strcspn(at, " "), at);
+        unsigned distance = option_distance(name, spelling);
+        if (distance < nearest->distance) {
+            strcpy(nearest->text, spelling);
+            nearest->distance = distance;
+        }
+        at = rest;
+        rest += strcspn(rest, " ");
+        rest += strspn(rest, " ");
     }
-    return best;
 }
 
-const char *option_nearest(const char *name, unsigned jobs) {
-    const char *best = NULL;
-    unsigned best_distance = ~0u;
+const char *option_nearest(const char *name, unsigned jobs, struct option_spelling *nearest) {
+    *nearest = (struct option_spelling){.distance = ~0u};
     for (size_t i = 0; i < option_row_count; i++) {
-        unsigned distance = distance_to_row(name, &option_rows[i]);
-        if ((option_rows[i].jobs & jobs) != 0 && distance < best_distance) {
-            best = option_rows[i].name;
-            best_distance = distance;
+        if ((option_rows[i].jobs & jobs) != 0) {
+            option_nearer(name, option_rows[i].name, option_rows[i].aliases, nearest);
         }
     }
-    return best != NULL && option_is_near(name, best_distance) ? best : NULL;
+    return option_is_near(name, nearest->distance) ? nearest->text : NULL;
 }
 
 // --- setting -------------------------------------------------------------------------------------

@@ -37,6 +37,12 @@ struct option_row {
     const char *fallback; // what --help says in place of a default that stands for a rule; or NULL
 };
 
+// The nearest spelling found so far; begins as {.distance = ~0u}.
+struct option_spelling {
+    char text[64];
+    unsigned distance;
+};
+
 extern const struct option_row option_rows[];
 extern const size_t option_row_count;
 
@@ -45,14 +51,18 @@ void option_defaults(struct berth_config *config);
 
 // The row of a name or alias; `-` and `_` are the same. NULL: unknown.
 const struct option_row *option_find(const char *name);
-// The name of the row of `jobs` whose name or alias is nearest to an unknown one; NULL when none is
-// near.
-const char *option_nearest(const char *name, unsigned jobs);
+// The spelling, name or alias, of the rows of `jobs` that is nearest to an unknown one; NULL when
+// none is near.
+const char *option_nearest(const char *name, unsigned jobs, struct option_spelling *nearest);
 // 1 when both names are the same option name (`-` equals `_`).
 int option_same_name(const char *a, const char *b);
 // How far two names are apart: insertions, deletions, changes and swaps of neighbours; names longer
 // than 63 characters are compared by their first 63. `option_is_near`: near enough to be a typo.
 unsigned option_distance(const char *a, const char *b);
+// Takes `known` or one of its `aliases` (separated by blanks; NULL: none) where that is nearer to
+// `name` than what was found so far.
+void option_nearer(const char *name, const char *known, const char *aliases,
+                   struct option_spelling *nearest);
 int option_is_near(const char *typed, unsigned distance);
 
 // Sets the field of `row` from text and marks the row as given. Text and choice values must outlive

@@ -56,20 +56,29 @@ static void both_spellings_are_the_same_name(void **state) {
     assert_null(option_find(""));
 }
 
+static const char *nearest(const char *name, unsigned jobs) {
+    static struct option_spelling spelling;
+    return option_nearest(name, jobs, &spelling);
+}
+
 static void typos_find_the_nearest_name(void **state) {
-    assert_string_equal(option_nearest("lerning_rate", ~0u), "learning_rate");
-    assert_string_equal(option_nearest("max-sequence-length", ~0u), "max_seq_length");
-    assert_string_equal(option_nearest("doc_srtide", ~0u), "doc_stride");
-    assert_string_equal(option_nearest("trian", ~0u), "train_file"); // by its alias
-    assert_null(option_nearest("xylophone_quartet", ~0u));
-    assert_null(option_nearest("learning_rate", JOB_TOKENIZE));
+    assert_string_equal(nearest("lerning_rate", ~0u), "learning_rate");
+    assert_string_equal(nearest("max-sequence-length", ~0u), "max_seq_length");
+    assert_string_equal(nearest("doc_srtide", ~0u), "doc_stride");
+    // Aliases as they are spelt: the first, one in the middle, the last.
+    assert_string_equal(nearest("trian", ~0u), "train");
+    assert_string_equal(nearest("modl", ~0u), "model");
+    assert_string_equal(nearest("init-checkpont", ~0u), "init_checkpoint");
+    assert_string_equal(nearest("model_fle", ~0u), "model_file");
+    assert_null(nearest("xylophone_quartet", ~0u));
+    assert_null(nearest("learning_rate", JOB_TOKENIZE));
     assert_int_equal(option_distance("abcd", "abdc"), 1);
     assert_int_equal(option_distance("", "abc"), 3);
     assert_int_equal(option_distance("kitten", "sitting"), 3);
     char endless[500];
     memset(endless, 'x', sizeof endless - 1);
     endless[sizeof endless - 1] = '\0';
-    assert_null(option_nearest(endless, ~0u));
+    assert_null(nearest(endless, ~0u));
 }
 
 static void expect_refusal(const char *name, const char *value, const char *fragment) {

@@ -26,7 +26,10 @@ refused 'needs a task' evaluate a b
 refused 'did you mean --learning_rate' finetune squad --lerning_rate 3
 refused 'did you mean --learning_rate' finetune squad --lerning-rate=3
 refused 'did you mean --max_seq_length' predict squad --max-sequence-length 3
-refused 'did you mean --top' answer --topp 3
+refused 'did you mean --top?' answer --topp 3
+refused 'did you mean --model?' answer --modl x
+refused 'did you mean --vocab?' tokenize --vocb=x
+refused 'did you mean --is_training?' features squad --is_trainin
 refused 'unknown option --xylophone_quartet;' show squad --xylophone_quartet
 refused 'unknown option -z' tokenize -z
 refused 'unknown benchmark "peek"' bench peek
