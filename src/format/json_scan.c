@@ -2,6 +2,8 @@
 // The scanner. No function calls itself: nested values are skipped with a stack of brackets.
 #include "format/json_scan.h"
 
+#include "format/utf8.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -66,22 +68,6 @@ enum berth_status json_scan_end(struct json_scan *scan, struct berth_error *erro
 }
 
 // --- strings ------------------------------------------------------------------------------------
-
-// The bytes of the well-formed UTF-8 character that starts here, 0 when it is none.
-static size_t character_bytes(const struct json_scan *scan) {
-    unsigned char lead = (unsigned char)look(scan, 0), second = (unsigned char)look(scan, 1);
-    size_t bytes = lead < 0x80 ? 1 : lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-    if (lead > 0xF4 || (lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) ||
-        (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F)) {
-        return 0;
-    }
-    for (size_t i = 1; i < bytes; i++) {
-        if (((unsigned char)look(scan, i) & 0xC0) != 0x80) {
-            return 0;
-        }
-    }
-    return bytes;
-}
 
 // Four hexadecimal digits; -1 when they are not there.
 static long hexadecimal(struct json_scan *scan) {
@@ -163,8 +149,9 @@ enum berth_status json_scan_text(struct json_scan *scan, char **value, struct be
             to += bytes;
             continue;
         }
-        bytes = character_bytes(scan);
-        if (bytes == 0 || (unsigned char)look(scan, 0) < 0x20) { // '\0' stands for the end, too
+        size_t left = scan->length - scan->at;
+        bytes = left > 0 ? utf8_character(scan->text + scan->at, left) : 0;
+        if (bytes == 0 || (unsigned char)look(scan, 0) < 0x20) {
             return json_scan_wrong(scan, "well-formed UTF-8 up to the closing '\"'", error);
         }
         memmove(to, scan->text + scan->at, bytes);

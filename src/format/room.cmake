@@ -1,3 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
 pkg_check_modules(LIBCRYPTO REQUIRED IMPORTED_TARGET libcrypto)
-target_link_libraries(berth_format PUBLIC PkgConfig::JANSSON PkgConfig::LIBCRYPTO)
+pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
+target_link_libraries(berth_format PUBLIC PkgConfig::JANSSON PkgConfig::LIBCRYPTO PkgConfig::ZLIB)

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The zip archives that PyTorch writes: entries stored (never compressed), large archives in ZIP64.
+//
+// Left out, and refused: compression and encryption, archives in several parts, comments behind the
+// end. So an archive is never larger than its file, and nothing can hide behind or before it.
+#ifndef BERTH_FORMAT_ZIP_H
+#define BERTH_FORMAT_ZIP_H
+
+#include "core/error.h"
+#include "core/file.h"
+#include "format/bytes.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct zip_entry {
+    const char *name;
+    uint64_t header;      // where its local header stands in the file
+    uint64_t begin, size; // of its data
+    uint32_t crc;         // CRC-32 of its data
+    uint16_t flags;
+};
+
+struct zip {
+    struct file_reader file;
+    struct zip_entry *entries; // by name
+    size_t count;
+    unsigned char *directory; // the central directory as it stands in the file
+    char *names;
+};
+
+// Reads the central directory and checks each local header against it; names must be distinct,
+// relative, without "..", backslashes and control characters; entries must not overlap.
+enum berth_status zip_open(struct zip *zip, const char *path, struct berth_error *error);
+void zip_close(struct zip *zip);
+// The entry of that name, or NULL.
+const struct zip_entry *zip_find(const struct zip *zip, const char *name);
+// Compares an entry's data with its CRC.
+enum berth_status zip_check(const struct zip *zip, const struct zip_entry *entry,
+                            struct berth_error *error);
+uint32_t zip_crc(uint32_t crc, const void *bytes, size_t length); // of what follows; begin with 0
+
+// Writes an archive atomically, its data at multiples of 64 bytes. After a failed call: abort,
+// which is harmless after commit, too.
+struct zip_writer {
+    struct file_writer file;
+    uint64_t at;
+    struct bytes directory; // the central directory so far
+    uint64_t count;
+    uint64_t small; // numbers from here on take ZIP64's fields: 2^32 - 1, less in tests
+};
+enum berth_status zip_writer_open(struct zip_writer *writer, const char *path,
+                                  struct berth_error *error);
+enum berth_status zip_writer_add(struct zip_writer *writer, const char *name, const void *data,
+                                 uint64_t size, struct berth_error *error);
+enum berth_status zip_writer_commit(struct zip_writer *writer, struct berth_error *error);
+void zip_writer_abort(struct zip_writer *writer);
+
+#endif
