@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables: what each format takes and refuses, what bad files are told, every prefix, missing
+// memory.
+#include "core/file.h"
+#include "core/memory.h"
+#include "data/cmocka_order.h"
+#include "data/table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct table_options tsv = {.format = TABLE_TSV}, csv = {.format = TABLE_CSV},
+                                  json_lines = {.format = TABLE_JSON_LINES};
+
+static void assert_says(const char *message, const char *part) {
+    if (strstr(message, part) == NULL) {
+        fail_msg("\"%s\" does not say \"%s\"", message, part);
+    }
+}
+
+static struct table read_bytes(const char *bytes, size_t length,
+                               const struct table_options *options) {
+    struct table table;
+    struct berth_error error = {0};
+    if (table_read_memory("t", bytes, length, options, &table, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    return table;
+}
+
+static struct table read_text(const char *text, const struct table_options *options) {
+    return read_bytes(text, strlen(text), options);
+}
+
+static const char *cell(const struct table *table, size_t row, size_t column) {
+    const char *text = NULL;
+    struct berth_error error = {0};
+    if (table_text(table, row, column, &text, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    return text;
+}
+
+// The cells of a table, rows ended by ';', cells by '|', in front of the columns and a '/'.
+static void expect_cells(const char *text, const struct table_options *options,
+                         const char *expected) {
+    char found[512] = "";
+    struct table table = read_text(text, options);
+    for (size_t c = 0; c < table.column_count; c++) {
+        strcat(strcat(found, table.columns[c]), "|");
+    }
+    strcat(found, "/");
+    for (size_t r = 0; r < table.row_count; r++) {
+        for (size_t c = 0; c < table.column_count; c++) {
+            strcat(strcat(found, cell(&table, r, c)), "|");
+        }
+        strcat(found, ";");
+    }
+    assert_string_equal(found, expected);
+    table_done(&table);
+    assert_null(table.storage);
+}
+
+static void reads_tsv(void **state) {
+    expect_cells("a\tb\n1\t2\n3\t4\n", &tsv, "a|b|/1|2|;3|4|;");
+    expect_cells("a\tb\r\n1\t2\r\n3\t4", &tsv, "a|b|/1|2|;3|4|;");
+    expect_cells("\xEF\xBB\xBF"
+                 "a\tb\n1\t\n\t4\n",
+                 &tsv, "a|b|/1||;|4|;");
+    expect_cells("a\tb\n\"x, \\t\ty\"\n", &tsv, "a|b|/\"x, \\t|y\"|;"); // nothing is quoted
+    expect_cells("\n\r\na\tb\n\n1\t2\r\n\n", &tsv, "a|b|/1|2|;");
+    expect_cells("a\tb\n1\rx\t2\n", &tsv, "a|b|/1\rx|2|;");
+    expect_cells("a\nx\n\ny\r\n", &tsv, "a|/x|;|;y|;"); // one column: an empty line is a row
+    expect_cells("caf\xC3\xA9\t\xE4\xB8\x96\n1\t2\n", &tsv, "caf\xC3\xA9|\xE4\xB8\x96|/1|2|;");
+}
+
+static void reads_csv(void **state) {
+    expect_cells("a,b\n1,2\n3,4", &csv, "a|b|/1|2|;3|4|;");
+    expect_cells("a,b\r\n\"1\",\"2\"\r\n", &csv, "a|b|/1|2|;");
+    expect_cells("\"a,b\",\"c\"\"d\"\n\"x\ny\r\nz\",\"\"\n", &csv, "a,b|c\"d|/x\ny\r\nz||;");
+    expect_cells("a,b\n\"\"\"\",\" \"\n", &csv, "a|b|/\"| |;");
+    expect_cells("\xEF\xBB\xBF"
+                 "a,b\n,\n\n1,\t\n",
+                 &csv, "a|b|/||;1|\t|;");
+    expect_cells("a\nx\n\n\"\"\n", &csv, "a|/x|;|;|;");
+}
+
+static void reads_json_lines(void **state) {
+    expect_cells("{\"a\":\"x\",\"b\":1}\n\n {\"b\":2.50,\"a\":true}\r\n", &json_lines,
+                 "a|b|/x|1|;true|2.5|;");
+    expect_cells("{\"a\":3.0,\"b\":\"\\u00e9\\n\"}", &json_lines, "a|b|/3.0|\xC3\xA9\n|;");
+    struct table table = read_text("{\"a\":\"x\"}\n{\"b\":null,\"c\":[1],\"d\":{}}\n", &json_lines);
+    static const char *const says[] = {"t: line 2, column \"a\": expected text or a number, found "
+                                       "nothing",
+                                       "column \"b\": expected text or a number, found null",
+                                       "column \"c\": expected text or a number, found an array",
+                                       "column \"d\": expected text or a number, found an object"};
+    assert_int_equal(table.column_count, 4);
+    for (size_t c = 0; c < 4; c++) {
+        const char *text;
+        struct berth_error error = {0};
+        assert_int_equal(table_text(&table, 1, c, &text, &error), BERTH_BAD_DATA);
+        assert_says(error.message, says[c]);
+    }
+    table_done(&table);
+}
+
+static void counts_lines(void **state) {
+    struct table table = read_text("a,b\n\n\"x\ny\",2\n\n3,4\n", &csv);
+    assert_int_equal(table.row_count, 2);
+    assert_int_equal(table.lines[0], 3);
+    assert_int_equal(table.lines[1], 6);
+    table_done(&table);
+    table = read_text("{\"a\":1}\n\n{\"a\":2}\n", &json_lines);
+    assert_int_equal(table.lines[1], 3);
+    table_done(&table);
+}
+
+static void takes_names_of_columns(void **state) {
+    static const char *const names[] = {"one", "two", NULL};
+    struct table_options options = {.format = TABLE_TSV, .column_names = names};
+    expect_cells("1\t2\n3\t4\n", &options, "one|two|/1|2|;3|4|;");
+    struct table table = read_text("\n1\t2\n", &options);
+    assert_int_equal(table.lines[0], 2);
+    table_done(&table);
+}
+
+static void leaves_ragged_rows_out(void **state) {
+    struct table_options options = {.format = TABLE_TSV, .ragged = 1};
+    expect_cells("a\tb\n1\n2\t3\n4\t5\t6\n", &options, "a|b|/2|3|;");
+    struct table table = read_text("a\tb\n2\t3\n1\n4\t5\t6\n7\t8\n", &options);
+    assert_int_equal(table.left_out, 2);
+    assert_int_equal(table.left_out_line, 3);
+    assert_int_equal(table.lines[1], 5);
+    table_done(&table);
+}
+
+struct bad {
+    const char *text;
+    const struct table_options *options;
+    const char *says;
+};
+
+static void names_what_is_wrong(void **state) {
+    static const char *const names[] = {"one", "two", NULL};
+    static const struct table_options named = {.format = TABLE_TSV, .column_names = names};
+    static const struct table_options ragged = {.format = TABLE_TSV, .ragged = 1};
+    static const struct bad cases[] = {
+        {"", &tsv, "t: the file is empty"},
+        {"\xEF\xBB\xBF", &csv, "t: the file is empty"},
+        {" \r\n\t\n", &json_lines, "t: the file is empty"},
+        {"a\tb\n", &tsv, "t: the table has no rows beyond its header"},
+        {"a\tb\n1\n", &ragged, "t: the table has no rows with as many fields as columns"},
+        {"a\tb\n1\t2\n3\n", &tsv,
+         "t: line 3: the row has 1 field, expected 2; there is nothing for column \"b\""},
+        {"a\tb\n1\t2\t3\n", &tsv,
+         "t: line 2: the row has 3 fields, expected 2; there is more text behind column \"b\""},
+        {"1\t2\t3\n", &named, "t: line 1: the row has 3 fields, expected 2"},
+        {"a,b\n\"x\n\n\",2,3\n", &csv, "t: line 2: the row has 3 fields"},
+        {"a\tb\ta\n1\t2\t3\n", &tsv,
+         "t: line 1: the header names two columns \"a\" (number 1 and 3)"},
+        {"a\tb\n1\t\xC3\xA9\xFF\n", &tsv, "t: line 2, column 4 (byte 8): not UTF-8"},
+        {"\xEF\xBB\xBF"
+         "a\tb\n1\t\xFF\n",
+         &tsv, "t: line 2, column 3 (byte 9): not UTF-8"},
+        {"{\"a\":\"\xED\xA0\x80\"}", &json_lines, "t: line 1, column 7 (byte 6): not UTF-8"},
+        {"\xFF\xFE"
+         "a",
+         &tsv, "t: line 1, column 1 (byte 0): the file is UTF-16"},
+        {"\xFE\xFF", &csv, "the file is UTF-16"},
+        {"a,b\n1,\"x\n", &csv, "t: line 2, column 3: the quote that opens here is never closed"},
+        {"a,b\n\"x\n\xC3\xA9\"y,2\n", &csv, "t: line 3, column 3: text behind the closing quote"},
+        {"a,b\n\xC3\xA9,x\"y\"\n", &csv, "t: line 2, column 4: a quote within a field"},
+        {"a,b\n\"\xC3\xA9\"\"\xC3\xA9\",\xC3\xA9\"\n", &csv, "t: line 2, column 9: a quote within"},
+        {"a,b\n1,2\r3,4\n", &csv, "t: line 2, column 4: a CR that no LF follows"},
+        {"a,b\n1,2\r", &csv, "t: line 2, column 4: a CR that no LF follows"},
+        {"{\"a\":1}\n{\"a\":\n", &json_lines, "t: line 2: JSON: line 1, column 5"},
+        {"{\"a\":1}\n{\"a\":1,\"a\":2}\n", &json_lines, "t: line 2: JSON: line 1, column"},
+        {"{\"a\":1}\n[1]\n", &json_lines, "t: line 2, column 1: expected one JSON object a line"},
+        {"7\n", &json_lines, "t: line 1, column 1: expected one JSON object a line"},
+        {"{\"a\":1}\n{\"b\":\"x\\u0000\"}\n", &json_lines,
+         "t: line 2, column \"b\": the text holds the character U+0000"},
+        {"{}\n", &json_lines, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct table table;
+        struct berth_error error = {0};
+        enum berth_status status = table_read_memory("t", cases[i].text, strlen(cases[i].text),
+                                                     cases[i].options, &table, &error);
+        assert_int_equal(status, cases[i].says == NULL ? BERTH_OK : BERTH_BAD_DATA);
+        assert_true(cases[i].says == NULL || table.storage == NULL);
+        assert_says(error.message, cases[i].says == NULL ? "" : cases[i].says);
+        table_done(&table);
+    }
+}
+
+static void refuses_nul_bytes(void **state) {
+    static const struct table_options *const all[] = {&tsv, &csv, &json_lines};
+    static const char text[] = "{\"a\":\"b\"}\n{\"a\":\"\0\"}\n";
+    for (size_t i = 0; i < 3; i++) {
+        struct table table;
+        struct berth_error error = {0};
+        assert_int_equal(table_read_memory("t", text, sizeof text - 1, all[i], &table, &error),
+                         BERTH_BAD_DATA);
+        assert_says(error.message, "t: line 2, column 7 (byte 16): a NUL byte");
+    }
+}
+
+static void names_the_nearest_column(void **state) {
+    struct table table = read_text("sentence1\tsentence2\tlabel\nx\ty\tz\n", &tsv);
+    size_t index;
+    struct berth_error error = {0};
+    assert_int_equal(table_column(&table, "text_column", "label", &index, &error), BERTH_OK);
+    assert_int_equal(index, 2);
+    assert_int_equal(table_find(&table, "sentence2"), 1);
+    assert_int_equal(table_column(&table, "text_column", "sentense1", &index, &error),
+                     BERTH_BAD_DATA);
+    assert_string_equal(error.message,
+                        "t: line 1: text_column: there is no column \"sentense1\"; did you mean "
+                        "\"sentence1\"? the file has \"sentence1\", \"sentence2\", \"label\"");
+    assert_int_equal(table_column(&table, "label_column", "zzzzzzzz", &index, &error),
+                     BERTH_BAD_DATA);
+    assert_says(error.message, "there is no column \"zzzzzzzz\"; the file has \"sentence1\"");
+    table_done(&table);
+}
+
+static void shortens_long_names(void **state) {
+    char text[8192] = "";
+    for (size_t i = 0; i < 30; i++) {
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%zu%0100d", i > 0 ? "\t" : "",
+                 i, 0);
+    }
+    strcat(text, "\nx\n");
+    struct table_options options = {.format = TABLE_TSV};
+    struct table table;
+    struct berth_error error = {0};
+    assert_int_equal(table_read_memory("t", text, strlen(text), &options, &table, &error),
+                     BERTH_BAD_DATA);
+    assert_true(strlen(error.message) < 200);
+    *strrchr(text, 'x') = '\0';
+    for (size_t i = 0; i < 29; i++) {
+        strcat(text, "\t");
+    }
+    table = read_text(text, &options);
+    size_t index;
+    table_column(&table, "text_column", "absent", &index, &error);
+    assert_says(error.message, ", ...");
+    table_done(&table);
+}
+
+static void knows_formats_by_name(void **state) {
+    static const struct {
+        const char *path;
+        enum table_format format;
+    } good[] = {{"x/train.tsv", TABLE_TSV},     {"a.b.TXT", TABLE_TSV},
+                {"a.Csv", TABLE_CSV},           {"a.jsonl", TABLE_JSON_LINES},
+                {"a.ndjson", TABLE_JSON_LINES}, {"a.json", TABLE_JSON_LINES}};
+    enum table_format format;
+    struct berth_error error = {0};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        assert_int_equal(table_format_of(good[i].path, &format, &error), BERTH_OK);
+        assert_int_equal(format, good[i].format);
+    }
+    assert_int_equal(table_format_of("train.xlsx", &format, &error), BERTH_USAGE);
+    assert_says(error.message, "train.xlsx: the file's name does not say its format");
+    assert_int_equal(table_format_of("train", &format, &error), BERTH_USAGE);
+}
+
+// A prefix is refused, or read as the rows that it holds whole.
+static void reads_every_prefix(void **state) {
+    static const struct {
+        const char *text;
+        const struct table_options *options;
+    } cases[] = {{"a\tb\r\n1\t2\n\"3\t\xC3\xA9\n", &tsv},
+                 {"a,b\r\n\"1\"\"\",\"2\n3\"\n4,\xC3\xA9\n", &csv},
+                 {"{\"a\":\"1\",\"b\":2}\n{\"a\":\"\xC3\xA9\",\"b\":3}\n", &json_lines}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct table whole = read_text(cases[i].text, cases[i].options);
+        size_t good = 0;
+        for (size_t length = 0; length < strlen(cases[i].text); length++) {
+            struct table table;
+            struct berth_error error = {0};
+            enum berth_status status = table_read_memory("prefix", cases[i].text, length,
+                                                         cases[i].options, &table, &error);
+            assert_true(status == BERTH_OK || status == BERTH_BAD_DATA);
+            if (status == BERTH_BAD_DATA) {
+                assert_says(error.message, "prefix: ");
+                continue;
+            }
+            good++;
+            assert_true(table.row_count >= 1 && table.row_count <= whole.row_count);
+            for (size_t r = 0; r + 1 < table.row_count; r++) {
+                for (size_t c = 0; c < table.column_count; c++) {
+                    assert_string_equal(cell(&table, r, c), cell(&whole, r, c));
+                }
+            }
+            table_done(&table);
+        }
+        assert_true(good >= 2);
+        table_done(&whole);
+    }
+}
+
+static void survives_missing_memory(void **state) {
+    static const char *const names[] = {"a", "b", NULL};
+    static const struct table_options named = {.format = TABLE_TSV, .column_names = names};
+    static const struct {
+        const char *text;
+        const struct table_options *options;
+        uint64_t least;
+    } cases[] = {{"a\tb\n1\t2\n", &tsv, 6},
+                 {"1\t2\n", &named, 6},
+                 {"a,b\n\"1\",2\n", &csv, 6},
+                 {"{\"a\":1,\"b\":\"x\"}\n", &json_lines, 6}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        enum berth_status status = BERTH_NO_MEMORY;
+        uint64_t n = 0;
+        while (status == BERTH_NO_MEMORY) {
+            struct table table;
+            struct berth_error error = {0};
+            memory_fail_at(++n, 0);
+            status = table_read_memory("t", cases[i].text, strlen(cases[i].text), cases[i].options,
+                                       &table, &error);
+            assert_true((status == BERTH_OK) == (table.storage != NULL));
+            table_done(&table);
+        }
+        memory_fail_at(0, 0);
+        assert_int_equal(status, BERTH_OK);
+        assert_true(n >= cases[i].least);
+    }
+}
+
+static void reads_files(void **state) {
+    char path[] = "/tmp/berth_table_XXXXXX";
+    struct table table;
+    struct berth_error error = {0};
+    int file = mkstemp(path);
+    assert_true(file >= 0 && write(file, "a\tb\n1\t2\n", 8) == 8 && close(file) == 0);
+    assert_int_equal(table_read(path, &tsv, &table, &error), BERTH_OK);
+    assert_string_equal(table.name, path);
+    assert_string_equal(cell(&table, 0, 1), "2");
+    table_done(&table);
+    unlink(path);
+    assert_int_equal(table_read(path, &tsv, &table, &error), BERTH_NO_INPUT);
+    assert_says(error.message, path);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_tsv),
+        cmocka_unit_test(reads_csv),
+        cmocka_unit_test(reads_json_lines),
+        cmocka_unit_test(counts_lines),
+        cmocka_unit_test(takes_names_of_columns),
+        cmocka_unit_test(leaves_ragged_rows_out),
+        cmocka_unit_test(names_what_is_wrong),
+        cmocka_unit_test(refuses_nul_bytes),
+        cmocka_unit_test(names_the_nearest_column),
+        cmocka_unit_test(shortens_long_names),
+        cmocka_unit_test(knows_formats_by_name),
+        cmocka_unit_test(reads_every_prefix),
+        cmocka_unit_test(survives_missing_memory),
+        cmocka_unit_test(reads_files),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
