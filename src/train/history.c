@@ -225,7 +225,8 @@ enum berth_status history_read(struct history *history, const struct berth_confi
     json *state;
     TRY(json_read_file(path, &state, error));
     enum berth_status status;
-    TRY_DONE(read_numbers(history, state, path, error));
+    struct history found = *history;
+    TRY_DONE(read_numbers(&found, state, path, error));
     TRY_DONE(check_number(state, path, "train_batch_size", batching->update_sequences, error));
     TRY_DONE(check_number(state, path, "train_features", batching->features, error));
     TRY_DONE(check_settings(state, path, config, log, error));
@@ -235,13 +236,13 @@ enum berth_status history_read(struct history *history, const struct berth_confi
             error_set(error, BERTH_BAD_DATA, "%s: key \"log_history\": expected an array", path);
         goto done;
     }
-    json *copy = json_copy_deep(entries);
-    if (copy == NULL) {
+    found.log = json_copy_deep(entries);
+    if (found.log == NULL) {
         status = error_no_memory(error, 0, "the log's history");
         goto done;
     }
     json_free(history->log);
-    history->log = copy;
+    *history = found;
 done:
     json_free(state);
     return status;

@@ -37,7 +37,7 @@ enum berth_status history_write(const struct history *history, const struct bert
 
 // Reads the file back. Settings that decide which sequences an update holds must be those of
 // `config` (BERTH_CONFIG naming the setting, both values and the remedy); others that differ are
-// noted in the log.
+// noted in the log. On failure the history is as it was.
 enum berth_status history_read(struct history *history, const struct berth_config *config,
                                const struct batching *batching, const struct berth_log *log,
                                const char *path, struct berth_error *error);

@@ -7,6 +7,7 @@
 #include "format/sha256.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define MANIFEST_NAME "manifest.json"
@@ -71,8 +72,10 @@ static enum berth_status verify_file(const char *folder, const char *name, const
                                      struct berth_error *error) {
     int64_t bytes = -1;
     const char *hash = NULL;
-    TRY(json_get_integer(entry, folder, "bytes", &bytes, error));
-    TRY(json_get_text(entry, folder, "sha256", &hash, error));
+    char place[sizeof error->message];
+    snprintf(place, sizeof place, "%s/%s: \"%s\"", folder, MANIFEST_NAME, name);
+    TRY(json_get_integer(entry, place, "bytes", &bytes, error));
+    TRY(json_get_text(entry, place, "sha256", &hash, error));
     if (bytes < 0 || hash == NULL || json_length(entry) != 2 || strchr(name, '/') != NULL) {
         return error_set(error, BERTH_BAD_DATA, "%s/%s: malformed entry for \"%s\"", folder,
                          MANIFEST_NAME, name);

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// The files that a run is resumed from, manifest.json, trainer_state.json and
+// optimizer.safetensors, each by its reader: cut at any length (RELIABILITY 9), written by another
+// version or for another model, they are refused with the file's name and what was in memory stays
+// as it was. And what a killed run leaves in the folder of its checkpoints.
+#include "core/device.h"
+#include "core/scratch.h"
+#include "train/checkpoint.h"
+#include "train/history.h"
+#include "train/manifest.h"
+#include "train/optimizer_file.h"
+
+#include <unistd.h>
+
+// --- a small state ------------------------------------------------------------------------------
+
+static struct param_table table;
+static struct device *device;
+static struct state numbers;
+
+static struct bert_config small_shape(void) {
+    return (struct bert_config){.vocab_size = 5,
+                                .hidden_size = 4,
+                                .num_hidden_layers = 1,
+                                .num_attention_heads = 2,
+                                .intermediate_size = 3,
+                                .max_position_embeddings = 6,
+                                .type_vocab_size = 2};
+}
+
+static int setup(void **state) {
+    struct bert_config shape = small_shape();
+    struct device_options options = {.threads = 1};
+    assert_int_equal(device_cpu_open(&options, &device, NULL), BERTH_OK);
+    assert_int_equal(param_table_init(&table, &shape, PARAM_HEAD_SPAN, NULL), BERTH_OK);
+    assert_int_equal(state_init(&numbers, device, &table, DTYPE_F32, 1, NULL), BERTH_OK);
+    return scratch_setup(state);
+}
+
+static int teardown(void **state) {
+    state_done(&numbers);
+    param_table_done(&table);
+    device->close(device);
+    return scratch_teardown(state);
+}
+
+static void fill_moments(float value) {
+    for (int64_t i = 0; i < table.total; i++) {
+        numbers.moment1[i] = numbers.moment2[i] = value;
+    }
+}
+
+static void assert_moments(float value) {
+    for (size_t p = 0; p < table.count; p++) {
+        const struct param *param = &table.params[p];
+        for (int64_t i = param->offset; i < param->offset + param->rows * param->cols; i++) {
+            assert_true(numbers.moment1[i] == value && numbers.moment2[i] == value);
+        }
+    }
+}
+
+#define STATE_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+// --- cutting ------------------------------------------------------------------------------------
+
+// Reads the file anew after each cut; from `dense` bytes on only every 61st length is tried.
+static void refuse_prefixes(const char *name, size_t dense,
+                            enum berth_status (*read)(struct berth_error *error)) {
+    char *bytes;
+    size_t length;
+    assert_int_equal(read(NULL), BERTH_OK);
+    assert_int_equal(file_read(scratch(name), 1 << 24, &bytes, &length, NULL), BERTH_OK);
+    scratch_write_bytes(name, bytes, length);
+    size_t end = bytes[length - 1] == '\n' ? length - 1 : length; // JSON is whole without it
+    for (size_t left = end; left-- > 0;) {
+        if (left > dense && left % 61 != 0 && left + 1 < end) {
+            continue;
+        }
+        struct berth_error error = {0};
+        assert_int_equal(truncate(scratch(name), (off_t)left), 0);
+        assert_int_equal(read(&error), BERTH_BAD_DATA);
+        assert_message_has(&error, name);
+    }
+    scratch_write_bytes(name, bytes, length);
+    assert_int_equal(read(NULL), BERTH_OK);
+    memory_free(bytes);
+}
+
+static enum berth_status read_manifest(struct berth_error *error) {
+    int64_t files = -1;
+    enum berth_status status = manifest_verify(scratch_folder, &files, error);
+    assert_int_equal(files, status == BERTH_OK ? 2 : -1);
+    return status;
+}
+
+static void write_manifest(void) {
+    scratch_write("a.txt", "some");
+    scratch_write("b.txt", "more");
+    assert_int_equal(manifest_write(scratch_folder, NULL), BERTH_OK);
+}
+
+static void test_cut_manifest(void **state) {
+    write_manifest();
+    refuse_prefixes("manifest.json", SIZE_MAX, read_manifest);
+}
+
+static const struct batching batching = {
+    .features = 7, .update_sequences = 2, .updates_per_epoch = 4, .total_steps = 8};
+
+static enum berth_status read_history(struct berth_error *error) {
+    struct berth_config config;
+    struct berth_log log = {0};
+    struct history history;
+    berth_config_init(&config);
+    assert_int_equal(history_init(&history, NULL), BERTH_OK);
+    enum berth_status status =
+        history_read(&history, &config, &batching, &log, scratch("trainer_state.json"), error);
+    assert_int_equal(history.step, status == BERTH_OK ? 3 : 0);
+    assert_int_equal(json_length(history.log), status == BERTH_OK ? 2 : 0);
+    history_done(&history);
+    return status;
+}
+
+static void write_history(void) {
+    struct berth_config config;
+    struct history history;
+    berth_config_init(&config);
+    assert_int_equal(history_init(&history, NULL), BERTH_OK);
+    history.step = 3;
+    history_add_step(&history, 0.5, 1.25, 1e-5, 0.1);
+    history_add_evaluation(&history, 1.0, 50.0, 60.0);
+    assert_int_equal(
+        history_write(&history, &config, &batching, scratch("trainer_state.json"), NULL), BERTH_OK);
+    history_done(&history);
+}
+
+static void test_cut_trainer_state(void **state) {
+    write_history();
+    refuse_prefixes("trainer_state.json", SIZE_MAX, read_history);
+}
+
+static enum berth_status read_optimizer(struct berth_error *error) {
+    fill_moments(-1.0f);
+    enum berth_status status = optimizer_file_read(&numbers, scratch_folder, error);
+    assert_moments(status == BERTH_OK ? 0.25f : -1.0f);
+    return status;
+}
+
+static void test_cut_optimizer_file(void **state) {
+    fill_moments(0.25f);
+    assert_int_equal(optimizer_file_write(&numbers, scratch_folder, NULL), BERTH_OK);
+    refuse_prefixes("optimizer.safetensors", 4096, read_optimizer);
+}
+
+// --- files that mean something else -------------------------------------------------------------
+
+static void replace(const char *name, const char *old, const char *new) {
+    char *text, changed[16384];
+    size_t length;
+    assert_int_equal(file_read(scratch(name), sizeof changed / 2, &text, &length, NULL), BERTH_OK);
+    const char *at = strstr(text, old);
+    assert_non_null(at);
+    snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text, new, at + strlen(old));
+    scratch_write(name, changed);
+    memory_free(text);
+}
+
+static void refuse_change(const char *name, const char *const change[3],
+                          enum berth_status (*read)(struct berth_error *error)) {
+    struct berth_error error = {0};
+    replace(name, change[0], change[1]);
+    assert_int_equal(read(&error), BERTH_BAD_DATA);
+    assert_message_has(&error, name);
+    assert_message_has(&error, change[2]);
+    replace(name, change[1], change[0]);
+    assert_int_equal(read(NULL), BERTH_OK);
+}
+
+static void test_other_manifests(void **state) {
+    static const char *const changes[][3] = {
+        {"\"format_version\": 1", "\"format_version\": 2", "use a newer one"},
+        {"\"format_version\": 1", "\"format_version\": 0", "not a manifest of format 1"},
+        {"\"files\": {", "\"folders\": {", "not a manifest of format 1"},
+        {"\"bytes\": 4", "\"bytes\": \"4\"",
+         "manifest.json: \"a.txt\": key \"bytes\": expected an integer"},
+        {"\"bytes\": 4", "\"bytes\": -4", "malformed entry for \"a.txt\""},
+        {"\"a.txt\"", "\"b/a.txt\"", "malformed entry for \"b/a.txt\""},
+    };
+    write_manifest();
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        refuse_change("manifest.json", changes[i], read_manifest);
+    }
+}
+
+static void test_other_trainer_states(void **state) {
+    static const char *const changes[][3] = {
+        {"\"format_version\": 1", "\"format_version\": 2", "use a newer one"},
+        {"\"global_step\": 3", "\"global_step\": -3", "\"global_step\" is missing or negative"},
+        {"\"global_step\": 3", "\"global_stop\": 3", "\"global_step\" is missing or negative"},
+        {"\"log_history\": [", "\"log\": [", "\"log_history\": expected an array"},
+    };
+    write_history();
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        refuse_change("trainer_state.json", changes[i], read_history);
+    }
+}
+
+// The optimizer's file of a model that has another layer, or other shapes.
+static void test_optimizer_of_another_model(void **state) {
+    static const struct {
+        const char *name, *says;
+        int64_t layers, intermediate;
+    } cases[] = {
+        {"a layer more", "no tensor exp_avg.bert.encoder.layer.1.", 2, 3},
+        {"wider", "intermediate.dense.weight: expected F32 with 5 x 4 elements", 1, 5},
+    };
+    fill_moments(0.25f);
+    assert_int_equal(optimizer_file_write(&numbers, scratch_folder, NULL), BERTH_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct bert_config shape = small_shape();
+        struct param_table other_table;
+        struct state other;
+        struct berth_error error;
+        shape.num_hidden_layers = cases[i].layers;
+        shape.intermediate_size = cases[i].intermediate;
+        assert_int_equal(param_table_init(&other_table, &shape, PARAM_HEAD_SPAN, NULL), BERTH_OK);
+        assert_int_equal(state_init(&other, device, &other_table, DTYPE_F32, 1, NULL), BERTH_OK);
+        assert_int_equal(optimizer_file_read(&other, scratch_folder, &error), BERTH_BAD_DATA);
+        assert_message_has(&error, "optimizer.safetensors");
+        assert_message_has(&error, cases[i].says);
+        state_done(&other);
+        param_table_done(&other_table);
+    }
+}
+
+// --- leftovers ----------------------------------------------------------------------------------
+
+static void test_leftovers_are_removed(void **state) {
+    static const char *const leftovers[] = {".tmp-checkpoint-3-new/config.json",
+                                            "trainer_state.json.4711.0.tmp"};
+    static const char *const kept[] = {"notes.tmp",    "notes.7.tmp", "notes.a.7.tmp",
+                                       "notes.7.0.tm", "7.0.tmp",     ".7.0.tmp"};
+    assert_int_equal(dir_make(scratch(".tmp-checkpoint-3-new"), NULL), BERTH_OK);
+    for (size_t i = 0; i < sizeof leftovers / sizeof leftovers[0]; i++) {
+        scratch_write(leftovers[i], "half");
+    }
+    assert_false(checkpoint_dir_is_used(scratch_folder));
+    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
+        scratch_write(kept[i], "mine");
+        assert_true(checkpoint_dir_is_used(scratch_folder));
+    }
+    assert_int_equal(checkpoint_clean(scratch_folder, NULL), BERTH_OK);
+    assert_int_equal(scratch_count(), sizeof kept / sizeof kept[0]);
+    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
+        assert_file_holds(scratch(kept[i]), "mine");
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        STATE_TEST(test_cut_manifest),          STATE_TEST(test_cut_trainer_state),
+        STATE_TEST(test_cut_optimizer_file),    STATE_TEST(test_other_manifests),
+        STATE_TEST(test_other_trainer_states),  STATE_TEST(test_optimizer_of_another_model),
+        STATE_TEST(test_leftovers_are_removed),
+    };
+    return cmocka_run_group_tests_name("checkpoint files", tests, NULL, NULL);
+}
