@@ -34,6 +34,9 @@ checkpoint=$(ls -d "$work"/run/checkpoint-* | tail -n 1)
 run verify "$checkpoint"
 expect_code 0
 expect_out good
+run verify "$checkpoint" --json
+expect_code 0
+grep -qE '^\{"path":"[^"]*checkpoint-[0-9]+","good":true,"files":[0-9]+\}$' "$out" || fail "verify --json"
 printf x >>"$checkpoint/config.json"
 run verify "$checkpoint"
 expect_code 65
@@ -60,6 +63,16 @@ printf '%s\n' "$context" | "$BERTH" answer --model "$work/run" --question 'Where
     --top 3 --json $small >"$out" 2>"$err"
 expect_out '"question":"Where did Ada live?"'
 expect_out '"answers":[{"text":'
+what="answer from 90 KB of standard input"
+{ for _ in $(seq 3000); do printf 'Hugo lived in Riga, not there. '; done
+    echo "$context"; } >"$work/long"
+"$BERTH" answer --model "$work/run" --question 'Where did Ada live?' --json $small \
+    <"$work/long" >"$out" 2>"$err"
+code=$?
+expect_code 0
+"$BERTH" answer --model "$work/run" --question 'Where did Ada live?' --json $small \
+    --context-file "$work/long" >"$work/from-file" 2>"$err"
+cmp -s "$out" "$work/from-file" || fail "standard input and a file give different answers"
 what="answer in colour"
 FORCE_COLOR=1 "$BERTH" answer --model "$work/run" --question 'Where did Ada live?' \
     --context "$context" $small >"$out" 2>"$err"
@@ -91,8 +104,26 @@ expect_out "$escape[30;48;2;144;238;144m"
 sed "s/$escape\[[0-9;]*m//g; s/$(printf '\r')//" "$out" | grep -A 1 '^🤖' >"$work/wrapped"
 [ "$(sed 's/🤖/--/' "$work/wrapped" | awk 'length($0) > 60' | wc -l)" -eq 0 ] || fail "not wrapped"
 grep -q '^🤖 Ada lived in Oslo. Hugo lived in Riga. Olga lived in$' "$work/wrapped" || fail "wrapped?"
+run show squad --model "$work/run" --input "$work/data.json" --start-sample 2 \
+    --num-test-samples 3 $small --json
+expect_code 0
+[ "$(grep -cE '^\{"index":[234],"title":"Homes",.*"exact_match":[0-9.]+,"f1":[0-9.e-]+\}$' "$out")" -eq 3 ] ||
+    fail "three objects expected, one a line"
+expect_out '"question":"Who lived in Bern?"'
 run show squad --model "$work/run" --input "$work/data.json" --start-sample 1000 $small
 [ "$code" -ne 0 ] || expect_empty "$out"
+
+# A model without a span head: its part is made anew, and said.
+cp -r "$work/model" "$work/headless"
+LC_ALL=C sed -i 's/qa_outputs\./xx_outputs./g' "$work/headless/model.safetensors"
+run finetune squad --model "$work/headless" --train "$work/data.json" --output "$work/head" $small \
+    --train_batch_size 4 --max_steps 1
+expect_code 0
+cat "$out" "$err" >"$work/said"
+grep -q 'newly initialised, to be trained: qa_outputs.weight, qa_outputs.bias' "$work/said" ||
+    fail "the missing head is not named"
+grep -q 'left out, not part of a span model: xx_outputs.bias, xx_outputs.weight' "$work/said" ||
+    fail "the unexpected tensors are not named"
 
 # bench: one object on one line
 for job in train predict; do
