@@ -5,146 +5,133 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "format/safetensors.h"
+#include "format/tensorflow.h"
 #include "format/torch.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 // The first that recognises a file opens it.
-static const struct tensor_format *const formats[] = {
-    &safetensors_format, &torch_zip_format, &torch_legacy_format};
+static const struct tensor_format *const formats[] = {&safetensors_format, &torch_zip_format,
+                                                      &torch_legacy_format, &tensorflow_format};
 
-#define FORMAT_NAMES "safetensors, PyTorch"
+#define FORMAT_NAMES "safetensors, PyTorch, a TensorFlow checkpoint by its .index file"
 
-// --- opening
-// ------------------------------------------------------------------------------------
+// --- opening ------------------------------------------------------------------------------------
 
 int tensor_path_ends(const char *path, const char *ending) {
-  size_t length = strlen(path), tail = strlen(ending);
-  return length > tail && strcmp(path + length - tail, ending) == 0;
+    size_t length = strlen(path), tail = strlen(ending);
+    return length > tail && strcmp(path + length - tail, ending) == 0;
 }
 
-static enum berth_status recognise(struct tensor_file *file,
-                                   struct berth_error *error) {
-  unsigned char head[TENSOR_HEAD_BYTES];
-  struct file_reader reader;
-  TRY(file_reader_open(&reader, file->path, error));
-  size_t length = reader.size < sizeof head ? (size_t)reader.size : sizeof head;
-  enum berth_status status = file_reader_at(&reader, 0, head, length, error);
-  file_reader_close(&reader);
-  for (size_t i = 0; status == BERTH_OK && i < sizeof formats / sizeof *formats;
-       i++) {
-    if (formats[i]->recognise(file->path, head, length)) {
-      file->format = formats[i];
-      return BERTH_OK;
+static enum berth_status recognise(struct tensor_file *file, struct berth_error *error) {
+    unsigned char head[TENSOR_HEAD_BYTES];
+    struct file_reader reader;
+    TRY(file_reader_open(&reader, file->path, error));
+    size_t length = reader.size < sizeof head ? (size_t)reader.size : sizeof head;
+    enum berth_status status = file_reader_at(&reader, 0, head, length, error);
+    file_reader_close(&reader);
+    for (size_t i = 0; status == BERTH_OK && i < sizeof formats / sizeof *formats; i++) {
+        if (formats[i]->recognise(file->path, head, length)) {
+            file->format = formats[i];
+            return BERTH_OK;
+        }
     }
-  }
-  return status != BERTH_OK ? status
-                            : error_set(error, BERTH_BAD_DATA,
-                                        "%s: a file of weights of no known "
-                                        "format (known: " FORMAT_NAMES ")",
-                                        file->path);
+    return status != BERTH_OK
+               ? status
+               : error_set(error, BERTH_BAD_DATA,
+                           "%s: a file of weights of no known format (known: " FORMAT_NAMES ")",
+                           file->path);
 }
 
 static int compare_names(const void *a, const void *b) {
-  const struct tensor_entry *const *left = a, *const *right = b;
-  return strcmp((*left)->name, (*right)->name);
+    const struct tensor_entry *const *left = a, *const *right = b;
+    return strcmp((*left)->name, (*right)->name);
 }
 
-static enum berth_status index_names(struct tensor_file *file,
-                                     struct berth_error *error) {
-  file->by_name = memory_array(file->count, sizeof *file->by_name);
-  if (file->by_name == NULL) {
-    return error_no_memory(error, file->count * sizeof *file->by_name,
-                           file->path);
-  }
-  for (size_t i = 0; i < file->count; i++) {
-    file->by_name[i] = &file->entries[i];
-  }
-  qsort(file->by_name, file->count, sizeof *file->by_name, compare_names);
-  for (size_t i = 1; i < file->count; i++) {
-    if (strcmp(file->by_name[i - 1]->name, file->by_name[i]->name) == 0) {
-      return error_set(error, BERTH_BAD_DATA,
-                       "%s: tensor \"%s\" is given twice", file->path,
-                       file->by_name[i]->name);
+static enum berth_status index_names(struct tensor_file *file, struct berth_error *error) {
+    file->by_name = memory_array(file->count, sizeof *file->by_name);
+    if (file->by_name == NULL) {
+        return error_no_memory(error, file->count * sizeof *file->by_name, file->path);
     }
-  }
-  return BERTH_OK;
+    for (size_t i = 0; i < file->count; i++) {
+        file->by_name[i] = &file->entries[i];
+    }
+    qsort(file->by_name, file->count, sizeof *file->by_name, compare_names);
+    for (size_t i = 1; i < file->count; i++) {
+        if (strcmp(file->by_name[i - 1]->name, file->by_name[i]->name) == 0) {
+            return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\" is given twice", file->path,
+                             file->by_name[i]->name);
+        }
+    }
+    return BERTH_OK;
 }
 
 enum berth_status tensor_file_open(struct tensor_file *file, const char *path,
                                    struct berth_error *error) {
-  enum berth_status status;
-  *file = (struct tensor_file){.path = memory_string(path)};
-  if (file->path == NULL) {
-    return error_no_memory(error, strlen(path), "a path");
-  }
-  TRY_DONE(recognise(file, error));
-  TRY_DONE(file->format->open(file, error));
-  TRY_DONE(index_names(file, error));
+    enum berth_status status;
+    *file = (struct tensor_file){.path = memory_string(path)};
+    if (file->path == NULL) {
+        return error_no_memory(error, strlen(path), "a path");
+    }
+    TRY_DONE(recognise(file, error));
+    TRY_DONE(file->format->open(file, error));
+    TRY_DONE(index_names(file, error));
 done:
-  if (status != BERTH_OK) {
-    tensor_file_close(file);
-  }
-  return status;
+    if (status != BERTH_OK) {
+        tensor_file_close(file);
+    }
+    return status;
 }
 
 void tensor_file_close(struct tensor_file *file) {
-  if (file->container != NULL) {
-    file->format->close(file);
-  }
-  memory_free(file->by_name);
-  memory_free(file->path);
-  *file = (struct tensor_file){0};
+    if (file->container != NULL) {
+        file->format->close(file);
+    }
+    memory_free(file->by_name);
+    memory_free(file->path);
+    *file = (struct tensor_file){0};
 }
 
-// --- looking things up
-// --------------------------------------------------------------------------
+// --- looking things up --------------------------------------------------------------------------
 
 static int compare_with_name(const void *name, const void *entry) {
-  return strcmp(name, (*(const struct tensor_entry *const *)entry)->name);
+    return strcmp(name, (*(const struct tensor_entry *const *)entry)->name);
 }
 
-const struct tensor_entry *tensor_file_find(const struct tensor_file *file,
-                                            const char *name) {
-  const struct tensor_entry **found =
-      bsearch(name, file->by_name, file->count, sizeof *file->by_name,
-              compare_with_name);
-  return found != NULL ? *found : NULL;
+const struct tensor_entry *tensor_file_find(const struct tensor_file *file, const char *name) {
+    const struct tensor_entry **found =
+        bsearch(name, file->by_name, file->count, sizeof *file->by_name, compare_with_name);
+    return found != NULL ? *found : NULL;
 }
 
-// --- data
-// ---------------------------------------------------------------------------------------
+// --- data ---------------------------------------------------------------------------------------
 
-enum berth_status tensor_file_read(const struct tensor_file *file,
-                                   const struct tensor_entry *entry, void *to,
-                                   struct berth_error *error) {
-  return file->format->read(file, entry, 0, (size_t)(entry->end - entry->begin),
-                            to, error);
+enum berth_status tensor_file_read(const struct tensor_file *file, const struct tensor_entry *entry,
+                                   void *to, struct berth_error *error) {
+    return file->format->read(file, entry, 0, (size_t)(entry->end - entry->begin), to, error);
 }
 
 enum berth_status tensor_file_read_f32(const struct tensor_file *file,
-                                       const struct tensor_entry *entry,
-                                       int64_t first, int64_t count, float *to,
-                                       struct berth_error *error) {
-  if (!tensor_is_convertible(entry->dtype)) {
-    return error_set(
-        error, BERTH_BAD_DATA,
-        "%s: tensor \"%s\": expected F32, F16, BF16 or F64, found %s",
-        file->path, entry->name, entry->dtype_name);
-  }
-  size_t size = tensor_dtype_size(entry->dtype);
-  if (entry->dtype == TENSOR_F32) {
-    return file->format->read(file, entry, (uint64_t)first * size,
-                              (size_t)count * size, to, error);
-  }
-  char piece[32768];
-  int64_t per_piece = (int64_t)(sizeof piece / size);
-  for (int64_t done = 0; done < count; done += per_piece) {
-    int64_t now = count - done < per_piece ? count - done : per_piece;
-    TRY(file->format->read(file, entry, (uint64_t)(first + done) * size,
-                           (size_t)now * size, piece, error));
-    tensor_convert(entry->dtype, piece, (size_t)now, to + done);
-  }
-  return BERTH_OK;
+                                       const struct tensor_entry *entry, int64_t first,
+                                       int64_t count, float *to, struct berth_error *error) {
+    if (!tensor_is_convertible(entry->dtype)) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: tensor \"%s\": expected F32, F16, BF16 or F64, found %s", file->path,
+                         entry->name, entry->dtype_name);
+    }
+    size_t size = tensor_dtype_size(entry->dtype);
+    if (entry->dtype == TENSOR_F32) {
+        return file->format->read(file, entry, (uint64_t)first * size, (size_t)count * size, to,
+                                  error);
+    }
+    char piece[32768];
+    int64_t per_piece = (int64_t)(sizeof piece / size);
+    for (int64_t done = 0; done < count; done += per_piece) {
+        int64_t now = count - done < per_piece ? count - done : per_piece;
+        TRY(file->format->read(file, entry, (uint64_t)(first + done) * size, (size_t)now * size,
+                               piece, error));
+        tensor_convert(entry->dtype, piece, (size_t)now, to + done);
+    }
+    return BERTH_OK;
 }

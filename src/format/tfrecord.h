@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// TFRecord: a file of records, each framed as u64 length, its masked CRC-32C, the data, their
+// masked CRC-32C (all little-endian). TensorFlow's data sets and TensorBoard's event files are
+// such.
+#ifndef BERTH_FORMAT_TFRECORD_H
+#define BERTH_FORMAT_TFRECORD_H
+
+#include "core/error.h"
+#include "core/file.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TFRECORD_HEADER_BYTES 12 // before a record's data
+#define TFRECORD_FOOTER_BYTES 4  // after them
+
+// --- reading ------------------------------------------------------------------------------------
+
+struct tfrecord_reader {
+    struct file_reader file;
+    uint64_t at;           // of the next record in the file
+    uint64_t buffer_at;    // of the buffer's first byte in the file
+    unsigned char *buffer; // capacity bytes, the first `filled` read
+    size_t filled, capacity;
+    // A writer may still be at it, or was killed: a cut record at the end is then where the file
+    // ends, and `torn` tells how many bytes it has. To be set after opening.
+    int may_be_torn;
+    uint64_t torn;
+};
+
+enum berth_status tfrecord_open(struct tfrecord_reader *reader, const char *path,
+                                struct berth_error *error);
+// The next record's data, borrowed until the next call; *more is 0 at the file's end. A checksum
+// that does not fit, or a cut record, is BERTH_BAD_DATA naming file and byte. Memory is bounded by
+// the bytes that remain in the file.
+enum berth_status tfrecord_next(struct tfrecord_reader *reader, const unsigned char **bytes,
+                                size_t *length, int *more, struct berth_error *error);
+void tfrecord_close(struct tfrecord_reader *reader);
+
+// --- writing ------------------------------------------------------------------------------------
+
+// What stands around a record's data.
+void tfrecord_frame(const void *bytes, size_t length, unsigned char header[TFRECORD_HEADER_BYTES],
+                    unsigned char footer[TFRECORD_FOOTER_BYTES]);
+// A whole record.
+enum berth_status tfrecord_put(struct file_writer *writer, const void *bytes, size_t length,
+                               struct berth_error *error);
+
+#endif
