@@ -8,7 +8,7 @@ static const struct cli_option options[] = {
      .unit = "FORMAT",
      .fallback = "hf",
      .help = "hf: Hugging Face folder, every tensor under its name and in its type; "
-             "gguf: the encoder for llama.cpp"},
+             "onnx: a graph for ONNX Runtime and others; gguf: the encoder for llama.cpp"},
     {.name = "dtype",
      .kind = CLI_TEXT,
      .unit = "TYPE",
@@ -36,7 +36,7 @@ const struct cli_verb cli_convert = {
     .name = "convert",
     .summary = "write a model in another format",
     .usage = "IN OUT [--to FORMAT] [--dtype TYPE] [--allow_lossy]",
-    .example = "berth convert squad-minilm squad-minilm-hf --to hf\n"
+    .example = "berth convert squad-minilm squad-minilm-onnx --to onnx\n"
                "berth convert all-MiniLM-L6-v2 minilm-gguf --to gguf --dtype f16 --allow_lossy",
     .notes = "IN is a model folder, OUT a new folder, which appears as a whole or not at all; "
              "config.json and the tokenizer's files are copied along. When something would be lost "

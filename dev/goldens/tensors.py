@@ -26,3 +26,17 @@ def read_safetensors(path):
     body = memoryview(data)[8 + length:]
     return {name: to_array(body[slice(*entry["data_offsets"])], entry["dtype"], entry["shape"])
             for name, entry in header.items()}, metadata
+
+
+def write_safetensors(path, arrays, metadata):
+    """float32 arrays, in the order of their names."""
+    header, begin = {"__metadata__": metadata}, 0
+    for name, array in sorted(arrays.items()):
+        header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [begin, begin + array.nbytes]}
+        begin += array.nbytes
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for _, array in sorted(arrays.items()):
+            file.write(np.ascontiguousarray(array, "<f4").tobytes())

@@ -5,6 +5,7 @@
 #include "core/memory.h"
 #include "format/safetensors.h"
 #include "model/export_gguf.h"
+#include "model/export_onnx.h"
 #include "model/folder.h"
 #include "text/vocabulary.h"
 
@@ -107,6 +108,24 @@ static enum berth_status load_weights(const struct conversion *conversion, float
 
 static void free_weights(const struct conversion *conversion, float *buffer) {
     memory_pages_free(buffer, (size_t)conversion->table.total * sizeof *buffer);
+}
+
+// --- onnx ---------------------------------------------------------------------------------------
+
+static enum berth_status write_onnx(const struct conversion *conversion,
+                                    struct berth_error *error) {
+    char *path = path_join(conversion->folder, "model.onnx");
+    float *buffer;
+    if (path == NULL) {
+        return no_name(error);
+    }
+    enum berth_status status = load_weights(conversion, &buffer, error);
+    if (status == BERTH_OK) {
+        status = export_onnx_write(path, &conversion->config, &conversion->table, buffer, 0, error);
+        free_weights(conversion, buffer);
+    }
+    memory_free(path);
+    return status;
 }
 
 // --- gguf ---------------------------------------------------------------------------------------
@@ -213,6 +232,7 @@ static enum berth_status write_gguf(const struct conversion *conversion,
 
 const struct convert_target convert_targets[] = {
     {.name = "hf", .write = write_hf},
+    {.name = "onnx", .dtypes = "f32", .span_head = 1, .write = write_onnx},
     {.name = "gguf", .dtypes = "f32 f16", .write = write_gguf},
 };
 const size_t convert_target_count = sizeof convert_targets / sizeof *convert_targets;

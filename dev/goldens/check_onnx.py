@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs what `berth convert --to onnx` writes in ONNX Runtime and compares it with Berth's logits.
+
+Each model goes through onnx's checker (with shape inference) and ONNX Runtime, in batches padded to
+their longest sequence, so that the mask plays a part; the largest difference from the logits of
+BUILD/tests/model/dump_logits is shown and may be 1e-4. --golden: the tiny models of tests/golden
+(also against PyTorch's float64 logits stored there), each also without its head: then the head is
+applied to last_hidden_state here. --model with --features (from `berth features squad --jsonl`):
+a model with the span head on real features. Exits 1 when a difference is too large.
+Needs: onnx, onnxruntime, numpy.
+
+    check_onnx.py --build build/release --golden tests/golden
+    check_onnx.py --build build/release --model squad-minilm --features dev.jsonl --count 100
+"""
+import argparse
+import glob
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+import onnxruntime
+
+import tensors
+
+LIMIT = 1e-4
+BATCH = 8
+
+
+def convert(build, source, target):
+    subprocess.run([os.path.join(build, "berth"), "convert", source, target, "--to", "onnx", "--allow_lossy",
+                    "--quiet"], check=True, stderr=subprocess.DEVNULL)
+    path = os.path.join(target, "model.onnx")
+    onnx.checker.check_model(path, full_check=True)
+    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+
+def berth_logits(build, folder, sequences):
+    feed = b"".join(np.int32(len(ids)).tobytes() + np.array(ids, np.int32).tobytes() +
+                    np.array(types, np.int32).tobytes() for ids, types in sequences)
+    out = subprocess.run([os.path.join(build, "tests/model/dump_logits"), folder], input=feed,
+                         stdout=subprocess.PIPE, check=True).stdout
+    return np.frombuffer(out, np.float32).reshape(-1, 2)
+
+
+def pad(sequences):
+    longest = max(len(ids) for ids, _ in sequences)
+    feed = {name: np.zeros((len(sequences), longest), np.int64)
+            for name in ("input_ids", "token_type_ids", "attention_mask")}
+    for row, (ids, types) in enumerate(sequences):
+        feed["input_ids"][row, :len(ids)] = ids
+        feed["token_type_ids"][row, :len(ids)] = types
+        feed["attention_mask"][row, :len(ids)] = 1
+    return feed
+
+
+def runtime_logits(session, sequences, head=None):
+    parts = []
+    for first in range(0, len(sequences), BATCH):
+        batch = sequences[first:first + BATCH]
+        outputs = session.run(None, pad(batch))
+        if head is not None:
+            (hidden,) = outputs
+            logits = hidden @ head[0].T + head[1]
+        else:
+            logits = np.stack(outputs, axis=-1)
+        parts += [logits[row, :len(ids)] for row, (ids, _) in enumerate(batch)]
+    return np.concatenate(parts)
+
+
+def report(name, session, found, ours, others=None):
+    apart = float(np.abs(found - ours).max())
+    text = f"{name:24} outputs {[o.name for o in session.get_outputs()]}: {len(ours)} tokens, {apart:.1e} from Berth"
+    if others is not None:
+        text += f", {float(np.abs(found - others).max()):.1e} from PyTorch"
+    print(text)
+    return apart <= LIMIT and np.isfinite(found).all()
+
+
+def write_folder(folder, config, parameters):
+    os.makedirs(folder)
+    with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
+        file.write(config)
+    tensors.write_safetensors(os.path.join(folder, "model.safetensors"), parameters, {"format": "pt"})
+
+
+def check_golden(build, path, scratch):
+    values, metadata = tensors.read_safetensors(path)
+    parameters = {n: v for n, v in values.items() if n.startswith(("bert.", "qa_outputs."))}
+    name = os.path.splitext(os.path.basename(path))[0]
+    source = os.path.join(scratch, name)
+    write_folder(source, metadata["config"], parameters)
+    cuts = values["cu_seqlens"]
+    sequences = [(values["ids"][a:b], values["token_type_ids"][a:b]) for a, b in zip(cuts, cuts[1:])]
+    ours = berth_logits(build, source, sequences)
+    session = convert(build, source, source + "-onnx")
+    good = report(name, session, runtime_logits(session, sequences), ours, values["logits"])
+    bare = source + "-bare"
+    write_folder(bare, metadata["config"], {n: v for n, v in parameters.items() if n.startswith("bert.")})
+    session = convert(build, bare, bare + "-onnx")
+    head = parameters["qa_outputs.weight"], parameters["qa_outputs.bias"]
+    return report(name + " (no head)", session, runtime_logits(session, sequences, head), ours) and good
+
+
+def check_model(build, folder, features, count, scratch):
+    with open(features, encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    picked = [rows[i] for i in np.linspace(0, len(rows) - 1, min(count, len(rows))).round().astype(int)]
+    sequences = [(row["input_ids"], row["token_type_ids"]) for row in picked]
+    session = convert(build, folder, os.path.join(scratch, "model-onnx"))
+    return report(os.path.basename(folder.rstrip("/")), session, runtime_logits(session, sequences),
+                  berth_logits(build, folder, sequences))
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    p.add_argument("--build", required=True)
+    p.add_argument("--golden")
+    p.add_argument("--model")
+    p.add_argument("--features")
+    p.add_argument("--count", type=int, default=100)
+    a = p.parse_args()
+    good = True
+    print(f"onnx {onnx.__version__}, ONNX Runtime {onnxruntime.__version__}")
+    with tempfile.TemporaryDirectory() as scratch:
+        for path in sorted(glob.glob(os.path.join(a.golden, "tiny_*.safetensors")) if a.golden else []):
+            good &= check_golden(a.build, path, scratch)
+        if a.model:
+            good &= check_model(a.build, a.model, a.features, a.count, scratch)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+// BERT forward once more, as a list of operators. Activations are [batch * sequence, H] between the
+// layers, as linear layers want them: Gemm with transB reads a weight as it lies in memory, [out,
+// in], so no weight is transposed. Only attention sees [batch, heads, sequence, H / heads].
+//
+// The GELUs are spelled in the operators that runtimes look for to fuse them.
+#include "model/export_onnx.h"
+
+#include "format/onnx_write.h"
+
+#include <assert.h>
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define IR_VERSION 8 // of the file format that came with opset 17
+#define NAME_SIZE 128
+
+struct text {
+    char s[NAME_SIZE];
+};
+
+struct building {
+    struct onnx_graph graph;
+    const struct bert_config *config;
+    const struct param_table *table;
+    char layer[16]; // "layer.3.": before the names of values
+};
+
+// --- names --------------------------------------------------------------------------------------
+
+static void append(struct text *text, const char *more) {
+    size_t used = strlen(text->s), length = strlen(more);
+    assert(used + length < sizeof text->s); // the longest are parameters' names (params.h)
+    memcpy(text->s + used, more, length + 1);
+}
+
+static struct text join(const char *a, const char *b) {
+    struct text text = {""};
+    append(&text, a);
+    append(&text, b);
+    return text;
+}
+
+// A value of the current layer.
+static struct text local(const struct building *building, const char *name) {
+    return join(building->layer, name);
+}
+
+// A parameter of the current layer.
+static struct text param_name(const struct building *building, const char *name) {
+    struct text text = join("bert.encoder.", building->layer);
+    append(&text, name);
+    return text;
+}
+
+// --- nodes --------------------------------------------------------------------------------------
+
+static void add(struct building *building, const char *operation, const char *a, const char *b,
+                const char *to) {
+    onnx_add_node(&building->graph,
+                  &(struct onnx_node){.operation = operation, .inputs = {a, b}, .outputs = {to}});
+}
+
+static void add_with(struct building *building, const char *operation, const char *a,
+                     const char *to, struct onnx_attribute attribute) {
+    onnx_add_node(&building->graph, &(struct onnx_node){.operation = operation,
+                                                        .inputs = {a},
+                                                        .outputs = {to},
+                                                        .attributes = {attribute}});
+}
+
+static struct onnx_attribute integer(const char *name, int64_t value) {
+    return (struct onnx_attribute){.name = name, .kind = ONNX_INTEGER, .integer = value};
+}
+
+static void transpose(struct building *building, const char *from, const char *to,
+                      const int64_t order[4]) {
+    add_with(building, "Transpose", from, to,
+             (struct onnx_attribute){
+                 .name = "perm", .kind = ONNX_INTEGERS, .integers = order, .count = 4});
+}
+
+// from * weight' + bias, with the parameters PARAM.weight and PARAM.bias.
+static void linear(struct building *building, const char *from, const char *param, const char *to) {
+    struct text weight = join(param, ".weight"), bias = join(param, ".bias");
+    onnx_add_node(&building->graph, &(struct onnx_node){.operation = "Gemm",
+                                                        .inputs = {from, weight.s, bias.s},
+                                                        .outputs = {to},
+                                                        .attributes = {integer("transB", 1)}});
+}
+
+static void layer_norm(struct building *building, const char *from, const char *param,
+                       const char *to) {
+    struct text weight = join(param, ".weight"), bias = join(param, ".bias");
+    struct onnx_attribute epsilon = {
+        .name = "epsilon", .kind = ONNX_REAL, .real = (float)building->config->layer_norm_eps};
+    onnx_add_node(&building->graph,
+                  &(struct onnx_node){.operation = "LayerNormalization",
+                                      .inputs = {from, weight.s, bias.s},
+                                      .outputs = {to},
+                                      .attributes = {integer("axis", -1), epsilon}});
+}
+
+// --- constants ----------------------------------------------------------------------------------
+
+static void add_number(struct building *building, const char *name, double value) {
+    float number = (float)value;
+    onnx_add_constant(&building->graph,
+                      &(struct tensor_out){.name = name, .dtype = TENSOR_F32, .data = &number});
+}
+
+static void add_integers(struct building *building, const char *name, const int64_t *values,
+                         int64_t count) {
+    onnx_add_constant(
+        &building->graph,
+        &(struct tensor_out){
+            .name = name, .dtype = TENSOR_I64, .rank = 1, .shape = {count}, .data = values});
+}
+
+// Those that every model needs; activations and heads add their own.
+static void add_constants(struct building *building) {
+    const struct bert_config *config = building->config;
+    int64_t width = config->hidden_size / config->num_attention_heads;
+    add_number(building, "one", 1);
+    add_number(building, "half", 0.5);
+    add_number(building, "lowest", -FLT_MAX);
+    add_number(building, "attention_scale", 1 / sqrt((double)width));
+    add_integers(building, "zero", (int64_t[]){0}, 1);
+    add_integers(building, "mask_axes", (int64_t[]){1, 2}, 2);
+    add_integers(building, "rows", (int64_t[]){-1, config->hidden_size}, 2);
+    add_integers(building, "head_shape", (int64_t[]){config->num_attention_heads, width}, 2);
+}
+
+static void add_weights(struct building *building, const float *buffer) {
+    for (size_t i = 0; i < building->table->count; i++) {
+        const struct param *param = &building->table->params[i];
+        struct tensor_out tensor = {.name = param->name,
+                                    .dtype = TENSOR_F32,
+                                    .rank = param->rank,
+                                    .shape = {param->rows, param->cols},
+                                    .data = buffer + param->offset};
+        if (param->rank == 1) {
+            tensor.shape[0] = param->cols;
+        }
+        onnx_add_weight(&building->graph, &tensor);
+    }
+}
+
+// --- before the layers --------------------------------------------------------------------------
+
+// "shape": [batch, sequence]; "length": [sequence]; "heads": [batch, sequence, heads, H / heads].
+static void add_shapes(struct building *building) {
+    add(building, "Shape", "input_ids", NULL, "shape");
+    add_with(building, "Shape", "input_ids", "length", integer("start", 1));
+    onnx_add_node(&building->graph, &(struct onnx_node){.operation = "Concat",
+                                                        .inputs = {"shape", "head_shape"},
+                                                        .outputs = {"heads"},
+                                                        .attributes = {integer("axis", 0)}});
+}
+
+// "mask_bias" [batch, 1, 1, sequence]: 0 for tokens, the lowest number for padding.
+static void add_mask(struct building *building) {
+    add_with(building, "Cast", "attention_mask", "mask", integer("to", 1)); // float
+    add(building, "Unsqueeze", "mask", "mask_axes", "mask_rows");
+    add(building, "Sub", "one", "mask_rows", "padding");
+    add(building, "Mul", "padding", "lowest", "mask_bias");
+}
+
+// "hidden.0" [batch * sequence, H].
+static void add_embeddings(struct building *building) {
+    add(building, "Gather", "bert.embeddings.word_embeddings.weight", "input_ids", "words");
+    add(building, "Gather", "bert.embeddings.token_type_embeddings.weight", "token_type_ids",
+        "types");
+    onnx_add_node(&building->graph,
+                  &(struct onnx_node){.operation = "Slice",
+                                      .inputs = {"bert.embeddings.position_embeddings.weight",
+                                                 "zero", "length", "zero"},
+                                      .outputs = {"positions"}});
+    add(building, "Add", "words", "types", "words_and_types");
+    add(building, "Add", "words_and_types", "positions", "embedded");
+    layer_norm(building, "embedded", "bert.embeddings.LayerNorm", "embeddings");
+    add(building, "Reshape", "embeddings", "rows", "hidden.0");
+}
+
+// --- a layer ------------------------------------------------------------------------------------
+
+// hidden to `name` [batch, heads, ...], axes of [batch, sequence, heads, H / heads] in that order.
+static void add_projection(struct building *building, const char *hidden, const char *name,
+                           const int64_t order[4]) {
+    struct text param = param_name(building, "attention.self."), result = local(building, name);
+    struct text rows = join(result.s, ".rows"), heads = join(result.s, ".heads");
+    linear(building, hidden, join(param.s, name).s, rows.s);
+    add(building, "Reshape", rows.s, "heads", heads.s);
+    transpose(building, heads.s, result.s, order);
+}
+
+static void add_attention(struct building *building, const char *hidden, const char *to) {
+    static const int64_t heads_first[4] = {0, 2, 1, 3}, turned[4] = {0, 2, 3, 1};
+    add_projection(building, hidden, "query", heads_first);
+    add_projection(building, hidden, "key", turned);
+    add_projection(building, hidden, "value", heads_first);
+    struct text query = local(building, "query"), key = local(building, "key");
+    struct text value = local(building, "value"), products = local(building, "products");
+    struct text scaled = local(building, "scaled"), scores = local(building, "scores");
+    struct text shares = local(building, "shares"), mixed = local(building, "mixed");
+    struct text merged = local(building, "merged"), context = local(building, "context");
+    struct text param = param_name(building, "attention.output.dense");
+    add(building, "MatMul", query.s, key.s, products.s);
+    add(building, "Mul", products.s, "attention_scale", scaled.s);
+    add(building, "Add", scaled.s, "mask_bias", scores.s);
+    add_with(building, "Softmax", scores.s, shares.s, integer("axis", -1));
+    add(building, "MatMul", shares.s, value.s, mixed.s);
+    transpose(building, mixed.s, merged.s, heads_first);
+    add(building, "Reshape", merged.s, "rows", context.s);
+    linear(building, context.s, param.s, to);
+}
+
+// x / 2 * (1 + erf(x / sqrt(2)))
+static void add_gelu_erf(struct building *building, const char *x, const char *to) {
+    struct text divided = local(building, "gelu.divided"), erf = local(building, "gelu.erf");
+    struct text sum = local(building, "gelu.sum"), product = local(building, "gelu.product");
+    add(building, "Div", x, "sqrt_2", divided.s);
+    add(building, "Erf", divided.s, NULL, erf.s);
+    add(building, "Add", erf.s, "one", sum.s);
+    add(building, "Mul", x, sum.s, product.s);
+    add(building, "Mul", product.s, "half", to);
+}
+
+// x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
+static void add_gelu_tanh(struct building *building, const char *x, const char *to) {
+    struct text cube = local(building, "gelu.cube"), small = local(building, "gelu.small");
+    struct text inner = local(building, "gelu.inner"), scaled = local(building, "gelu.scaled");
+    struct text tanh = local(building, "gelu.tanh"), sum = local(building, "gelu.sum");
+    struct text halved = local(building, "gelu.halved");
+    add(building, "Pow", x, "three", cube.s);
+    add(building, "Mul", cube.s, "gelu_cubic", small.s);
+    add(building, "Add", x, small.s, inner.s);
+    add(building, "Mul", inner.s, "gelu_scale", scaled.s);
+    add(building, "Tanh", scaled.s, NULL, tanh.s);
+    add(building, "Add", tanh.s, "one", sum.s);
+    add(building, "Mul", x, "half", halved.s);
+    add(building, "Mul", halved.s, sum.s, to);
+}
+
+static void add_erf_constants(struct building *building) {
+    add_number(building, "sqrt_2", sqrt(2));
+}
+
+static void add_tanh_constants(struct building *building) {
+    add_number(building, "three", 3);
+    add_number(building, "gelu_cubic", 0.044715);
+    add_number(building, "gelu_scale", sqrt(2 / M_PI));
+}
+
+static const struct gelu_row {
+    void (*add_constants)(struct building *building);
+    void (*add)(struct building *building, const char *x, const char *to);
+} gelu_rows[] = {
+    [ACTIVATION_GELU_ERF] = {add_erf_constants, add_gelu_erf},
+    [ACTIVATION_GELU_TANH] = {add_tanh_constants, add_gelu_tanh},
+};
+
+static void add_feed_forward(struct building *building, const char *from, const char *to) {
+    struct text wide = local(building, "wide"), active = local(building, "active");
+    linear(building, from, param_name(building, "intermediate.dense").s, wide.s);
+    gelu_rows[building->config->hidden_act].add(building, wide.s, active.s);
+    linear(building, active.s, param_name(building, "output.dense").s, to);
+}
+
+static void add_layer(struct building *building, int64_t number) {
+    char from[32], to[32];
+    snprintf(building->layer, sizeof building->layer, "layer.%d.", (int)number);
+    snprintf(from, sizeof from, "hidden.%d", (int)number);
+    snprintf(to, sizeof to, "hidden.%d", (int)number + 1);
+    struct text attended = local(building, "attended"), first = local(building, "attended.sum");
+    struct text between = local(building, "between"), fed = local(building, "fed");
+    struct text second = local(building, "fed.sum");
+    add_attention(building, from, attended.s);
+    add(building, "Add", attended.s, from, first.s);
+    layer_norm(building, first.s, param_name(building, "attention.output.LayerNorm").s, between.s);
+    add_feed_forward(building, between.s, fed.s);
+    add(building, "Add", fed.s, between.s, second.s);
+    layer_norm(building, second.s, param_name(building, "output.LayerNorm").s, to);
+}
+
+// --- heads --------------------------------------------------------------------------------------
+
+static void add_span_logits(struct building *building, const char *hidden) {
+    static const char *const names[2] = {"start_logits", "end_logits"};
+    static const char *const columns[2] = {"start_column", "end_column"};
+    add_integers(building, "one_each", (int64_t[]){1, 1}, 2);
+    linear(building, hidden, "qa_outputs", "span_logits");
+    onnx_add_node(&building->graph, &(struct onnx_node){.operation = "Split",
+                                                        .inputs = {"span_logits", "one_each"},
+                                                        .outputs = {columns[0], columns[1]},
+                                                        .attributes = {integer("axis", 1)}});
+    for (int i = 0; i < 2; i++) {
+        add(building, "Reshape", columns[i], "shape", names[i]);
+        onnx_add_output(&building->graph,
+                        &(struct onnx_value){.name = names[i],
+                                             .dtype = TENSOR_F32,
+                                             .rank = 2,
+                                             .shape = {{.name = "batch"}, {.name = "sequence"}}});
+    }
+}
+
+static void add_hidden_state(struct building *building, const char *hidden) {
+    add_integers(building, "hidden_size", &building->config->hidden_size, 1);
+    onnx_add_node(&building->graph, &(struct onnx_node){.operation = "Concat",
+                                                        .inputs = {"shape", "hidden_size"},
+                                                        .outputs = {"hidden_shape"},
+                                                        .attributes = {integer("axis", 0)}});
+    add(building, "Reshape", hidden, "hidden_shape", "last_hidden_state");
+    onnx_add_output(&building->graph,
+                    &(struct onnx_value){.name = "last_hidden_state",
+                                         .dtype = TENSOR_F32,
+                                         .rank = 3,
+                                         .shape = {{.name = "batch"},
+                                                   {.name = "sequence"},
+                                                   {.size = building->config->hidden_size}}});
+}
+
+// The first row whose parameter is in the table says what comes after the last layer.
+static const struct head_row {
+    const char *param; // NULL: always
+    void (*add)(struct building *building, const char *hidden);
+} head_rows[] = {
+    {"qa_outputs.weight", add_span_logits},
+    {NULL, add_hidden_state},
+};
+
+static void add_head(struct building *building) {
+    char hidden[32];
+    const struct head_row *row = head_rows;
+    while (row->param != NULL && param_table_find(building->table, row->param) == NULL) {
+        row++;
+    }
+    snprintf(hidden, sizeof hidden, "hidden.%d", (int)building->config->num_hidden_layers);
+    row->add(building, hidden);
+}
+
+// --- the graph ----------------------------------------------------------------------------------
+
+static void add_inputs(struct building *building) {
+    static const char *const names[] = {"input_ids", "attention_mask", "token_type_ids"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        onnx_add_input(&building->graph,
+                       &(struct onnx_value){.name = names[i],
+                                            .dtype = TENSOR_I64,
+                                            .rank = 2,
+                                            .shape = {{.name = "batch"}, {.name = "sequence"}}});
+    }
+}
+
+enum berth_status export_onnx_write(const char *path, const struct bert_config *config,
+                                    const struct param_table *table, const float *buffer,
+                                    uint64_t file_limit, struct berth_error *error) {
+    struct building building = {.config = config, .table = table};
+    add_inputs(&building);
+    add_constants(&building);
+    gelu_rows[config->hidden_act].add_constants(&building);
+    add_weights(&building, buffer);
+    add_shapes(&building);
+    add_mask(&building);
+    add_embeddings(&building);
+    for (int64_t i = 0; i < config->num_hidden_layers; i++) {
+        add_layer(&building, i);
+    }
+    add_head(&building);
+    struct onnx_model model = {.graph = &building.graph,
+                               .name = "bert",
+                               .ir_version = IR_VERSION,
+                               .opset = EXPORT_ONNX_OPSET,
+                               .file_limit = file_limit};
+    enum berth_status status = onnx_write(path, &model, error);
+    onnx_graph_done(&building.graph);
+    return status;
+}
