@@ -127,10 +127,8 @@ done:
 static enum berth_status build(struct job *job, struct cli_call *call, struct berth_error *error) {
     TRY(fit_length(call, error));
     const struct berth_config *config = &call->config;
-    struct squad_feature_options rules = {.max_seq_length = config->max_seq_length,
-                                          .doc_stride = config->doc_stride,
-                                          .max_query_length = config->max_query_length,
-                                          .training = job->training};
+    struct squad_feature_options rules = inputs_feature_options(config);
+    rules.training = job->training;
     struct berth_log log = cli_log(call);
     TRY(settings_tokenizer(config, &job->tokenizer, error));
     TRY(squad_read(config->predict_file, 0, &job->dataset, error));

@@ -87,9 +87,7 @@ struct call {
 static enum berth_status make_features(const struct berth_model *model, struct call *call,
                                        struct berth_error *error) {
     const struct berth_config *config = &model->config;
-    struct squad_feature_options options = {.max_seq_length = config->max_seq_length,
-                                            .doc_stride = config->doc_stride,
-                                            .max_query_length = config->max_query_length};
+    struct squad_feature_options options = inputs_feature_options(config);
     TRY(squad_features_build(&call->dataset, model->predictor.files.tokenizer, &options, 1, NULL,
                              &call->features, error));
     if (call->features.count == 0) {
@@ -140,12 +138,7 @@ static enum berth_status run(const struct berth_model *model, struct call *call,
                              struct berth_answer *answers, size_t capacity, size_t *count,
                              struct berth_error *error) {
     const struct berth_config *config = &model->config;
-    struct squad_answer_options options = {
-        .n_best_size = config->n_best_size,
-        .max_answer_length = config->max_answer_length,
-        .version_2_with_negative = config->version_2_with_negative,
-        .null_score_diff_threshold = config->null_score_diff_threshold,
-    };
+    struct squad_answer_options options = inputs_answer_options(config);
     TRY(make_features(model, call, error));
     TRY(pass(model, call, error));
     TRY(squad_answer_question(&call->dataset, &call->features, model->predictor.files.tokenizer,

@@ -35,19 +35,6 @@ static enum berth_status set_random_weights(struct bench *bench, struct berth_er
     return BERTH_OK;
 }
 
-// The plan is printed and checked before its memory is taken.
-static enum berth_status plan(struct bench *bench, const struct trainer_shape *shape,
-                              struct bench_figures *figures, struct berth_error *error) {
-    struct plan_memory memory;
-    TRY(plan_memory_make(&memory, &bench->state, &bench->data.shape, shape, error));
-    plan_memory_report(&memory, &bench->settings->log);
-    figures->plan_bytes = (int64_t)memory.total;
-    struct plan_limit_args limit = {
-        .memory = &memory, .state = &bench->state, .config = &bench->data.shape, .shape = shape};
-    limit.available = machine_memory_available(&limit.limit);
-    return plan_memory_check(&limit, error);
-}
-
 static enum berth_status prepare(struct bench *bench, int training, struct bench_figures *figures,
                                  struct berth_error *error) {
     const struct berth_config *config = bench->settings->config;
@@ -61,7 +48,13 @@ static enum berth_status prepare(struct bench *bench, int training, struct bench
     struct trainer_shape shape = {.max_length = data->max_length};
     *(training ? &shape.train_tokens : &shape.infer_tokens) = data->worst_tokens;
     *(training ? &shape.train_sequences : &shape.infer_sequences) = data->worst_sequences;
-    TRY(plan(bench, &shape, figures, error));
+    struct plan_args plan = {.state = &bench->state,
+                             .config = &data->shape,
+                             .shape = &shape,
+                             .log = &bench->settings->log};
+    uint64_t total;
+    TRY(plan_memory_admit(&plan, &total, error)); // before its memory is taken
+    figures->plan_bytes = (int64_t)total;
     TRY(state_init(&bench->state, bench->device, &bench->table, compute, training, error));
     TRY(set_random_weights(bench, error));
     struct trainer_rules rules = trainer_rules_of(config, &data->shape);

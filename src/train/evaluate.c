@@ -11,12 +11,7 @@ enum berth_status evaluation_open(struct evaluation *evaluation, const char *pat
     *evaluation = (struct evaluation){.path = path, .threads = machine_threads(config)};
     TRY(squad_input_open(&evaluation->input, path, limit, 0, config, tokenizer, log, error));
     evaluation->source = squad_input_source(&evaluation->input.features);
-    evaluation->options = (struct squad_answer_options){
-        .n_best_size = config->n_best_size,
-        .max_answer_length = config->max_answer_length,
-        .version_2_with_negative = config->version_2_with_negative,
-        .null_score_diff_threshold = config->null_score_diff_threshold,
-    };
+    evaluation->options = inputs_answer_options(config);
     enum berth_status status;
     TRY_DONE(squad_check_ids(&evaluation->input.dataset, path, error));
     TRY_DONE(infer_find_worst(&evaluation->source, config, &evaluation->shape, error));

@@ -12,9 +12,6 @@
 #include <math.h>
 #include <string.h>
 
-// Shorter runs say nothing about throughput: the peak is not measured for them.
-#define MEASURABLE_SECONDS 2.0
-
 // Everything that one job opens, in the order in which it does.
 struct job {
     struct berth_config config; // with the DeepSpeed file's values
@@ -137,8 +134,6 @@ static enum berth_status make_plan(struct job *job, struct berth_error *error) {
     };
     int64_t micro_batches;
     TRY(find_shape(job, &micro_batches, error));
-    struct plan_memory memory;
-    TRY(plan_memory_make(&memory, &job->state, &job->files.shape, &job->shape, error));
     struct finetune_plan plan = {.config = &job->config,
                                  .files = &job->files,
                                  .batching = &job->batching,
@@ -149,11 +144,9 @@ static enum berth_status make_plan(struct job *job, struct berth_error *error) {
                                  .model_folder = job->model_folder,
                                  .resume_folder = job->resume_folder};
     finetune_report_plan(&plan, &job->log);
-    plan_memory_report(&memory, &job->log);
-    struct plan_limit_args limit = {
-        .memory = &memory, .state = &job->state, .config = &job->files.shape, .shape = &job->shape};
-    limit.available = machine_memory_available(&limit.limit);
-    return plan_memory_check(&limit, error);
+    struct plan_args memory = {
+        .state = &job->state, .config = &job->files.shape, .shape = &job->shape, .log = &job->log};
+    return plan_memory_admit(&memory, NULL, error);
 }
 
 // --- weights ------------------------------------------------------------------------------------
@@ -200,12 +193,8 @@ static void fill_result(const struct job *job, const struct loop_result *loop,
         .f1 = loop->f1,
         .samples_per_second = (double)loop->sequences / seconds,
         .tokens_per_second = (double)loop->tokens / seconds,
-        .mfu = NAN,
+        .mfu = machine_mfu(job->device, job->state.compute, loop->needed_flops, loop->seconds),
     };
-    if (loop->seconds >= MEASURABLE_SECONDS) {
-        result->mfu =
-            loop->needed_flops / seconds / machine_peak_flops(job->device, job->state.compute, 3);
-    }
 }
 
 static enum berth_status train(struct job *job, struct berth_run_result *result,

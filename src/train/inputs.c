@@ -182,6 +182,23 @@ enum berth_status model_files_load(const struct model_files *files, const char *
     return status;
 }
 
+// --- settings -----------------------------------------------------------------------------------
+
+struct squad_feature_options inputs_feature_options(const struct berth_config *config) {
+    return (struct squad_feature_options){.max_seq_length = config->max_seq_length,
+                                          .doc_stride = config->doc_stride,
+                                          .max_query_length = config->max_query_length};
+}
+
+struct squad_answer_options inputs_answer_options(const struct berth_config *config) {
+    return (struct squad_answer_options){
+        .n_best_size = config->n_best_size,
+        .max_answer_length = config->max_answer_length,
+        .version_2_with_negative = config->version_2_with_negative,
+        .null_score_diff_threshold = config->null_score_diff_threshold,
+    };
+}
+
 // --- data ---------------------------------------------------------------------------------------
 
 enum berth_status squad_input_open(struct squad_input *input, const char *path, int64_t limit,
@@ -191,10 +208,8 @@ enum berth_status squad_input_open(struct squad_input *input, const char *path, 
     *input = (struct squad_input){0};
     double begin = machine_seconds();
     TRY(squad_read(path, limit, &input->dataset, error));
-    struct squad_feature_options options = {.max_seq_length = config->max_seq_length,
-                                            .doc_stride = config->doc_stride,
-                                            .max_query_length = config->max_query_length,
-                                            .training = training};
+    struct squad_feature_options options = inputs_feature_options(config);
+    options.training = training;
     enum berth_status status;
     TRY_DONE(squad_features_build(&input->dataset, tokenizer, &options, machine_threads(config),
                                   log, &input->features, error));

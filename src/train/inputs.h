@@ -11,6 +11,7 @@
 #include "data/squad_features.h"
 #include "model/config.h"
 #include "model/params.h"
+#include "task/squad_answers.h"
 #include "text/tokenizer.h"
 #include "train/state.h"
 
@@ -46,6 +47,10 @@ enum berth_status model_files_load(const struct model_files *files, const char *
 enum berth_status inputs_fit_length(struct berth_config *config, int64_t positions,
                                     const char *source, const struct berth_log *log,
                                     struct berth_error *error);
+
+// What the settings say about windows (`training` is 0), and about answers.
+struct squad_feature_options inputs_feature_options(const struct berth_config *config);
+struct squad_answer_options inputs_answer_options(const struct berth_config *config);
 
 // --- data ---------------------------------------------------------------------------------------
 

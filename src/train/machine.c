@@ -14,6 +14,8 @@
 
 #define PROC_FILE_LIMIT (1 << 20)
 #define PEAK_SECONDS 0.15 // of one reading
+#define MEASURABLE_SECONDS 2.0
+#define MFU_READINGS 3
 
 double machine_seconds(void) {
     struct timespec now;
@@ -133,6 +135,12 @@ double machine_peak_flops(struct device *device, enum dtype dtype, int readings)
         best = isnan(best) || reading > best ? reading : best;
     }
     return best;
+}
+
+double machine_mfu(struct device *device, enum dtype dtype, double flops, double seconds) {
+    return seconds >= MEASURABLE_SECONDS
+               ? flops / seconds / machine_peak_flops(device, dtype, MFU_READINGS)
+               : NAN;
 }
 
 enum berth_status machine_device_open(const struct berth_config *config,

@@ -31,6 +31,10 @@ enum berth_status machine_device_open(const struct berth_config *config,
 // cannot tell.
 double machine_peak_flops(struct device *device, enum dtype dtype, int readings);
 
+// The share of that peak that `flops` in `seconds` are; NaN for less than two seconds, which say
+// nothing about throughput.
+double machine_mfu(struct device *device, enum dtype dtype, double flops, double seconds);
+
 // The threads that host work may use: config->threads, or all that the process may run on.
 int machine_threads(const struct berth_config *config);
 

@@ -93,3 +93,17 @@ enum berth_status plan_memory_check(const struct plan_limit_args *args, struct b
                      " MiB; not even --%s 1 would fit: use a smaller model or fewer threads",
                      need / mebibyte, args->limit, args->available / mebibyte, option);
 }
+
+enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *total,
+                                    struct berth_error *error) {
+    struct plan_memory memory;
+    TRY(plan_memory_make(&memory, args->state, args->config, args->shape, error));
+    plan_memory_report(&memory, args->log);
+    if (total != NULL) {
+        *total = memory.total;
+    }
+    struct plan_limit_args limit = {
+        .memory = &memory, .state = args->state, .config = args->config, .shape = args->shape};
+    limit.available = machine_memory_available(&limit.limit);
+    return plan_memory_check(&limit, error);
+}

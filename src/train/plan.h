@@ -40,4 +40,15 @@ struct plan_limit_args {
 };
 enum berth_status plan_memory_check(const struct plan_limit_args *args, struct berth_error *error);
 
+// The whole: makes the plan, reports it, refuses it where this machine has too little memory left.
+// *total gets the plan's total; may be NULL.
+struct plan_args {
+    const struct state *state;
+    const struct bert_config *config;
+    const struct trainer_shape *shape;
+    const struct berth_log *log;
+};
+enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *total,
+                                    struct berth_error *error);
+
 #endif

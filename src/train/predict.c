@@ -9,9 +9,6 @@
 
 #include <math.h>
 
-// Shorter predictions say nothing about throughput: the peak is not measured for them.
-#define MEASURABLE_SECONDS 2.0
-
 // --- a model ready to answer --------------------------------------------------------------------
 
 enum berth_status predictor_open(struct predictor *predictor, struct berth_config *config,
@@ -28,19 +25,6 @@ enum berth_status predictor_open(struct predictor *predictor, struct berth_confi
         .compute = config->precision == BERTH_BF16 ? DTYPE_BF16 : DTYPE_F32,
     };
     return BERTH_OK;
-}
-
-static enum berth_status check_plan(const struct predictor *predictor,
-                                    const struct trainer_shape *shape, const struct berth_log *log,
-                                    struct berth_error *error) {
-    struct plan_memory memory;
-    const struct bert_config *config = &predictor->files.shape;
-    TRY(plan_memory_make(&memory, &predictor->state, config, shape, error));
-    plan_memory_report(&memory, log);
-    struct plan_limit_args limit = {
-        .memory = &memory, .state = &predictor->state, .config = config, .shape = shape};
-    limit.available = machine_memory_available(&limit.limit);
-    return plan_memory_check(&limit, error);
 }
 
 enum berth_status predictor_load(struct predictor *predictor, const struct berth_config *config,
@@ -105,10 +89,8 @@ static void fill_rates(const struct predict_job *job, const struct infer_result 
     double seconds = timing->seconds > 0 ? timing->seconds : NAN;
     result->samples_per_second = (double)timing->timed_sequences / seconds;
     result->tokens_per_second = (double)timing->timed_tokens / seconds;
-    if (timing->seconds >= MEASURABLE_SECONDS) {
-        result->mfu = timing->timed_flops / seconds /
-                      machine_peak_flops(job->predictor.device, job->predictor.state.compute, 3);
-    }
+    result->mfu = machine_mfu(job->predictor.device, job->predictor.state.compute,
+                              timing->timed_flops, timing->seconds);
 }
 
 static enum berth_status predict(struct predict_job *job, struct berth_run_result *result,
@@ -145,7 +127,11 @@ static enum berth_status run(struct predict_job *job, struct berth_run_result *r
     TRY(evaluation_open(&job->evaluation, config->predict_file, config->max_eval_samples, config,
                         job->predictor.files.tokenizer, &job->log, error));
     struct trainer_shape shape = shape_of(&job->evaluation);
-    TRY(check_plan(&job->predictor, &shape, &job->log, error));
+    struct plan_args plan = {.state = &job->predictor.state,
+                             .config = &job->predictor.files.shape,
+                             .shape = &shape,
+                             .log = &job->log};
+    TRY(plan_memory_admit(&plan, NULL, error));
     if (config->dry_run) {
         return BERTH_OK;
     }

@@ -43,9 +43,7 @@ static enum berth_status choose(const struct show_args *args, struct show *show,
 static enum berth_status prepare(const struct show_args *args, struct show *show,
                                  struct berth_error *error) {
     const struct berth_config *config = &show->config;
-    struct squad_feature_options options = {.max_seq_length = config->max_seq_length,
-                                            .doc_stride = config->doc_stride,
-                                            .max_query_length = config->max_query_length};
+    struct squad_feature_options options = inputs_feature_options(config);
     TRY(squad_features_build(&show->part, show->predictor.files.tokenizer, &options,
                              machine_threads(config), args->log, &show->features, error));
     show->source = squad_input_source(&show->features);
@@ -71,12 +69,7 @@ static enum berth_status answer(const struct show_args *args, struct show *show,
                                .logits = show->logits};
     struct infer_result timing;
     TRY(infer_run(&show->predictor.trainer, &infer, &timing, error));
-    struct squad_answer_options options = {
-        .n_best_size = config->n_best_size,
-        .max_answer_length = config->max_answer_length,
-        .version_2_with_negative = config->version_2_with_negative,
-        .null_score_diff_threshold = config->null_score_diff_threshold,
-    };
+    struct squad_answer_options options = inputs_answer_options(config);
     return squad_answer_all(&show->part, &show->features, show->predictor.files.tokenizer,
                             show->logits, &options, machine_threads(config), &show->results, error);
 }
