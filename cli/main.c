@@ -51,6 +51,10 @@ static enum berth_status unknown_verb(const char *name, struct berth_error *erro
             best_distance = distance;
         }
     }
+    if (option_distance(name, "help") < best_distance) {
+        best = "help";
+        best_distance = option_distance(name, best);
+    }
     int near = option_is_near(name, best_distance);
     return error_set(error, BERTH_USAGE, "unknown verb \"%s\"%s%s%s; `berth --help` lists them",
                      name, near ? "; did you mean \"" : "", near ? best : "", near ? "\"?" : "");
@@ -91,8 +95,10 @@ static enum berth_status skip_task(const struct cli_verb *verb, int *count, char
         return BERTH_OK;
     }
     if (*count == 0 || strcmp((*words)[0], verb->task) != 0) {
-        return error_set(error, BERTH_USAGE, "`berth %s` needs a task: berth %s %s %s", verb->name,
-                         verb->name, verb->task, verb->usage);
+        int other = *count > 0 && (*words)[0][0] != '-'; // a word, but no task
+        return error_set(error, BERTH_USAGE, "`berth %s` needs a task%s%.40s%s: berth %s %s %s",
+                         verb->name, other ? ", found \"" : "", other ? (*words)[0] : "",
+                         other ? "\"" : "", verb->name, verb->task, verb->usage);
     }
     --*count;
     ++*words;

@@ -7,6 +7,7 @@
 #include "core/terminal.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,22 +115,33 @@ enum berth_status cli_read(const char *path, char **bytes, size_t *length,
     return file_read(path, READ_LIMIT, bytes, length, error);
 }
 
+static int first_failure; // errno of the first line of JSON that could not be written
+
 enum berth_status cli_put_json(struct json_line *line, struct berth_error *error) {
     json_line_end(line);
     if (line->failed) {
         return error_no_memory(error, line->capacity, "a line of JSON");
     }
-    fwrite(line->text, 1, line->length, stdout);
+    if (fwrite(line->text, 1, line->length, stdout) < line->length && first_failure == 0) {
+        first_failure = errno;
+    }
     json_line_clear(line);
     return BERTH_OK;
+}
+
+// A stream that failed earlier does not tell why; its descriptor may.
+static int reader_is_gone(void) {
+    struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
 }
 
 enum berth_status cli_flush(struct berth_error *error) {
     errno = 0;
     int failed = ferror(stdout) | fflush(stdout);
-    if (!failed || errno == EPIPE) {
+    int reason = errno != 0 ? errno : first_failure;
+    if (!failed || reason == EPIPE || (reason == 0 && reader_is_gone())) {
         return BERTH_OK;
     }
-    return error_set_errno(error, BERTH_IO, errno != 0 ? errno : EIO,
+    return error_set_errno(error, BERTH_IO, reason != 0 ? reason : EIO,
                            "writing to standard output failed");
 }

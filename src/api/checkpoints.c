@@ -144,11 +144,15 @@ static enum berth_status write_weights(const char *folder, const struct bert_con
 static enum berth_status write_model(const char *folder, const struct bert_config *config,
                                      uint64_t seed, struct berth_error *error) {
     struct param_table table;
+    int is_new = !dir_exists(folder);
     TRY(param_table_init(&table, config, PARAM_HEAD_SPAN, error));
     enum berth_status status;
     TRY_DONE(dir_make(folder, error));
     TRY_DONE(write_weights(folder, config, &table, seed, error));
 done:
+    if (status != BERTH_OK && is_new) {
+        dir_remove(folder, NULL); // half a model is none
+    }
     param_table_done(&table);
     return status;
 }

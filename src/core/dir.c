@@ -88,6 +88,7 @@ static enum berth_status make_one(const char *path, struct berth_error *error) {
 }
 
 enum berth_status dir_make(const char *path, struct berth_error *error) {
+    TRY(dir_check(path, error));
     char *prefix = memory_string(path);
     if (prefix == NULL) {
         return file_no_path(error);

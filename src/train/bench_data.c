@@ -196,6 +196,10 @@ enum berth_status bench_data_open(struct bench_data *data, const struct bench_se
     }
     struct berth_config config = *settings->config;
     enum berth_status status;
+    if (!file_exists(settings->data)) { // before a vocabulary is looked for beside it
+        return error_set(error, BERTH_NO_INPUT, "%s: no such file; expected a SQuAD file",
+                         settings->data);
+    }
     TRY_DONE(read_shape(data, settings, error));
     TRY_DONE(inputs_fit_length(&config, data->shape.max_position_embeddings, settings->geometry,
                                &settings->log, error));

@@ -68,6 +68,29 @@ run features squad --vocab "$vocab" --predict-file "$work/data.json" --jsonl --m
 [ "$(wc -l <"$out")" -gt 8 ] || fail "short windows should be more than 8"
 grep -q '^{"example_id":"q1","unique_id":1000000000,"input_ids":\[2,' "$out" || fail "first line"
 
+what="a reader of features that goes away"
+awk 'BEGIN { print "{\"version\":\"1.1\",\"data\":[{\"title\":\"t\",\"paragraphs\":["
+    for (i = 0; i < 3000; i++) printf "%s{\"context\":\"ada lived in oslo\",\"qas\":[{\"id\":\"q%d\"," \
+        "\"question\":\"where did ada live\",\"answers\":[]}]}\n", (i ? "," : ""), i
+    print "]}]}" }' >"$work/large.json"
+"$BERTH" features squad --vocab "$vocab" --input "$work/large.json" --jsonl 2>"$err" | head -c 10 >"$out"
+codes=("${PIPESTATUS[@]}")
+code=${codes[0]}
+expect_code 0
+expect_empty "$err"
+if [ -w /dev/full ]; then
+    "$BERTH" features squad --vocab "$vocab" --input "$work/large.json" --jsonl >/dev/full 2>"$err"
+    code=$?
+    expect_code 74
+    expect_err 'No space left'
+fi
+
+what="a model that does not fit"
+(trap '' XFSZ; ulimit -f 8; exec "$BERTH" init --config tiny --output "$work/part") >"$out" 2>"$err"
+code=$?
+expect_code 74
+[ ! -e "$work/part" ] || fail "half a model was left"
+
 what="evaluate"
 printf '{"q1":"Oslo","q2":"riga!","q3":"x","q4":"the Ada","q5":"Rome","q6":"Bern","q7":"Rita"}' \
     >"$work/predictions.json"

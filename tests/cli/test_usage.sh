@@ -21,7 +21,9 @@ base="finetune squad --model $work/model --train $work/data.json --output $work/
 
 # Unknown names, and the nearest known.
 refused 'did you mean "finetune"' finetun squad
-refused 'needs a task' finetune --model x
+refused 'did you mean "help"' hlep
+refused 'needs a task: berth finetune squad' finetune --model x
+refused 'needs a task, found "squat": berth' finetune squat --model x
 refused 'needs a task' evaluate a b
 refused 'did you mean --learning_rate' finetune squad --lerning_rate 3
 refused 'did you mean --learning_rate' finetune squad --lerning-rate=3
@@ -128,6 +130,8 @@ missing 73 "$work/data.json is a file" predict squad --model "$work/model" --inp
     --output "$work/data.json"
 missing 73 "--overwrite_output_dir" predict squad --model "$work/model" --input "$work/none" \
     --output "$work/model"
+missing 73 "$work/data.json is a file" init --config tiny --output "$work/data.json/model"
+missing 66 "$work/none" bench train --config tiny --data "$work/none"
 missing 73 "holds a model already" init --config tiny --output "$work/model"
 missing 73 summary.json finetune squad --model "$work/model" --train "$work/data.json" --output "$work/new" \
     --max_seq_length 64 --json_summary "$work/none/summary.json"
