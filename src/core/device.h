@@ -21,7 +21,8 @@
 // - An operation cannot fail in the ordinary course. A device that meets an error (a library
 //   refuses a shape, a driver call fails) keeps the first one and does nothing from then on;
 //   `status` hands it out. The caller asks once per step.
-// - Nothing here allocates after `reserve`.
+// - Nothing here allocates after `reserve` for shapes that were met before; what a library takes
+//   within an operation it gives back, and workspace_bytes counts it.
 #ifndef BERTH_CORE_DEVICE_H
 #define BERTH_CORE_DEVICE_H
 

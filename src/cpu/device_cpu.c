@@ -122,6 +122,14 @@ static size_t product_bytes(const struct cpu *cpu, const struct device_shape *sh
     return PAD_BYTES + (size_t)(tile > tokens ? tile : tokens) * sizeof(float);
 }
 
+// Per thread: what oneDNN takes and gives back within a product.
+static size_t heap_bytes(const struct cpu *cpu, const struct device_shape *shape) {
+    const int converts = shape->compute != DTYPE_F32 && cpu->kernels != CPU_NATIVE_BF16;
+    return shape->training && (shape->compute == DTYPE_F32 || converts)
+               ? gemm_heap_bytes(widest(shape))
+               : 0;
+}
+
 static size_t plan_count(const struct device_shape *shape) {
     size_t lengths = (size_t)(shape->max_length + CPU_ATTENTION_ROUND - 1) / CPU_ATTENTION_ROUND;
     return LINEAR_PLANS + lengths * (shape->training ? 3 : 2);
@@ -131,8 +139,8 @@ static size_t cpu_workspace_bytes(struct device *dev, const struct device_shape 
     const struct cpu *cpu = cpu_of(dev);
     return partial_bytes(shape) + cpu_linear_packed_bytes(shape) + cpu_attention_bytes(cpu, shape) +
            cpu_attention_plan_bytes(shape->max_length) +
-           (size_t)cpu->threads * product_bytes(cpu, shape) + LIBRARY_BYTES_BASE +
-           plan_count(shape) * LIBRARY_BYTES_PER_PLAN;
+           (size_t)cpu->threads * (product_bytes(cpu, shape) + heap_bytes(cpu, shape)) +
+           LIBRARY_BYTES_BASE + plan_count(shape) * LIBRARY_BYTES_PER_PLAN;
 }
 
 static enum berth_status cpu_status(struct device *dev, struct berth_error *error) {

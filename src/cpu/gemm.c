@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one door to oneDNN: matmul primitives over plain strided layouts, made for one thread, with
-// their scratch memory in our hands (scratchpad mode "user").
+// their scratch memory in our hands (scratchpad mode "user"). Only its kernel for f32 with a
+// transposed operand takes memory by itself, gemm_heap_bytes.
 //
 // One operand may be reordered first into the layout that the library's kernels read fastest
 // (columns in blocks of 64, rows in blocks of 16 or 16 pairs): that pays when many tiles share it.
@@ -488,6 +489,11 @@ size_t gemm_plan_scratch(const struct gemm_plan *plan) {
         bytes += round64((size_t)(s->m * s->k) * dtype_size(s->type));
     }
     return bytes;
+}
+
+size_t gemm_heap_bytes(int64_t columns) {
+    const int64_t block = 384; // rows and depth of the blocks that the library copies
+    return (size_t)((columns + block) * block) * sizeof(float);
 }
 
 // Lays a out behind the library's scratchpad.

@@ -49,6 +49,9 @@ size_t gemm_pack_bytes(const struct gemm_plan *plan);
 // Lays b out for the plan, on all threads; to be called outside of parallel regions. gemm_run then
 // takes `packed` for b. 0, or the library's error.
 int gemm_pack(struct gemm *gemm, const struct gemm_plan *plan, const void *b, void *packed);
+// What a product of f32 with a transposed a takes from the heap at most, and gives back: the
+// library's own copies of its operands, for which it knows no user's scratchpad. `columns` of c.
+size_t gemm_heap_bytes(int64_t columns);
 // Bytes of per-thread scratch that a plan uses.
 size_t gemm_plan_scratch(const struct gemm_plan *plan);
 // Runs a plan on thread number `thread`. 0, or the library's error.

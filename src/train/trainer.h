@@ -4,8 +4,8 @@
 //   loss of an update = sum of its sequences' losses / their count   (loss_average "update")
 //                     = mean over micro-batches of their means       (loss_average "micro")
 //
-// Nothing is allocated inside an update. The same activation memory serves inference between
-// updates (infer.h).
+// Nothing is allocated inside an update whose shapes were met before (core/device.h). The same
+// activation memory serves inference between updates (infer.h).
 #ifndef BERTH_TRAIN_TRAINER_H
 #define BERTH_TRAIN_TRAINER_H
 

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a training step takes from the heap once its shapes have been seen: nothing of ours; the
+// libraries' share stays below what the memory plan counts for it, and all of it is given back.
+// This program's allocator stands before the C library's for oneDNN and OpenMP too, so that every
+// call is seen, whoever makes it. Sanitizers bring allocators of their own: skipped with them.
+
+// clang-format off
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+// clang-format on
+
+#include "core/memory.h"
+#include "cpu/gemm.h"
+#include "harness.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if !BERTH_TEST_SANITIZED && defined(__GLIBC__)
+#define COUNTS 1
+#else
+#define COUNTS 0
+#endif
+
+// --- counting -----------------------------------------------------------------------------------
+
+static atomic_llong live, most; // bytes of the heap in use, and the largest number since reset
+static atomic_int mappings;     // calls of mmap
+
+#if COUNTS
+
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *block, size_t bytes);
+void *__libc_memalign(size_t alignment, size_t bytes);
+void __libc_free(void *block);
+
+static void *taken(void *block) {
+    long long now = atomic_fetch_add(&live, (long long)malloc_usable_size(block)) +
+                    (long long)malloc_usable_size(block);
+    long long before = atomic_load(&most);
+    while (now > before && !atomic_compare_exchange_weak(&most, &before, now)) {
+    }
+    return block;
+}
+
+static void given_back(void *block) {
+    atomic_fetch_sub(&live, (long long)malloc_usable_size(block));
+}
+
+void *malloc(size_t bytes) {
+    return taken(__libc_malloc(bytes));
+}
+
+void *calloc(size_t count, size_t size) {
+    return taken(__libc_calloc(count, size));
+}
+
+void *realloc(void *block, size_t bytes) {
+    given_back(block);
+    return taken(__libc_realloc(block, bytes));
+}
+
+void *memalign(size_t alignment, size_t bytes) {
+    return taken(__libc_memalign(alignment, bytes));
+}
+
+void *aligned_alloc(size_t alignment, size_t bytes) {
+    return taken(__libc_memalign(alignment, bytes));
+}
+
+int posix_memalign(void **block, size_t alignment, size_t bytes) {
+    *block = taken(__libc_memalign(alignment, bytes));
+    return *block ? 0 : ENOMEM;
+}
+
+void free(void *block) {
+    given_back(block);
+    __libc_free(block);
+}
+
+void *mmap(void *address, size_t bytes, int protection, int flags, int file, off_t offset) {
+    atomic_fetch_add(&mappings, 1);
+    return (void *)syscall(SYS_mmap, address, bytes, protection, flags, file, offset);
+}
+#endif
+
+// --- steps --------------------------------------------------------------------------------------
+
+#define SEQUENCES 12
+#define STEPS 2
+#define BOOKKEEPING (64 * 1024) // bytes of oneDNN's and OpenMP's small blocks, per thread
+
+static const int64_t lengths[SEQUENCES] = {384, 30, 129, 31, 1, 200, 17, 190, 248, 96, 133, 177};
+static const struct bert_dropout dropout = {
+    .seed = 7, .step = 5, .hidden_probability = 0.1, .attention_probability = 0.1};
+
+static void step(struct harness *harness, const struct batch *batch) {
+    bert_forward(&harness->model, harness->activations, batch, &dropout);
+    bert_backward(&harness->model, harness->activations, batch, &dropout, 1);
+}
+
+static void count_steps(struct harness *harness, const struct batch *batch, long long allowed) {
+    step(harness, batch);
+    for (int i = 0; i < STEPS; i++) {
+        const long long before = atomic_load(&live);
+        atomic_store(&most, before);
+        atomic_store(&mappings, 0);
+        memory_fail_at(0, 0);
+        step(harness, batch);
+        assert_int_equal(memory_fail_at(0, 0), 0); // calls of ours
+        assert_int_equal(atomic_load(&mappings), 0);
+        assert_int_equal(atomic_load(&live), before);
+        assert_true(atomic_load(&most) - before <= allowed);
+    }
+}
+
+static void check_steps(const struct bert_config *config, enum dtype compute, int threads,
+                        const char *instructions) {
+    const struct harness_options options = {.compute = compute,
+                                            .threads = threads,
+                                            .instructions = instructions,
+                                            .max_rows = 1664,
+                                            .max_sequences = SEQUENCES,
+                                            .max_length = 384};
+    struct harness harness;
+    if (!harness_open(&harness, config, &options)) {
+        print_message("skipped: this processor does not run %s\n", instructions);
+        return;
+    }
+    float *parameters = random_parameters(&harness.table, 1);
+    harness_load(&harness, parameters);
+    free(parameters);
+    struct reference_sequence *sequences = sequences_new(config, lengths, SEQUENCES, 0, 2);
+    struct packed *packed = packed_new(sequences, SEQUENCES);
+    const int single = compute == DTYPE_F32 || strcmp(instructions, "avx512bf16") != 0;
+    const size_t library = single ? gemm_heap_bytes(config->intermediate_size) : 0;
+    count_steps(&harness, packed_batch(packed), (long long)(library + BOOKKEEPING) * threads);
+    print_message("%s %s, %d threads, I %d: at most %lld bytes\n", instructions,
+                  dtype_name(compute), threads, (int)config->intermediate_size,
+                  (long long)(atomic_load(&most) - atomic_load(&live)));
+    packed_free(packed);
+    sequences_free(sequences);
+    harness_close(&harness);
+}
+
+static void check_all(enum dtype compute, const char *instructions) {
+    if (!COUNTS) {
+        skip();
+    }
+    static const struct {
+        int64_t hidden, heads, inner;
+        int threads;
+    } shapes[] = {{48, 3, 100, 1}, {384, 6, 1536, 2}, {128, 2, 3072, 2}, {128, 2, 4096, 1}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        struct bert_config config =
+            tiny_config(shapes[i].hidden, shapes[i].heads, shapes[i].inner, 1);
+        check_steps(&config, compute, shapes[i].threads, instructions);
+    }
+}
+
+static void f32(void **state) {
+    check_all(DTYPE_F32, "generic");
+}
+
+static void bf16_native(void **state) {
+    check_all(DTYPE_BF16, "avx512bf16");
+}
+
+static void bf16_converted(void **state) {
+    check_all(DTYPE_BF16, "avx2");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(f32),
+        cmocka_unit_test(bf16_native),
+        cmocka_unit_test(bf16_converted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
