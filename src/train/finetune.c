@@ -93,6 +93,10 @@ static enum berth_status read_inputs(struct job *job, struct berth_error *error)
     job->model_folder =
         config->model_name_or_path != NULL ? config->model_name_or_path : job->resume_folder;
     TRY(model_files_open(&job->files, config, job->model_folder, &job->log, error));
+    if (config->validation_file != NULL && !file_exists(config->validation_file)) {
+        return error_set(error, BERTH_NO_INPUT, "%s: no such file; expected a SQuAD file",
+                         config->validation_file); // told before the training file is read
+    }
     TRY(squad_input_open(&job->train, config->train_file, config->max_train_samples, 1, config,
                          job->files.tokenizer, &job->log, error));
     job->source = squad_input_source(&job->train.features);

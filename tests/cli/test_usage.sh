@@ -130,6 +130,8 @@ missing 73 "$work/data.json is a file" predict squad --model "$work/model" --inp
     --output "$work/data.json"
 missing 73 "--overwrite_output_dir" predict squad --model "$work/model" --input "$work/none" \
     --output "$work/model"
+missing 66 "$work/none: no such file" finetune squad --model "$work/model" --train "$work/elsewhere.json" \
+    --dev "$work/none" --output "$work/new"
 missing 73 "$work/data.json is a file" init --config tiny --output "$work/data.json/model"
 missing 66 "$work/none" bench train --config tiny --data "$work/none"
 missing 73 "holds a model already" init --config tiny --output "$work/model"
