@@ -1,41 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stack machine: one table of opcodes (protocol 2, as torch.save writes it), each a short
-// function on indices of values. What a finished pickle offers is in pickle_tree.c.
+// The opcodes (protocol 2, as torch.save writes it): one table, each a short function on the
+// machine of pickle_machine.h. What a finished pickle offers is in pickle_tree.c.
 #include "format/pickle.h"
 
 #include "core/memory.h"
+#include "format/pickle_machine.h"
 #include "format/pickle_names.h"
 #include "format/pickle_tree.h"
 #include "format/utf8.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
-#define WINDOW_BYTES ((size_t)64 << 10)
 #define PROTOCOL 2
-
-struct machine {
-    struct pickle *pickle;
-    struct pickle_source source;
-    enum pickle_trust trust;
-    uint64_t at; // in the file
-    unsigned char *window;
-    uint64_t window_begin;
-    size_t window_bytes;
-    uint32_t *stack;
-    size_t depth, stack_room;
-    size_t marks[PICKLE_MAX_MARKS]; // depths
-    size_t mark_count;
-    uint32_t *memo; // value + 1; 0: never put
-    size_t memo_count;
-    size_t value_room, item_room, text_room;
-    uint64_t opcode_at;
-    unsigned char opcode;
-    int stopped;
-    struct berth_error *error;
-};
 
 typedef enum berth_status operation(struct machine *machine);
 static const struct opcode {
@@ -44,232 +21,16 @@ static const struct opcode {
     unsigned argument; // bytes of the number that follows, items of a tuple, truth
 } opcodes[256];
 
-// --- errors and memory --------------------------------------------------------------------------
-
-static enum berth_status wrong(const struct machine *machine, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static enum berth_status wrong(const struct machine *machine, const char *format, ...) {
-    char what[512], code[32];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
-    va_end(arguments);
-    snprintf(code, sizeof code, "opcode 0x%02x", machine->opcode);
-    const char *name = opcodes[machine->opcode].name;
-    return error_set(machine->error, BERTH_BAD_DATA, "%s: %sbyte %" PRIu64 ": %s: %s",
-                     machine->source.file->path, machine->source.what,
-                     machine->opcode_at - machine->source.origin, name != NULL ? name : code, what);
-}
-
-// `block` with room for `needed` elements, doubled when it grows; NULL with the error set.
-static void *reserve(struct machine *machine, void *block, size_t *room, size_t needed,
-                     size_t size) {
-    if (needed <= *room) {
-        return block;
-    }
-    size_t wanted = 2 * *room + 64 > needed ? 2 * *room + 64 : needed;
-    void *grown = memory_resize(block, wanted, size);
-    if (grown == NULL) {
-        error_no_memory(machine->error, wanted * size, machine->source.file->path);
-        return NULL;
-    }
-    *room = wanted;
-    return grown;
-}
-
-// --- bytes --------------------------------------------------------------------------------------
-
-static uint64_t bytes_left(const struct machine *machine) {
-    return machine->source.end - machine->at;
-}
-
-static enum berth_status fill_window(struct machine *machine) {
-    uint64_t left = bytes_left(machine);
-    machine->window_begin = machine->at;
-    machine->window_bytes = left < WINDOW_BYTES ? (size_t)left : WINDOW_BYTES;
-    return file_reader_at(machine->source.file, machine->at, machine->window, machine->window_bytes,
-                          machine->error);
-}
-
-static enum berth_status take(struct machine *machine, void *to, size_t bytes) {
-    if (bytes > bytes_left(machine)) {
-        return wrong(machine, "%zu bytes are needed, %" PRIu64 " are left: it is truncated", bytes,
-                     bytes_left(machine));
-    }
-    for (size_t done = 0; done < bytes;) {
-        uint64_t offset = machine->at - machine->window_begin;
-        if (offset >= machine->window_bytes) {
-            TRY(fill_window(machine));
-            continue;
-        }
-        size_t here = machine->window_bytes - (size_t)offset;
-        here = here < bytes - done ? here : bytes - done;
-        memcpy((char *)to + done, machine->window + offset, here);
-        done += here;
-        machine->at += here;
-    }
-    return BERTH_OK;
-}
-
-// An unsigned little-endian number of up to 8 bytes.
-static enum berth_status take_number(struct machine *machine, unsigned bytes, uint64_t *number) {
-    unsigned char raw[8] = {0};
-    TRY(take(machine, raw, bytes));
-    *number = 0;
-    for (unsigned i = bytes; i-- > 0;) {
-        *number = *number << 8 | raw[i];
-    }
-    return BERTH_OK;
-}
-
-// --- values -------------------------------------------------------------------------------------
-
-static struct pickle_value *value_at(const struct machine *machine, uint32_t index) {
-    return &machine->pickle->values[index];
-}
-
-static enum berth_status push(struct machine *machine, uint32_t index) {
-    if (machine->depth == PICKLE_MAX_STACK) {
-        return wrong(machine, "more than %u values on the stack", PICKLE_MAX_STACK);
-    }
-    uint32_t *stack =
-        reserve(machine, machine->stack, &machine->stack_room, machine->depth + 1, sizeof *stack);
-    if (stack == NULL) {
-        return BERTH_NO_MEMORY;
-    }
-    machine->stack = stack;
-    stack[machine->depth++] = index;
-    return BERTH_OK;
-}
-
-static enum berth_status push_value(struct machine *machine, struct pickle_value value) {
-    struct pickle *pickle = machine->pickle;
-    if (pickle->count == PICKLE_MAX_VALUES) {
-        return wrong(machine, "more than %u values", PICKLE_MAX_VALUES);
-    }
-    struct pickle_value *values =
-        reserve(machine, pickle->values, &machine->value_room, pickle->count + 1, sizeof *values);
-    if (values == NULL) {
-        return BERTH_NO_MEMORY;
-    }
-    pickle->values = values;
-    values[pickle->count] = value;
-    return push(machine, (uint32_t)pickle->count++);
-}
-
-static enum berth_status push_kind(struct machine *machine, enum pickle_kind kind) {
-    return push_value(machine, (struct pickle_value){.kind = (uint8_t)kind});
-}
-
-// Values below the topmost mark belong to the list that was begun before it.
-static size_t floor_of(const struct machine *machine) {
-    return machine->mark_count > 0 ? machine->marks[machine->mark_count - 1] : 0;
-}
-
-static enum berth_status pop(struct machine *machine, uint32_t *index) {
-    if (machine->depth == floor_of(machine)) {
-        return wrong(machine, "the stack is empty");
-    }
-    *index = machine->stack[--machine->depth];
-    return BERTH_OK;
-}
-
-static enum berth_status top(struct machine *machine, uint32_t *index) {
-    TRY(pop(machine, index));
-    machine->depth++;
-    return BERTH_OK;
-}
-
-// The values since the topmost mark, which is removed with them; they stay readable until the next
-// push.
-static enum berth_status pop_mark(struct machine *machine, size_t *first, size_t *count) {
-    if (machine->mark_count == 0) {
-        return wrong(machine, "there is no mark on the stack");
-    }
-    *first = machine->marks[--machine->mark_count];
-    *count = machine->depth - *first;
-    machine->depth = *first;
-    return BERTH_OK;
-}
-
-// --- containers ---------------------------------------------------------------------------------
-
-// The first of `count` new items behind the others.
-static enum berth_status new_items(struct machine *machine, size_t count, uint64_t *place) {
-    struct pickle *pickle = machine->pickle;
-    if (count > PICKLE_MAX_ITEMS - pickle->item_count) {
-        return wrong(machine, "more than %u items in lists", PICKLE_MAX_ITEMS);
-    }
-    uint32_t *items = reserve(machine, pickle->items, &machine->item_room,
-                              pickle->item_count + count, sizeof *items);
-    if (items == NULL) {
-        return BERTH_NO_MEMORY;
-    }
-    pickle->items = items;
-    *place = pickle->item_count;
-    pickle->item_count += count;
-    return BERTH_OK;
-}
-
-static size_t room_of(const struct pickle_value *value) {
-    return value->detail == 0 ? 0 : (size_t)1 << value->detail;
-}
-
-// Adds the values at stack[first] to a list or dictionary; one that has outgrown its room moves
-// behind the others, into twice the room.
-static enum berth_status append(struct machine *machine, uint32_t container, size_t first,
-                                size_t count) {
-    struct pickle_value *value = value_at(machine, container);
-    if (value->kind == PICKLE_OPAQUE) {
-        return BERTH_OK;
-    }
-    size_t needed = value->count + count;
-    if (needed > room_of(value)) {
-        unsigned bits = 1;
-        uint64_t place = 0;
-        while (((size_t)1 << bits) < needed) {
-            bits++;
-        }
-        TRY(new_items(machine, (size_t)1 << bits, &place));
-        if (value->count > 0) { // else there may be no items at all
-            memcpy(machine->pickle->items + place, machine->pickle->items + value->place,
-                   value->count * sizeof *machine->pickle->items);
-        }
-        value->place = place;
-        value->detail = (uint8_t)bits;
-    }
-    for (size_t i = 0; i < count; i++) {
-        machine->pickle->items[value->place + value->count++] = machine->stack[first + i];
-    }
-    return BERTH_OK;
-}
-
-static enum berth_status push_tuple(struct machine *machine, size_t first, size_t count) {
-    struct pickle_value tuple = {.kind = PICKLE_TUPLE, .count = (uint32_t)count};
-    if (count > 0) {
-        TRY(new_items(machine, count, &tuple.place));
-        memcpy(machine->pickle->items + tuple.place, machine->stack + first,
-               count * sizeof *machine->stack);
-    }
-    return push_value(machine, tuple);
-}
-
-// Item of a container, as an index.
-static uint32_t item_of(const struct machine *machine, uint32_t container, size_t index) {
-    return machine->pickle->items[value_at(machine, container)->place + index];
-}
-
 // --- texts --------------------------------------------------------------------------------------
 
 // Room for a text of `bytes` bytes, and the NUL behind it.
 static enum berth_status new_text(struct machine *machine, size_t bytes, uint64_t *place) {
     struct pickle *pickle = machine->pickle;
     if (bytes >= PICKLE_MAX_TEXTS - pickle->text_bytes) {
-        return wrong(machine, "more than %u bytes of text", PICKLE_MAX_TEXTS);
+        return machine_wrong(machine, "more than %u bytes of text", PICKLE_MAX_TEXTS);
     }
-    char *texts =
-        reserve(machine, pickle->texts, &machine->text_room, pickle->text_bytes + bytes + 1, 1);
+    char *texts = machine_reserve(machine, pickle->texts, &machine->text_room,
+                                  pickle->text_bytes + bytes + 1, 1);
     if (texts == NULL) {
         return BERTH_NO_MEMORY;
     }
@@ -283,18 +44,19 @@ static enum berth_status new_text(struct machine *machine, size_t bytes, uint64_
 // A text from the file, its length first, in as many bytes as the opcode says.
 static enum berth_status take_text(struct machine *machine, struct pickle_value *value) {
     uint64_t bytes = 0;
-    TRY(take_number(machine, opcodes[machine->opcode].argument, &bytes));
+    TRY(machine_take_number(machine, opcodes[machine->opcode].argument, &bytes));
     if (bytes > PICKLE_MAX_TEXT) {
-        return wrong(machine, "a text of %" PRIu64 " bytes, the limit is %u", bytes,
-                     PICKLE_MAX_TEXT);
+        return machine_wrong(machine, "a text of %" PRIu64 " bytes, the limit is %u", bytes,
+                             PICKLE_MAX_TEXT);
     }
-    if (bytes > bytes_left(machine)) {
-        return wrong(machine, "a text of %" PRIu64 " bytes, %" PRIu64 " are left: it is truncated",
-                     bytes, bytes_left(machine));
+    if (bytes > machine_bytes_left(machine)) {
+        return machine_wrong(machine,
+                             "a text of %" PRIu64 " bytes, %" PRIu64 " are left: it is truncated",
+                             bytes, machine_bytes_left(machine));
     }
     *value = (struct pickle_value){.kind = PICKLE_TEXT, .count = (uint32_t)bytes};
     TRY(new_text(machine, (size_t)bytes, &value->place));
-    return take(machine, machine->pickle->texts + value->place, (size_t)bytes);
+    return machine_take(machine, machine->pickle->texts + value->place, (size_t)bytes);
 }
 
 static int is_utf8(const struct machine *machine, const struct pickle_value *text) {
@@ -304,38 +66,39 @@ static int is_utf8(const struct machine *machine, const struct pickle_value *tex
 static enum berth_status run_text(struct machine *machine) {
     struct pickle_value value = {0};
     TRY(take_text(machine, &value));
-    return is_utf8(machine, &value) ? push_value(machine, value)
-                                    : wrong(machine, "a text that is not UTF-8");
+    return is_utf8(machine, &value) ? machine_push_value(machine, value)
+                                    : machine_wrong(machine, "a text that is not UTF-8");
 }
 
 // Python 2's str: text, or any bytes.
 static enum berth_status run_bytes(struct machine *machine) {
     struct pickle_value value = {0};
     TRY(take_text(machine, &value));
-    return is_utf8(machine, &value) ? push_value(machine, value)
-                                    : push_kind(machine, PICKLE_OPAQUE);
+    return is_utf8(machine, &value) ? machine_push_value(machine, value)
+                                    : machine_push_kind(machine, PICKLE_OPAQUE);
 }
 
 // --- numbers and constants ----------------------------------------------------------------------
 
 static enum berth_status run_none(struct machine *machine) {
-    return push_kind(machine, PICKLE_NONE);
+    return machine_push_kind(machine, PICKLE_NONE);
 }
 
 static enum berth_status run_truth(struct machine *machine) {
-    return push_value(machine,
-                      (struct pickle_value){.kind = PICKLE_TRUTH,
-                                            .integer = (int64_t)opcodes[machine->opcode].argument});
+    return machine_push_value(
+        machine, (struct pickle_value){.kind = PICKLE_TRUTH,
+                                       .integer = (int64_t)opcodes[machine->opcode].argument});
 }
 
 static enum berth_status push_integer(struct machine *machine, int64_t number) {
-    return push_value(machine, (struct pickle_value){.kind = PICKLE_INTEGER, .integer = number});
+    return machine_push_value(machine,
+                              (struct pickle_value){.kind = PICKLE_INTEGER, .integer = number});
 }
 
 static enum berth_status run_integer(struct machine *machine) {
     uint64_t number = 0;
     unsigned bytes = opcodes[machine->opcode].argument;
-    TRY(take_number(machine, bytes, &number));
+    TRY(machine_take_number(machine, bytes, &number));
     return push_integer(machine, bytes == 4 ? (int32_t)(uint32_t)number : (int64_t)number);
 }
 
@@ -343,10 +106,10 @@ static enum berth_status run_integer(struct machine *machine) {
 static enum berth_status run_long(struct machine *machine) {
     unsigned char raw[256];
     uint64_t bytes = 0, number = 0;
-    TRY(take_number(machine, 1, &bytes));
-    TRY(take(machine, raw, (size_t)bytes));
+    TRY(machine_take_number(machine, 1, &bytes));
+    TRY(machine_take(machine, raw, (size_t)bytes));
     if (bytes > 8) {
-        return push_kind(machine, PICKLE_OPAQUE);
+        return machine_push_kind(machine, PICKLE_OPAQUE);
     }
     int negative = bytes > 0 && raw[bytes - 1] >= 0x80;
     for (size_t i = 8; i-- > 0;) {
@@ -359,85 +122,85 @@ static enum berth_status run_real(struct machine *machine) {
     unsigned char raw[8];
     uint64_t bits = 0;
     struct pickle_value value = {.kind = PICKLE_REAL};
-    TRY(take(machine, raw, sizeof raw));
+    TRY(machine_take(machine, raw, sizeof raw));
     for (size_t i = 0; i < sizeof raw; i++) { // big-endian
         bits = bits << 8 | raw[i];
     }
     memcpy(&value.real, &bits, sizeof bits);
-    return push_value(machine, value);
+    return machine_push_value(machine, value);
 }
 
 // --- lists --------------------------------------------------------------------------------------
 
 static enum berth_status run_mark(struct machine *machine) {
     if (machine->mark_count == PICKLE_MAX_MARKS) {
-        return wrong(machine, "more than %u marks on the stack", PICKLE_MAX_MARKS);
+        return machine_wrong(machine, "more than %u marks on the stack", PICKLE_MAX_MARKS);
     }
     machine->marks[machine->mark_count++] = machine->depth;
     return BERTH_OK;
 }
 
 static enum berth_status run_empty_list(struct machine *machine) {
-    return push_kind(machine, PICKLE_LIST);
+    return machine_push_kind(machine, PICKLE_LIST);
 }
 
 static enum berth_status run_empty_dict(struct machine *machine) {
-    return push_kind(machine, PICKLE_DICT);
+    return machine_push_kind(machine, PICKLE_DICT);
 }
 
 static enum berth_status run_tuple_of_mark(struct machine *machine) {
     size_t first = 0, count = 0;
-    TRY(pop_mark(machine, &first, &count));
-    return push_tuple(machine, first, count);
+    TRY(machine_pop_mark(machine, &first, &count));
+    return machine_push_tuple(machine, first, count);
 }
 
 static enum berth_status run_tuple(struct machine *machine) {
     size_t count = opcodes[machine->opcode].argument;
-    if (machine->depth - floor_of(machine) < count) {
-        return wrong(machine, "the stack holds fewer than %zu values", count);
+    if (machine->depth - machine_floor(machine) < count) {
+        return machine_wrong(machine, "the stack holds fewer than %zu values", count);
     }
     machine->depth -= count;
-    return push_tuple(machine, machine->depth, count);
+    return machine_push_tuple(machine, machine->depth, count);
 }
 
 // The values stack[first .. first + count) go into the container that lies below them.
 static enum berth_status fill(struct machine *machine, enum pickle_kind kind, size_t first,
                               size_t count) {
     uint32_t container = 0;
-    TRY(top(machine, &container));
-    const struct pickle_value *value = value_at(machine, container);
+    TRY(machine_top(machine, &container));
+    const struct pickle_value *value = machine_value(machine, container);
     if (value->kind != kind && value->kind != PICKLE_OPAQUE) {
-        return wrong(machine, "what is to be filled is no %s",
-                     kind == PICKLE_DICT ? "dictionary" : "list");
+        return machine_wrong(machine, "what is to be filled is no %s",
+                             kind == PICKLE_DICT ? "dictionary" : "list");
     }
     if (kind == PICKLE_DICT && count % 2 != 0) {
-        return wrong(machine, "a key without a value");
+        return machine_wrong(machine, "a key without a value");
     }
-    return append(machine, container, first, count);
+    return machine_append(machine, container, first, count);
 }
 
 static enum berth_status run_append(struct machine *machine) {
     uint32_t item = 0;
-    TRY(pop(machine, &item));
+    TRY(machine_pop(machine, &item));
     return fill(machine, PICKLE_LIST, machine->depth, 1);
 }
 
 static enum berth_status run_appends(struct machine *machine) {
     size_t first = 0, count = 0;
-    TRY(pop_mark(machine, &first, &count));
+    TRY(machine_pop_mark(machine, &first, &count));
     return fill(machine, PICKLE_LIST, first, count);
 }
 
 static enum berth_status run_set_item(struct machine *machine) {
     uint32_t key = 0, value = 0;
-    TRY(pop(machine, &value));
-    TRY(pop(machine, &key));
+    TRY(machine_pop(machine, &value));
+    TRY(machine_pop(machine, &key));
     return fill(machine, PICKLE_DICT, machine->depth, 2);
 }
 
 static enum berth_status run_set_items(struct machine *machine) {
     size_t first = 0, count = 0;
-    TRY(pop_mark(machine, &first, &count));
+    TRY(machine_pop_mark(machine, &first, &count));
     return fill(machine, PICKLE_DICT, first, count);
 }
 
@@ -447,14 +210,16 @@ static enum berth_status run_set_items(struct machine *machine) {
 static enum berth_status run_put(struct machine *machine) {
     uint64_t index = 0;
     uint32_t value = 0;
-    TRY(take_number(machine, opcodes[machine->opcode].argument, &index));
-    TRY(top(machine, &value));
+    TRY(machine_take_number(machine, opcodes[machine->opcode].argument, &index));
+    TRY(machine_top(machine, &value));
     if (index >= PICKLE_MAX_MEMO || index > machine->at - machine->source.begin) {
-        return wrong(machine, "memo %" PRIu64 " is beyond what can have been stored", index);
+        return machine_wrong(machine, "memo %" PRIu64 " is beyond what can have been stored",
+                             index);
     }
     size_t room = machine->memo_count;
     if (index >= room) {
-        uint32_t *memo = reserve(machine, machine->memo, &room, (size_t)index + 1, sizeof *memo);
+        uint32_t *memo =
+            machine_reserve(machine, machine->memo, &room, (size_t)index + 1, sizeof *memo);
         if (memo == NULL) {
             return BERTH_NO_MEMORY;
         }
@@ -468,11 +233,11 @@ static enum berth_status run_put(struct machine *machine) {
 
 static enum berth_status run_get(struct machine *machine) {
     uint64_t index = 0;
-    TRY(take_number(machine, opcodes[machine->opcode].argument, &index));
+    TRY(machine_take_number(machine, opcodes[machine->opcode].argument, &index));
     if (index >= machine->memo_count || machine->memo[index] == 0) {
-        return wrong(machine, "memo %" PRIu64 " was never stored", index);
+        return machine_wrong(machine, "memo %" PRIu64 " was never stored", index);
     }
-    return push(machine, machine->memo[index] - 1);
+    return machine_push(machine, machine->memo[index] - 1);
 }
 
 // --- names and calls ----------------------------------------------------------------------------
@@ -481,16 +246,16 @@ static enum berth_status run_get(struct machine *machine) {
 static enum berth_status take_line(struct machine *machine, char *text, size_t *length) {
     for (size_t i = 0; i <= PICKLE_MAX_NAME; i++) {
         char c;
-        TRY(take(machine, &c, 1));
+        TRY(machine_take(machine, &c, 1));
         if (c == '\n') {
             return BERTH_OK;
         }
         if (c <= ' ' || c >= 0x7F) {
-            return wrong(machine, "a name with the byte 0x%02x", (unsigned char)c);
+            return machine_wrong(machine, "a name with the byte 0x%02x", (unsigned char)c);
         }
         text[(*length)++] = c;
     }
-    return wrong(machine, "a name of more than %u bytes", PICKLE_MAX_NAME);
+    return machine_wrong(machine, "a name of more than %u bytes", PICKLE_MAX_NAME);
 }
 
 static enum berth_status run_name(struct machine *machine) {
@@ -502,151 +267,152 @@ static enum berth_status run_name(struct machine *machine) {
     name[length] = '\0';
     unsigned row = pickle_find_name(name);
     if (row == 0 && machine->trust == PICKLE_KNOWN_NAMES) {
-        return wrong(machine, "the name %s is not one that a checkpoint needs; nothing was run",
-                     name);
+        return machine_wrong(machine, "the name %s, which no checkpoint needs; nothing was run",
+                             name);
     }
     struct pickle_value value = {
         .kind = PICKLE_NAME, .detail = (uint8_t)row, .count = (uint32_t)length};
     TRY(new_text(machine, length, &value.place));
     memcpy(machine->pickle->texts + value.place, name, length);
-    return push_value(machine, value);
+    return machine_push_value(machine, value);
 }
 
 static enum berth_status call_tensor(struct machine *machine, uint32_t arguments) {
-    const char *problem = pickle_check_tensor(machine->pickle, value_at(machine, arguments));
+    const char *problem = pickle_check_tensor(machine->pickle, machine_value(machine, arguments));
     if (problem != NULL) {
-        return wrong(machine, "a tensor %s", problem);
+        return machine_wrong(machine, "a tensor %s", problem);
     }
-    return push_value(machine, (struct pickle_value){.kind = PICKLE_TENSOR, .place = arguments});
+    return machine_push_value(machine,
+                              (struct pickle_value){.kind = PICKLE_TENSOR, .place = arguments});
 }
 
 static enum berth_status call_first(struct machine *machine, uint32_t arguments) {
-    if (value_at(machine, arguments)->count > 0) {
-        uint32_t first = item_of(machine, arguments, 0);
-        unsigned kind = value_at(machine, first)->kind;
+    if (machine_value(machine, arguments)->count > 0) {
+        uint32_t first = machine_item(machine, arguments, 0);
+        unsigned kind = machine_value(machine, first)->kind;
         if (kind == PICKLE_TENSOR || kind == PICKLE_TUPLE) {
-            return push(machine, first);
+            return machine_push(machine, first);
         }
     }
-    return wrong(machine, "the first argument is neither a tensor nor a tuple");
+    return machine_wrong(machine, "the first argument is neither a tensor nor a tuple");
 }
 
 // Empty, but for ordered dictionaries that Python 2 wrote: ([[key, value], ...],).
 static enum berth_status call_dict(struct machine *machine, uint32_t arguments) {
-    TRY(push_kind(machine, PICKLE_DICT));
+    TRY(machine_push_kind(machine, PICKLE_DICT));
     uint32_t dict = machine->stack[machine->depth - 1];
     uint32_t pairs =
-        value_at(machine, arguments)->count > 0 ? item_of(machine, arguments, 0) : dict;
-    if (value_at(machine, pairs)->kind != PICKLE_LIST) {
+        machine_value(machine, arguments)->count > 0 ? machine_item(machine, arguments, 0) : dict;
+    if (machine_value(machine, pairs)->kind != PICKLE_LIST) {
         return BERTH_OK;
     }
-    for (size_t i = 0; i < value_at(machine, pairs)->count; i++) {
-        uint32_t pair = item_of(machine, pairs, i);
-        const struct pickle_value *value = value_at(machine, pair);
+    for (size_t i = 0; i < machine_value(machine, pairs)->count; i++) {
+        uint32_t pair = machine_item(machine, pairs, i);
+        const struct pickle_value *value = machine_value(machine, pair);
         if ((value->kind != PICKLE_LIST && value->kind != PICKLE_TUPLE) || value->count != 2) {
-            return wrong(machine, "entry %zu of a dictionary is no pair", i);
+            return machine_wrong(machine, "entry %zu of a dictionary is no pair", i);
         }
         for (size_t k = 0; k < 2; k++) {
-            TRY(push(machine, item_of(machine, pair, k)));
+            TRY(machine_push(machine, machine_item(machine, pair, k)));
         }
         machine->depth -= 2;
-        TRY(append(machine, dict, machine->depth, 2));
+        TRY(machine_append(machine, dict, machine->depth, 2));
     }
     return BERTH_OK;
 }
 
 static enum berth_status call_opaque(struct machine *machine, uint32_t arguments) {
-    return push_kind(machine, PICKLE_OPAQUE);
+    return machine_push_value(
+        machine, (struct pickle_value){.kind = PICKLE_OPAQUE, .count = 1, .place = arguments});
 }
 
 // The callable and its tuple of arguments, taken from the stack.
 static enum berth_status pop_call(struct machine *machine, uint32_t *called, uint32_t *arguments) {
-    TRY(pop(machine, arguments));
-    TRY(pop(machine, called));
-    const struct pickle_value *value = value_at(machine, *called);
+    TRY(machine_pop(machine, arguments));
+    TRY(machine_pop(machine, called));
+    const struct pickle_value *value = machine_value(machine, *called);
     if (value->kind != PICKLE_NAME && value->kind != PICKLE_OPAQUE) {
-        return wrong(machine, "what is to be called is no name");
+        return machine_wrong(machine, "what is to be called is no name");
     }
-    if (value_at(machine, *arguments)->kind != PICKLE_TUPLE) {
-        return wrong(machine, "the arguments are no tuple");
+    if (machine_value(machine, *arguments)->kind != PICKLE_TUPLE) {
+        return machine_wrong(machine, "the arguments are no tuple");
     }
     return BERTH_OK;
 }
 
 // A call of what the table of names does not know, or means nothing to call.
-static enum berth_status call_unknown(struct machine *machine, const struct pickle_value *called,
+static enum berth_status call_unknown(struct machine *machine, uint32_t called, uint32_t arguments,
                                       enum pickle_trust needed) {
-    const char *name =
-        called->kind == PICKLE_NAME ? machine->pickle->texts + called->place : "an opaque value";
-    if (machine->trust < needed) {
-        return wrong(machine,
-                     "calls %s, which is not on the list of what a checkpoint needs; "
-                     "nothing was run",
-                     name);
+    const struct pickle_value *value = machine_value(machine, called);
+    if (machine->trust >= needed) {
+        return call_opaque(machine, arguments);
     }
-    return push_kind(machine, PICKLE_OPAQUE);
+    const char *name =
+        value->kind == PICKLE_NAME ? machine->pickle->texts + value->place : "an opaque value";
+    return machine_wrong(machine, "calls %s, which no checkpoint needs; nothing was run", name);
 }
+
+static enum berth_status (*const calls[])(struct machine *, uint32_t) = {
+    [PICKLE_MEANS_TENSOR] = call_tensor,
+    [PICKLE_MEANS_FIRST] = call_first,
+    [PICKLE_MEANS_DICT] = call_dict,
+    [PICKLE_MEANS_OPAQUE] = call_opaque,
+};
 
 static enum berth_status run_call(struct machine *machine) {
-    static enum berth_status (*const calls[])(struct machine *, uint32_t) = {
-        [PICKLE_MEANS_TENSOR] = call_tensor,
-        [PICKLE_MEANS_FIRST] = call_first,
-        [PICKLE_MEANS_DICT] = call_dict,
-        [PICKLE_MEANS_OPAQUE] = call_opaque,
-    };
     uint32_t called = 0, arguments = 0;
     TRY(pop_call(machine, &called, &arguments));
-    const struct pickle_value *value = value_at(machine, called);
-    enum pickle_meaning meaning = pickle_names[value->detail].meaning;
+    enum pickle_meaning meaning = pickle_names[machine_value(machine, called)->detail].meaning;
     return calls[meaning] != NULL ? calls[meaning](machine, arguments)
-                                  : call_unknown(machine, value, PICKLE_CALLS);
+                                  : call_unknown(machine, called, arguments, PICKLE_CALLS);
 }
 
-// An object made without a call of its class: of its own only torch's Parameter is of interest.
+// An object made without a call of its class: of interest are torch's Parameter and dictionaries.
 static enum berth_status run_new_object(struct machine *machine) {
     uint32_t called = 0, arguments = 0;
     TRY(pop_call(machine, &called, &arguments));
-    const struct pickle_value *value = value_at(machine, called);
-    return pickle_names[value->detail].meaning == PICKLE_MEANS_FIRST
-               ? call_first(machine, arguments)
-               : call_unknown(machine, value, PICKLE_OBJECTS);
+    enum pickle_meaning meaning = pickle_names[machine_value(machine, called)->detail].meaning;
+    return meaning == PICKLE_MEANS_FIRST || meaning == PICKLE_MEANS_DICT
+               ? calls[meaning](machine, arguments)
+               : call_unknown(machine, called, arguments, PICKLE_OBJECTS);
 }
 
 // An object's state: attributes of dictionaries (_metadata) and of parameters mean nothing here.
 static enum berth_status run_build(struct machine *machine) {
     uint32_t state = 0, object = 0;
-    TRY(pop(machine, &state));
-    TRY(top(machine, &object));
-    unsigned kind = value_at(machine, object)->kind;
+    TRY(machine_pop(machine, &state));
+    TRY(machine_top(machine, &object));
+    unsigned kind = machine_value(machine, object)->kind;
     return kind == PICKLE_DICT || kind == PICKLE_TENSOR || kind == PICKLE_OPAQUE
                ? BERTH_OK
-               : wrong(machine, "a state for something that is no object");
+               : machine_wrong(machine, "a state for something that is no object");
 }
 
 static enum berth_status run_storage(struct machine *machine) {
     uint32_t id = 0;
-    TRY(pop(machine, &id));
-    const char *problem = pickle_check_storage(machine->pickle, value_at(machine, id));
+    TRY(machine_pop(machine, &id));
+    const char *problem = pickle_check_storage(machine->pickle, machine_value(machine, id));
     if (problem != NULL) {
-        return wrong(machine, "a persistent id %s", problem);
+        return machine_wrong(machine, "a persistent id %s", problem);
     }
-    return push_value(machine, (struct pickle_value){.kind = PICKLE_STORAGE, .place = id});
+    return machine_push_value(machine, (struct pickle_value){.kind = PICKLE_STORAGE, .place = id});
 }
 
 // --- the frame ----------------------------------------------------------------------------------
 
 static enum berth_status run_protocol(struct machine *machine) {
     uint64_t protocol = 0;
-    TRY(take_number(machine, 1, &protocol));
-    return protocol == PROTOCOL
-               ? BERTH_OK
-               : wrong(machine, "protocol %" PRIu64 ", only %d is read", protocol, PROTOCOL);
+    TRY(machine_take_number(machine, 1, &protocol));
+    return protocol == PROTOCOL ? BERTH_OK
+                                : machine_wrong(machine, "protocol %" PRIu64 ", only %d is read",
+                                                protocol, PROTOCOL);
 }
 
 static enum berth_status run_stop(struct machine *machine) {
     if (machine->depth != 1 || machine->mark_count > 0) {
-        return wrong(machine, "%zu values and %zu marks are left on the stack, expected one value",
-                     machine->depth, machine->mark_count);
+        return machine_wrong(machine,
+                             "%zu values and %zu marks are left on the stack, expected one value",
+                             machine->depth, machine->mark_count);
     }
     machine->stopped = 1;
     return BERTH_OK;
@@ -727,10 +493,11 @@ static const struct opcode opcodes[256] = {
 static enum berth_status run(struct machine *machine) {
     while (!machine->stopped) {
         machine->opcode_at = machine->at;
-        machine->opcode = '.'; // for a pickle that ends before its end
-        TRY(take(machine, &machine->opcode, 1));
+        machine->opcode_name = opcodes['.'].name; // what is missing when nothing follows
+        TRY(machine_take(machine, &machine->opcode, 1));
+        machine->opcode_name = opcodes[machine->opcode].name;
         if (opcodes[machine->opcode].run == NULL) {
-            return wrong(machine, "an opcode that no checkpoint needs; nothing was run");
+            return machine_wrong(machine, "an opcode that no checkpoint needs; nothing was run");
         }
         TRY(opcodes[machine->opcode].run(machine));
     }
@@ -738,7 +505,7 @@ static enum berth_status run(struct machine *machine) {
 }
 
 static enum berth_status run_all(struct machine *machine, uint64_t *stopped) {
-    uint64_t bytes = bytes_left(machine);
+    uint64_t bytes = machine_bytes_left(machine);
     machine->window = memory_new(bytes < WINDOW_BYTES ? (size_t)bytes : WINDOW_BYTES);
     if (machine->window == NULL) {
         return error_no_memory(machine->error, WINDOW_BYTES, machine->source.file->path);
@@ -746,10 +513,11 @@ static enum berth_status run_all(struct machine *machine, uint64_t *stopped) {
     TRY(run(machine));
     if (stopped != NULL) {
         *stopped = machine->at;
-    } else if (bytes_left(machine) > 0) {
-        return wrong(machine, "%" PRIu64 " bytes follow the end", bytes_left(machine));
+    } else if (machine_bytes_left(machine) > 0) {
+        return machine_wrong(machine, "%" PRIu64 " bytes follow the end",
+                             machine_bytes_left(machine));
     }
-    machine->pickle->root = value_at(machine, machine->stack[0]);
+    machine->pickle->root = machine_value(machine, machine->stack[0]);
     return pickle_check_keys(machine->pickle, machine->source.file->path, machine->error);
 }
 

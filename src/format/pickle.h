@@ -50,12 +50,13 @@ enum pickle_kind {
 struct pickle_value {
     uint8_t kind;   // enum pickle_kind
     uint8_t detail; // of names: row of the table; of lists and dictionaries: log2 of their room
-    uint32_t count; // bytes of a text or name; items; keys and values of a dictionary together
+    uint32_t count; // bytes of a text or name; items; keys and values of a dictionary together;
+                    // of what is opaque: 1 when a call made it
     union {
         int64_t integer; // and truth
         double real;
-        uint64_t place; // of the text in `texts`, of the first item in `items`; of storages and
-                        // tensors: the value that holds their arguments
+        uint64_t place; // of the text in `texts`, of the first item in `items`; of storages,
+                        // tensors and calls: the value that holds their arguments
     };
 };
 
@@ -103,6 +104,10 @@ const char *pickle_text(const struct pickle *pickle, const struct pickle_value *
 // 1 and the number when it is one (reals also from integers), else 0.
 int pickle_integer(const struct pickle_value *value, int64_t *number);
 int pickle_real(const struct pickle_value *value, double *number);
+// The arguments of the call that an opaque value stands for (an enumeration's number), a tuple;
+// NULL for other kinds and for opaque values that no call made.
+const struct pickle_value *pickle_arguments(const struct pickle *pickle,
+                                            const struct pickle_value *value);
 
 // A storage: numel numbers of a type under a key. 0 for other kinds.
 struct pickle_storage {

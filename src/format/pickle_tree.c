@@ -85,6 +85,12 @@ int pickle_real(const struct pickle_value *value, double *number) {
     return 1;
 }
 
+const struct pickle_value *pickle_arguments(const struct pickle *pickle,
+                                            const struct pickle_value *value) {
+    return pickle_is(value, PICKLE_OPAQUE) && value->count == 1 ? &pickle->values[value->place]
+                                                                : NULL;
+}
+
 // --- storages and tensors -----------------------------------------------------------------------
 
 static int is_size(const struct pickle_value *value) {

@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0
+// PyTorch's checkpoints: files that torch wrote, in both layouts, against the numbers it saw; the
+// pickled values beside the tensors; views and what lies beyond their storages.
+#include "format/pickles.h"
+#include "format/safetensors.h"
+#include "format/torch.h"
+
+#define DATA BERTH_TEST_SOURCE_DIR "/tests/format/data/"
+
+static void open_good(struct tensor_file *file, const char *path) {
+    struct berth_error error;
+    if (tensor_file_open(file, path, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+}
+
+static char *read_all(const struct tensor_file *file, const struct tensor_entry *entry) {
+    struct berth_error error;
+    char *bytes = memory_new((size_t)(entry->end - entry->begin));
+    if (tensor_file_read(file, entry, bytes, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    return bytes;
+}
+
+// --- files of torch's ---------------------------------------------------------------------------
+
+// Every range of whole elements is that of the whole tensor.
+static void assert_ranges(const struct tensor_file *file, const struct tensor_entry *entry,
+                          const char *whole) {
+    size_t size = tensor_dtype_size(entry->dtype), bytes = (size_t)(entry->end - entry->begin);
+    char part[512];
+    assert_in_range(bytes, 0, sizeof part);
+    for (size_t first = 0; first < bytes; first += size) {
+        for (size_t length = size; length <= bytes - first; length += size) {
+            assert_int_equal(file->format->read(file, entry, first, length, part, NULL), BERTH_OK);
+            assert_memory_equal(part, whole + first, length);
+        }
+    }
+}
+
+static void assert_same_tensor(const struct tensor_file *expected,
+                               const struct tensor_entry *wanted, const struct tensor_file *file) {
+    const struct tensor_entry *entry = tensor_file_find(file, wanted->name);
+    if (entry == NULL) {
+        fail_msg("%s is missing", wanted->name);
+    }
+    assert_string_equal(entry->dtype_name, wanted->dtype_name);
+    assert_int_equal(entry->dtype, wanted->dtype);
+    assert_int_equal(entry->rank, wanted->rank);
+    assert_memory_equal(entry->shape, wanted->shape, sizeof entry->shape);
+    assert_int_equal(entry->end - entry->begin, wanted->end - wanted->begin);
+    char *whole = read_all(file, entry), *same = read_all(expected, wanted);
+    assert_memory_equal(whole, same, entry->end - entry->begin);
+    assert_ranges(file, entry, whole);
+    if (entry->dtype == TENSOR_F16) {
+        float numbers[32], same_numbers[32];
+        int64_t count = (int64_t)(entry->end - entry->begin) / 2;
+        assert_int_equal(tensor_file_read_f32(file, entry, 0, count, numbers, NULL), BERTH_OK);
+        assert_int_equal(tensor_file_read_f32(expected, wanted, 0, count, same_numbers, NULL),
+                         BERTH_OK);
+        assert_memory_equal(numbers, same_numbers, (size_t)count * sizeof(float));
+    }
+    memory_free(whole);
+    memory_free(same);
+}
+
+static void test_against_torch(void **state) {
+    (void)state;
+    static const char *const paths[] = {DATA "trainer.pt", DATA "trainer_legacy.pt"};
+    static const char *const formats[] = {"PyTorch", "PyTorch (before 1.6)"};
+    struct tensor_file expected, file;
+    open_good(&expected, DATA "trainer.safetensors");
+    for (size_t i = 0; i < 2; i++) {
+        open_good(&file, paths[i]);
+        assert_string_equal(file.format->name, formats[i]);
+        assert_int_equal(file.count, expected.count);
+        assert_string_equal(file.entries[0].name, "model.f32"); // in the dictionary's order
+        for (size_t k = 0; k < expected.count; k++) {
+            assert_same_tensor(&expected, &expected.entries[k], &file);
+        }
+        tensor_file_close(&file);
+    }
+    tensor_file_close(&expected);
+}
+
+static void test_a_tensor_alone(void **state) {
+    (void)state;
+    struct tensor_file file;
+    open_good(&file, DATA "alone.pt");
+    assert_int_equal(file.count, 1);
+    assert_string_equal(file.entries[0].name, "tensor");
+    float *numbers = (float *)read_all(&file, file.entries);
+    for (int i = 0; i < 24; i++) {
+        assert_true(numbers[i] == (float)(i % 4 * 6 + i / 4));
+    }
+    memory_free(numbers);
+    tensor_file_close(&file);
+}
+
+// --- the values beside the tensors --------------------------------------------------------------
+
+static void check_trainer(const struct torch_file *file) {
+    const struct pickle *pickle = &file->pickle;
+    const struct pickle_value *root = pickle->root, *value;
+    static const struct {
+        const char *key;
+        int64_t number;
+    } integers[] = {{"step", 5}, {"negative", -70000}, {"large", (int64_t)1 << 40}};
+    int64_t number = 0;
+    double real = 0;
+    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++) {
+        assert_true(pickle_integer(pickle_member(pickle, root, integers[i].key), &number));
+        assert_int_equal(number, integers[i].number);
+    }
+    assert_true(pickle_real(pickle_member(pickle, root, "rate"), &real) && real == 0.1);
+    assert_string_equal(pickle_text(pickle, pickle_member(pickle, root, "text")), "\u00e9t\u00e9");
+    assert_true(pickle_is(pickle_member(pickle, root, "none"), PICKLE_NONE));
+    value = pickle_member(pickle, root, "truth");
+    assert_int_equal(pickle_item(pickle, value, 0)->integer, 1);
+    value = pickle_member(pickle, root, "size");
+    assert_true(pickle_integer(pickle_item(pickle, value, 1), &number) && number == 3);
+    value = pickle_member(pickle, pickle_member(pickle, root, "counts"), "a");
+    assert_true(pickle_integer(value, &number) && number == 1);
+    value = pickle_member(pickle, pickle_member(pickle, root, "optimizer"), "param_groups");
+    value = pickle_member(pickle, pickle_item(pickle, value, 0), "betas");
+    assert_true(pickle_real(pickle_item(pickle, value, 1), &real) && real == 0.999);
+    static const char *const opaque[] = {"huge", "args", "best", "device", "set"};
+    for (size_t i = 0; i < sizeof opaque / sizeof *opaque; i++) {
+        assert_true(pickle_is(pickle_member(pickle, root, opaque[i]), PICKLE_OPAQUE));
+    }
+    assert_string_equal(pickle_text(pickle, pickle_member(pickle, root, "dtype")), "torch.float16");
+    value = pickle_member(pickle, pickle_member(pickle, root, "model"), "f32");
+    assert_string_equal(torch_tensor(file, value)->name, "model.f32");
+    assert_null(torch_tensor(file, root));
+    assert_null(torch_tensor(file, NULL));
+}
+
+static void test_values(void **state) {
+    (void)state;
+    static const char *const paths[] = {DATA "trainer.pt", DATA "trainer_legacy.pt"};
+    for (size_t i = 0; i < 2; i++) {
+        struct torch_file file;
+        struct berth_error error;
+        assert_int_equal(torch_open(&file, paths[i], PICKLE_OBJECTS, NULL), BERTH_OK);
+        check_trainer(&file);
+        torch_close(&file);
+        assert_int_equal(torch_open(&file, paths[i], PICKLE_KNOWN_NAMES, &error), BERTH_BAD_DATA);
+        assert_message_has(&error, "GLOBAL: the name argparse.Namespace");
+        assert_null(file.entries);
+    }
+}
+
+// DeepSpeed's shards hold objects of its classes; one is the call of an enumeration.
+static void test_shard(void **state) {
+    (void)state;
+    struct torch_file file;
+    struct berth_error error;
+    float numbers[4];
+    int64_t number = 0;
+    assert_int_equal(torch_open(&file, DATA "shard.pt", PICKLE_OBJECTS, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "data.pkl byte ");
+    assert_message_has(&error, "REDUCE: calls deepspeed.runtime.zero.config.ZeroStageEnum");
+    assert_int_equal(torch_open(&file, DATA "shard.pt", PICKLE_CALLS, NULL), BERTH_OK);
+    const struct pickle *pickle = &file.pickle;
+    const struct pickle_value *shard = pickle_member(pickle, pickle->root, "optimizer_state_dict");
+    assert_true(pickle_is(pickle_member(pickle, shard, "loss_scaler"), PICKLE_OPAQUE));
+    const struct pickle_value *stage = pickle_member(pickle, shard, "zero_stage");
+    assert_true(pickle_integer(pickle_item(pickle, pickle_arguments(pickle, stage), 0), &number));
+    assert_int_equal(number, 2);
+    const struct pickle_value *groups =
+        pickle_member(pickle, shard, "single_partition_of_fp32_groups");
+    const struct tensor_entry *group = torch_tensor(&file, pickle_item(pickle, groups, 0));
+    assert_int_equal(torch_read_f32(&file, group, 0, 4, numbers, NULL), BERTH_OK);
+    assert_true(numbers[3] == 3.0F);
+    const struct pickle_value *shapes =
+        pickle_item(pickle, pickle_member(pickle, shard, "param_shapes"), 0);
+    const struct pickle_value *weight = pickle_member(pickle, shapes, "weight");
+    assert_int_equal(pickle_length(weight), 2);
+    assert_true(pickle_integer(pickle_item(pickle, weight, 1), &number) && number == 3);
+    torch_close(&file);
+}
+
+// --- views --------------------------------------------------------------------------------------
+
+#define DICT_OF(tensor) PROTO "}" TEXT("\1", "t") tensor "s."
+#define SIX "\0\0\0\0\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\x80\x40\0\0\xa0\x40" // 0 to 5
+#define KEYS                                                                                       \
+    PROTO "]U\1"                                                                                   \
+          "0a."
+#define LEGACY_FLOATS(numel) STORAGE_ID("Float", "0", numel) "NtQ"
+#define ALL_ONES "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f" // 2^63 - 1
+
+static void assert_view_refused(struct raw pickle, const char *part) {
+    struct torch_file file;
+    struct berth_error error;
+    write_zip("a.pt", pickle, (struct raw)RAW(SIX));
+    assert_int_equal(torch_open(&file, scratch("a.pt"), PICKLE_OBJECTS, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, scratch("a.pt"));
+    assert_message_has(&error, part);
+    assert_null(file.entries);
+    assert_int_equal(file.archive.file.descriptor, -1);
+}
+
+static void test_views_beyond_their_storage(void **state) {
+    (void)state;
+    static const struct {
+        struct raw pickle;
+        const char *part;
+    } cases[] = {
+        {RAW(DICT_OF(TENSOR(FLOATS("\6"), "K\0", "K\7\x85", "K\1\x85"))), "beyond its storage"},
+        {RAW(DICT_OF(TENSOR(FLOATS("\6"), "K\1", "K\6\x85", "K\1\x85"))), "beyond its storage"},
+        {RAW(DICT_OF(TENSOR(FLOATS("\6"), "K\6", ")", ")"))), "beyond its storage"},
+        {RAW(DICT_OF(TENSOR(FLOATS("\6"), "K\7", "K\0\x85", "K\1\x85"))), "beyond its storage"},
+        {RAW(DICT_OF(TENSOR(FLOATS("\6"), "K\0", "K\2K\3\x86", "K\4K\1\x86"))), "beyond its"},
+        {RAW(DICT_OF(TENSOR(FLOATS("\6"), "K\0", "K\2K\3\x86", "K\1K\4\x86"))), "beyond its"},
+        {RAW(DICT_OF(TENSOR(FLOATS("\6"), ALL_ONES, ")", ")"))), "beyond its storage"},
+        {RAW(DICT_OF(TENSOR(FLOATS("\6"), ALL_ONES, "K\2\x85", "K\1\x85"))), "beyond its"},
+        {RAW(DICT_OF(TENSOR(FLOATS("\6"), "K\0", "K\3\x85", ALL_ONES "\x85"))), "beyond its"},
+        {RAW(DICT_OF(TENSOR(FLOATS("\6"), "K\0", ALL_ONES "\x85", "K\1\x85"))), "beyond its"},
+        {RAW(DICT_OF(TENSOR(FLOATS("\6"), "K\0", ALL_ONES ALL_ONES "\x86", "K\0K\0\x86"))),
+         "beyond its storage"},
+        {RAW(DICT_OF(TENSOR(FLOATS("\6"), "K\0", ALL_ONES "\x85", "K\0\x85"))),
+         "more elements than the file has bytes for"},
+        {RAW(DICT_OF(TENSOR(FLOATS("\5"), "K\0", "K\5\x85", "K\1\x85"))), "another size"},
+        {RAW(DICT_OF(TENSOR(FLOATS("\7"), "K\0", "K\5\x85", "K\1\x85"))), "another size"},
+        {RAW(DICT_OF(TENSOR(STORAGE_ID("Half", "0", "\6") "tQ", "K\0", ")", ")"))), "another size"},
+        {RAW(DICT_OF(TENSOR(STORAGE_ID("Float", "1", "\6") "tQ", "K\0", ")", ")"))),
+         "tensor \"t\": the file does not hold its data"},
+        {RAW(PROTO "}" TEXT("\2", "a\0") TENSOR(FLOATS("\6"), "K\0", ")", ")") "s."),
+         "a key below it holds a NUL"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_view_refused(cases[i].pickle, cases[i].part);
+    }
+}
+
+static void test_views_that_fit(void **state) {
+    (void)state;
+    static const struct {
+        struct raw pickle;
+        size_t count;
+        float numbers[12];
+    } cases[] = {
+        {RAW(DICT_OF(TENSOR(FLOATS("\6"), "K\5", ")", ")"))), 1, {5}},
+        {RAW(DICT_OF(TENSOR(FLOATS("\6"), "K\6", "K\0\x85", "K\1\x85"))), 0, {0}},
+        {RAW(DICT_OF(TENSOR(FLOATS("\6"), "K\0", "K\0K\7\x86", "K\7K\1\x86"))), 0, {0}},
+        {RAW(DICT_OF(TENSOR(FLOATS("\6"), "K\1", "K\2K\2\x86", "K\2K\2\x86"))), 4, {1, 3, 3, 5}},
+        {RAW(DICT_OF(TENSOR(FLOATS("\6"), "K\0", "K\1K\6\x86", ALL_ONES "K\1\x86"))),
+         6,
+         {0, 1, 2, 3, 4, 5}},
+        {RAW(DICT_OF(TENSOR(FLOATS("\6"), "K\4", "K\2K\3K\2\x87", "K\0K\0K\1\x87"))),
+         12,
+         {4, 5, 4, 5, 4, 5, 4, 5, 4, 5, 4, 5}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tensor_file file;
+        write_zip("a.pt", cases[i].pickle, (struct raw)RAW(SIX));
+        open_good(&file, scratch("a.pt"));
+        assert_int_equal(file.count, 1);
+        assert_int_equal(file.entries->end - file.entries->begin, cases[i].count * sizeof(float));
+        char *bytes = read_all(&file, file.entries);
+        assert_memory_equal(bytes, cases[i].numbers, cases[i].count * sizeof(float));
+        memory_free(bytes);
+        tensor_file_close(&file);
+    }
+}
+
+// Two elements at the ends of a storage are fetched by themselves, not with all that lies between.
+static void test_far_strides(void **state) {
+    (void)state;
+    enum { COUNT = 6 << 20 };
+    float *numbers = memory_array_zeroed(COUNT, sizeof *numbers), read[4];
+    numbers[0] = 1;
+    numbers[1] = 2;
+    numbers[COUNT - 2] = 3;
+    numbers[COUNT - 1] = 4;
+    static const float expected[2][4] = {{1, 2, 3, 4}, {1, 3, 2, 4}};
+    struct raw storage = {(const char *)numbers, COUNT * sizeof *numbers};
+    for (size_t i = 0; i < 2; i++) {
+        struct tensor_file file;
+        struct bytes bytes = {0};
+        bytes_put(&bytes, PROTO "}" TEXT("\1", "t"), 3 + 6);
+        bytes_put_text(&bytes, "ctorch._utils\n_rebuild_tensor_v2\n(");
+        static const char id[] = "(" TEXT("\7", "storage") "ctorch\nFloatStorage\n" TEXT("\1", "0")
+            TEXT("\3", "cpu") "J\0\0\x60\0tQK\0K\2K\2\x86";
+        bytes_put(&bytes, id, sizeof id - 1);
+        if (i == 0) {
+            bytes_put(&bytes, "J\xfe\xff\x5f\0K\1\x86", 8);
+        } else {
+            bytes_put(&bytes, "K\1J\xfe\xff\x5f\0\x86", 8);
+        }
+        bytes_put_text(&bytes, "tRs.");
+        write_zip("a.pt", (struct raw){(char *)bytes.data, bytes.length}, storage);
+        bytes_done(&bytes);
+        open_good(&file, scratch("a.pt"));
+        memory_fail_at(1, 1); // no memory for anything in between
+        enum berth_status status = tensor_file_read(&file, file.entries, read, NULL);
+        memory_fail_at(0, 0);
+        assert_int_equal(status, BERTH_OK);
+        assert_memory_equal(read, expected[i], sizeof read);
+        tensor_file_close(&file);
+    }
+    memory_free(numbers);
+}
+
+static void test_read_beyond_the_end(void **state) {
+    (void)state;
+    struct tensor_file file;
+    char byte[8];
+    open_good(&file, DATA "trainer.pt");
+    const struct tensor_entry *entry = tensor_file_find(&file, "model.scalar");
+    assert_int_equal(file.format->read(&file, entry, 4, 4, byte, NULL), BERTH_INTERNAL);
+    assert_int_equal(file.format->read(&file, entry, 0, 8, byte, NULL), BERTH_INTERNAL);
+    tensor_file_close(&file);
+}
+
+// --- values that hold one another ---------------------------------------------------------------
+
+static void assert_refused(struct raw pickle, const char *part) {
+    struct torch_file file;
+    struct berth_error error;
+    write_legacy("a.pt", pickle, (struct raw)RAW(KEYS), (struct raw)RAW("\6\0\0\0\0\0\0\0" SIX));
+    assert_int_equal(torch_open(&file, scratch("a.pt"), PICKLE_CALLS, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, part);
+}
+
+#define ONE TENSOR(LEGACY_FLOATS("\6"), "K\0", ")", ")")
+
+static void test_cycles_and_bombs(void **state) {
+    (void)state;
+    assert_refused((struct raw)RAW(PROTO "]q\0(h\0" ONE "e."), "more than 64 deep");
+    // Ten lists, each of ten times the one before: 10^10 ways to one tensor.
+    struct bytes bytes = {0};
+    bytes_put(&bytes, PROTO, 2);
+    bytes_put(&bytes, ONE "q\0", sizeof ONE "q\0" - 1);
+    for (unsigned char i = 0; i < 10; i++) {
+        unsigned char list[] = {'(', 'h', i, 'h', i, 'h', i,   'h',
+                                i,   'h', i, 'h', i, 'h', i,   'h',
+                                i,   'h', i, 'h', i, 't', 'q', (unsigned char)(i + 1)};
+        bytes_put(&bytes, list, sizeof list);
+    }
+    bytes_put(&bytes, "\x86", 1); // the last two, and the others below them
+    for (int i = 0; i < 9; i++) {
+        bytes_put(&bytes, "\x86", 1);
+    }
+    bytes_put(&bytes, ".", 1);
+    assert_refused((struct raw){(char *)bytes.data, bytes.length}, "many times over");
+    bytes_done(&bytes);
+    // A chain of lists, made from its inner end without a deep stack.
+    bytes_put(&bytes, PROTO, 2);
+    bytes_put(&bytes, ONE, sizeof ONE - 1);
+    for (int i = 0; i < 5000; i++) {
+        bytes_put(&bytes, "\x85", 1);
+    }
+    bytes_put(&bytes, ".", 1);
+    assert_refused((struct raw){(char *)bytes.data, bytes.length}, "more than 64 deep");
+    bytes_done(&bytes);
+}
+
+// The same list twice is read under both names.
+static void test_shared_lists(void **state) {
+    (void)state;
+    struct tensor_file file;
+    write_legacy("a.pt", (struct raw)RAW(PROTO "}(U\1a]q\0" ONE "aU\1bh\0u."),
+                 (struct raw)RAW(KEYS), (struct raw)RAW("\6\0\0\0\0\0\0\0" SIX));
+    open_good(&file, scratch("a.pt"));
+    assert_int_equal(file.count, 2);
+    assert_string_equal(file.entries[0].name, "a.0");
+    assert_string_equal(file.entries[1].name, "b.0");
+    tensor_file_close(&file);
+}
+
+static void test_long_names(void **state) {
+    (void)state;
+    struct bytes bytes = {0};
+    char key[4096];
+    memset(key, 'k', sizeof key);
+    bytes_put(&bytes, PROTO "}X\0\x10\0\0", 8);
+    bytes_put(&bytes, key, sizeof key);
+    bytes_put(&bytes, ONE "s.", sizeof ONE "s." - 1);
+    assert_refused((struct raw){(char *)bytes.data, bytes.length}, "longer than 4,095 bytes");
+    bytes_done(&bytes);
+    // 300,000 names of 90 bytes.
+    bytes_put(&bytes, PROTO "}X\x58\0\0\0", 8);
+    bytes_put(&bytes, key, 0x58);
+    bytes_put(&bytes, "]" ONE "q\0a", sizeof "]" ONE "q\0a" - 1);
+    for (int i = 0; i < 300000; i++) {
+        bytes_put(&bytes, "h\0a", 3);
+    }
+    bytes_put(&bytes, "s.", 2);
+    assert_refused((struct raw){(char *)bytes.data, bytes.length}, "16 MiB of names");
+    bytes_done(&bytes);
+}
+
+static void test_two_tensors_of_one_name(void **state) {
+    (void)state;
+    struct tensor_file file;
+    struct berth_error error;
+    write_legacy("a.pt", (struct raw)RAW(PROTO "}(U\3a.b" ONE "q\0U\1a}U\1bh\0su."),
+                 (struct raw)RAW(KEYS), (struct raw)RAW("\6\0\0\0\0\0\0\0" SIX));
+    assert_int_equal(tensor_file_open(&file, scratch("a.pt"), &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "tensor \"a.b\" is given twice");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_against_torch),
+        cmocka_unit_test(test_a_tensor_alone),
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_shard),
+        SCRATCH_TEST(test_views_beyond_their_storage),
+        SCRATCH_TEST(test_views_that_fit),
+        SCRATCH_TEST(test_far_strides),
+        cmocka_unit_test(test_read_beyond_the_end),
+        SCRATCH_TEST(test_cycles_and_bombs),
+        SCRATCH_TEST(test_shared_lists),
+        SCRATCH_TEST(test_long_names),
+        SCRATCH_TEST(test_two_tensors_of_one_name),
+    };
+    return cmocka_run_group_tests_name("torch", tests, NULL, NULL);
+}
