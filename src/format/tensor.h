@@ -57,4 +57,7 @@ void tensor_convert(enum tensor_dtype dtype, const void *from, size_t count, flo
 // The way back for F16 and BF16, rounded to nearest (ties to even); `to` may have any alignment.
 void tensor_narrow(enum tensor_dtype dtype, const float *from, size_t count, void *to);
 
+// The matrix from[rows, cols], whose elements have `size` bytes, as to[cols, rows].
+void tensor_transpose(const void *from, int64_t rows, int64_t cols, size_t size, void *to);
+
 #endif

@@ -8,6 +8,7 @@
 #include "core/memory.h"
 #include "format/safetensors.h"
 #include "format/tensor_file.h"
+#include "format/tensorflow.h"
 #include "model/names.h"
 
 #include <stdio.h>
@@ -57,6 +58,29 @@ static int holds(const char *folder, const char *name) {
     return found;
 }
 
+// A TensorFlow checkpoint, or the error that `path`, the usual file, is not there.
+static enum berth_status open_other(const char *folder, struct tensor_file *file, const char *path,
+                                    struct berth_error *error) {
+    char *index = NULL;
+    if (dir_exists(folder)) {
+        TRY(tensorflow_find(folder, &index, error));
+    }
+    enum berth_status status = tensor_file_open(file, index != NULL ? index : path, error);
+    memory_free(index);
+    return status;
+}
+
+char *folder_config_path(const char *folder) {
+    char *path = path_join(folder, "config.json");
+    char *google = path_join(folder, "bert_config.json");
+    if (path != NULL && google != NULL && !file_exists(path) && file_exists(google)) {
+        memory_free(path);
+        return google;
+    }
+    memory_free(google);
+    return path;
+}
+
 enum berth_status folder_open_weights(const char *folder, struct tensor_file *file,
                                       struct berth_error *error) {
     char *path = path_join(folder, WEIGHTS_FILE);
@@ -74,6 +98,8 @@ enum berth_status folder_open_weights(const char *folder, struct tensor_file *fi
                            "%s: there is a pytorch_model.bin, but no " WEIGHTS_FILE
                            ", which is needed; convert it with transformers' save_pretrained",
                            folder);
+    } else if (!file_exists(path)) {
+        status = open_other(folder, file, path, error);
     } else {
         status = tensor_file_open(file, path, error);
     }
@@ -83,11 +109,17 @@ enum berth_status folder_open_weights(const char *folder, struct tensor_file *fi
 
 // --- matching names -----------------------------------------------------------------------------
 
-// Everything a reading of weights needs; found[i] is the entry of params[i] or NULL.
+// The entry of a parameter; NULL: none.
+struct found {
+    const struct tensor_entry *entry;
+    int transposed; // its matrix is the transpose of the parameter
+};
+
+// Everything a reading of weights needs; found[i] is that of params[i].
 struct reading {
     struct tensor_file file;
     const struct param_table *table;
-    const struct tensor_entry **found;
+    struct found *found;
     struct lines missing, unexpected;
     size_t loaded;
 };
@@ -95,19 +127,20 @@ struct reading {
 static enum berth_status match_entry(struct reading *reading, const struct tensor_entry *entry,
                                      struct berth_error *error) {
     char name[NAME_SIZE];
-    if (!name_translate(entry->name, name, sizeof name)) {
+    enum name_use use = name_translate(entry->name, name, sizeof name);
+    if (use == NAME_DROPPED) {
         return BERTH_OK;
     }
     const struct param *param = param_table_find(reading->table, name);
     if (param == NULL) {
         return add_line(&reading->unexpected, entry->name, error);
     }
-    const struct tensor_entry **found = &reading->found[param - reading->table->params];
-    if (*found != NULL) {
+    struct found *found = &reading->found[param - reading->table->params];
+    if (found->entry != NULL) {
         return error_set(error, BERTH_BAD_DATA, "%s: tensors \"%s\" and \"%s\" are both %s",
-                         reading->file.path, (*found)->name, entry->name, name);
+                         reading->file.path, found->entry->name, entry->name, name);
     }
-    *found = entry;
+    *found = (struct found){.entry = entry, .transposed = use == NAME_TRANSPOSED};
     return BERTH_OK;
 }
 
@@ -123,8 +156,13 @@ static void print_shape(char *text, size_t size, const int64_t *shape, int rank)
 }
 
 static enum berth_status check_shape(const struct reading *reading, const struct param *param,
-                                     const struct tensor_entry *entry, struct berth_error *error) {
+                                     const struct found *match, struct berth_error *error) {
+    const struct tensor_entry *entry = match->entry;
     int64_t expected[2] = {param->rows, param->cols};
+    if (match->transposed) {
+        expected[0] = param->cols;
+        expected[1] = param->rows;
+    }
     const int64_t *shape = param->rank == 2 ? expected : expected + 1;
     if (entry->rank == param->rank &&
         memcmp(entry->shape, shape, (size_t)param->rank * sizeof *shape) == 0) {
@@ -148,7 +186,7 @@ static enum berth_status check_body(const struct reading *reading, struct berth_
     size_t missing = 0;
     for (size_t i = 0; i < reading->table->count; i++) {
         const struct param *param = &reading->table->params[i];
-        if (reading->found[i] == NULL && is_body(param)) {
+        if (reading->found[i].entry == NULL && is_body(param)) {
             first = first == NULL ? param : first;
             missing++;
         }
@@ -167,8 +205,8 @@ static enum berth_status match_names(struct reading *reading, struct berth_error
     }
     TRY(check_body(reading, error));
     for (size_t i = 0; i < reading->table->count; i++) {
-        if (reading->found[i] != NULL) {
-            TRY(check_shape(reading, &reading->table->params[i], reading->found[i], error));
+        if (reading->found[i].entry != NULL) {
+            TRY(check_shape(reading, &reading->table->params[i], &reading->found[i], error));
         } else {
             TRY(add_line(&reading->missing, reading->table->params[i].name, error));
         }
@@ -178,17 +216,35 @@ static enum berth_status match_names(struct reading *reading, struct berth_error
 
 // --- reading ------------------------------------------------------------------------------------
 
+static enum berth_status read_tensor(const struct tensor_file *file, const struct found *found,
+                                     const struct param *param, float *to,
+                                     struct berth_error *error) {
+    int64_t count = param->rows * param->cols;
+    if (!found->transposed) {
+        return tensor_file_read_f32(file, found->entry, 0, count, to, error);
+    }
+    float *theirs = memory_array((size_t)count, sizeof *theirs);
+    if (theirs == NULL) {
+        return error_no_memory(error, (size_t)count * sizeof *theirs, param->name);
+    }
+    enum berth_status status = tensor_file_read_f32(file, found->entry, 0, count, theirs, error);
+    if (status == BERTH_OK) {
+        tensor_transpose(theirs, param->cols, param->rows, sizeof *theirs, to);
+    }
+    memory_free(theirs);
+    return status;
+}
+
 static enum berth_status read_tensors(struct reading *reading, const struct bert_config *config,
                                       uint64_t seed, float *buffer, struct berth_error *error) {
     memset(buffer, 0, (size_t)reading->table->total * sizeof *buffer);
     for (size_t i = 0; i < reading->table->count; i++) {
         const struct param *param = &reading->table->params[i];
-        if (reading->found[i] == NULL) {
+        if (reading->found[i].entry == NULL) {
             param_initialise_one(param, config, seed, buffer);
             continue;
         }
-        TRY(tensor_file_read_f32(&reading->file, reading->found[i], 0, param->rows * param->cols,
-                                 buffer + param->offset, error));
+        TRY(read_tensor(&reading->file, &reading->found[i], param, buffer + param->offset, error));
         reading->loaded++;
     }
     return BERTH_OK;

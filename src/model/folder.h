@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Hugging Face model folder: config.json, model.safetensors, vocab.txt and the tokenizer files.
+// A model folder, Hugging Face's: config.json, model.safetensors, vocab.txt and the tokenizer
+// files; or Google's: bert_config.json, a TensorFlow checkpoint, vocab.txt.
 #ifndef BERTH_MODEL_FOLDER_H
 #define BERTH_MODEL_FOLDER_H
 
@@ -19,12 +20,17 @@ struct folder_report {
 };
 void folder_report_done(struct folder_report *report);
 
-// Opens the folder's weights; tensor_file_close closes them.
+// The folder's config.json, or Google's bert_config.json where only that is there; newly allocated,
+// NULL when memory is out.
+char *folder_config_path(const char *folder);
+
+// Opens the folder's weights; tensor_file_close closes them. Of several TensorFlow checkpoints the
+// one that the file `checkpoint` names.
 enum berth_status folder_open_weights(const char *folder, struct tensor_file *file,
                                       struct berth_error *error);
 
 // Reads the weights of `folder` into buffer[table->total]; names go through the dialect table
-// (names.h): gamma/beta, missing "bert." prefix, "module." and "model." prefixes. Missing head
+// (names.h), matrices that another layout stores transposed are turned. Missing head
 // tensors get initial values from `seed`. A shape mismatch, a missing body tensor, a folder with
 // pytorch_model.bin only: an error that says so.
 enum berth_status folder_read_weights(const char *folder, const struct bert_config *config,

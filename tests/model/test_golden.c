@@ -14,6 +14,7 @@
 
 #include "golden.h"
 #include "harness.h"
+#include "model/folder.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -104,6 +105,35 @@ static void f32_equals_pytorch(void **state) {
         check_f32(&scene);
         scene_close(&scene);
     }
+}
+
+// --- Google's layout ----------------------------------------------------------------------------
+
+// The weights of tiny_h20 as TensorFlow saved them (../format/data/tensorflow/bert): the logits are
+// those of the file that they come from, bit for bit.
+static void tensorflow_checkpoint_gives_the_same_logits(void **state) {
+    static const char folder[] = BERTH_TEST_SOURCE_DIR "/tests/format/data/tensorflow/bert";
+    struct scene scene;
+    scene_open(&scene, "tiny_h20", DTYPE_F32);
+    const struct param_table *table = &scene.harness.table;
+    float *expected = harness_logits(&scene.harness, packed_batch(scene.packed));
+    float *weights = calloc((size_t)table->total, sizeof *weights);
+    harness_load(&scene.harness, weights);
+    struct folder_report report;
+    struct berth_error error;
+    if (folder_read_weights(folder, &scene.golden.config, table, 0, weights, &report, &error) !=
+        BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    harness_load(&scene.harness, weights);
+    float *logits = harness_logits(&scene.harness, packed_batch(scene.packed));
+    size_t size = 2 * (size_t)scene.sequences.tokens * sizeof *logits;
+    assert_memory_equal(logits, expected, size);
+    folder_report_done(&report);
+    free(weights);
+    free(logits);
+    free(expected);
+    scene_close(&scene);
 }
 
 // --- bf16 ----------------------------------------------------------------------------------------
@@ -356,6 +386,7 @@ static void real_gradients_equal_pytorch(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(f32_equals_pytorch),
+        cmocka_unit_test(tensorflow_checkpoint_gives_the_same_logits),
         cmocka_unit_test(bf16_is_as_good_as_autocast),
         cmocka_unit_test(ten_steps_follow_pytorch),
         cmocka_unit_test(real_logits_equal_pytorch),
