@@ -1,0 +1,546 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text pairs from tables: every task's published layout (the examples of doc/tasks.md), MRPC's real
+// files, the user's own columns and labels, the order of a model's classes, what bad data is told.
+#include "core/file.h"
+#include "core/memory.h"
+#include "data/cmocka_order.h"
+#include "data/glue_tasks.h"
+#include "data/pairs.h"
+#include "data/squad_fixture.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void assert_says(const char *message, const char *part) {
+    if (strstr(message, part) == NULL) {
+        fail_msg("\"%s\" does not say \"%s\"", message, part);
+    }
+}
+
+static struct pair_dataset read_text(const char *text, const struct pair_settings *settings) {
+    struct pair_dataset set;
+    struct berth_error error = {0};
+    if (pairs_read_memory("t", text, strlen(text), settings, &set, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    return set;
+}
+
+static const char *failure(const char *text, const struct pair_settings *settings) {
+    static struct berth_error error;
+    struct pair_dataset set;
+    error = (struct berth_error){0};
+    assert_int_equal(pairs_read_memory("t", text, strlen(text), settings, &set, &error),
+                     BERTH_BAD_DATA);
+    assert_null(set.storage);
+    assert_null(set.examples);
+    return error.message;
+}
+
+static const struct glue_task *task_of(const char *name) {
+    const struct glue_task *task;
+    assert_int_equal(glue_task_find(name, &task, NULL), BERTH_OK);
+    return task;
+}
+
+// --- the examples of doc/tasks.md ---------------------------------------------------------------
+
+static char *document;
+
+static int open_document(void **state) {
+    size_t length;
+    return file_read(fixture_source("doc/tasks.md"), 1 << 20, &document, &length, NULL);
+}
+
+static int close_document(void **state) {
+    memory_free(document);
+    return 0;
+}
+
+// The block that begins with "```HEAD", newly allocated.
+static char *example_block(const char *head) {
+    char fence[64];
+    snprintf(fence, sizeof fence, "\n```%s\n", head);
+    const char *begin = strstr(document, fence);
+    if (begin == NULL) {
+        fail_msg("doc/tasks.md has no block \"%s\"", head);
+    }
+    begin += strlen(fence);
+    return memory_string_of(begin, (size_t)(strstr(begin, "\n```") - begin) + 1);
+}
+
+struct layout {
+    const char *task, *block;
+    enum glue_split split;
+    size_t count;
+    const char *text, *pair;  // of the first example
+    const char *first, *last; // labels; NULL: none
+    double value;             // of the first, for real labels
+};
+
+static void check_label(const struct pair_dataset *set, size_t index, const char *name) {
+    assert_int_equal(set->has_labels, name != NULL);
+    if (name == NULL) {
+        assert_int_equal(set->examples[index].label, -1);
+        assert_true(isnan(set->examples[index].value));
+    } else if (set->target == PAIR_CLASS) {
+        assert_string_equal(set->labels[set->examples[index].label], name);
+    }
+}
+
+static void check_layout(const struct layout *layout) {
+    struct pair_settings settings;
+    char *text = example_block(layout->block);
+    const struct glue_task *task = task_of(layout->task);
+    assert_int_equal(glue_task_settings(task, layout->split, NULL, &settings, NULL), BERTH_OK);
+    struct pair_dataset set = read_text(text, &settings);
+    assert_int_equal(set.count, layout->count);
+    assert_string_equal(set.examples[0].text, layout->text);
+    assert_true((set.examples[0].pair == NULL) == (layout->pair == NULL));
+    if (layout->pair != NULL) {
+        assert_string_equal(set.examples[0].pair, layout->pair);
+    }
+    check_label(&set, 0, layout->first);
+    check_label(&set, set.count - 1, layout->last);
+    assert_true(task->labels != NULL || layout->first == NULL ||
+                set.examples[0].value == layout->value);
+    assert_int_equal(set.left_out, strcmp(layout->block, "tsv qqp train") == 0);
+    pair_dataset_done(&set);
+    memory_free(text);
+}
+
+static void reads_every_published_layout(void **state) {
+    static const struct layout layouts[] = {
+        {"mrpc", "tsv mrpc dev", GLUE_DEV, 2, "The mayor said \"no comment\" on Monday.",
+         "On Monday the mayor declined to comment.", "equivalent", "not_equivalent", 0},
+        {"mrpc", "tsv mrpc dev", GLUE_TEST, 2, "The mayor said \"no comment\" on Monday.",
+         "On Monday the mayor declined to comment.", "equivalent", "not_equivalent", 0},
+        {"mrpc", "tsv mrpc test", GLUE_TEST, 1, "The bridge was closed.", "They closed the bridge.",
+         NULL, NULL, 0},
+        {"cola", "tsv cola train", GLUE_TRAIN, 2, "The cat that I fed slept.", NULL, "acceptable",
+         "unacceptable", 0},
+        {"CoLA", "tsv cola test", GLUE_TEST, 1, "Whom did the bird see?", NULL, NULL, NULL, 0},
+        {"SST-2", "tsv sst2 train", GLUE_TRAIN, 2, "a dull , overlong film ", NULL, "negative",
+         "positive", 0},
+        {"sst_2", "tsv sst2 test", GLUE_TEST, 1, "a fine cast .", NULL, NULL, NULL, 0},
+        {"qqp", "tsv qqp train", GLUE_TRAIN, 2, "How do I read faster?", "How can I read faster?",
+         "duplicate", "not_duplicate", 0},
+        {"qqp", "tsv qqp test", GLUE_TEST, 1, "Is it late?", "Is it too late?", NULL, NULL, 0},
+        {"STS-B", "tsv stsb train", GLUE_DEV, 2, "A dog runs.", "A dog is running.", "", "", 4.8},
+        {"stsb", "tsv stsb test", GLUE_TEST, 1, "A boy sings.", "A boy is singing.", NULL, NULL, 0},
+        {"mnli", "tsv mnli train", GLUE_TRAIN, 2, "The fort is old.", "The fort is made of brick.",
+         "neutral", "contradiction", 0},
+        {"mnli", "tsv mnli dev_mismatched", GLUE_DEV_MISMATCHED, 1, "Please give.",
+         "We ask you to give.", "entailment", "entailment", 0},
+        {"mnli", "tsv mnli test", GLUE_TEST_MISMATCHED, 1, "He laughed.", "He was happy.", NULL,
+         NULL, 0},
+        {"qnli", "tsv qnli train", GLUE_TRAIN, 2, "When did it open?", "It opened in 1998.",
+         "entailment", "not_entailment", 0},
+        {"rte", "tsv rte dev", GLUE_DEV, 2, "No weapons were found.", "Weapons were found.",
+         "not_entailment", "entailment", 0},
+        {"wnli", "tsv wnli dev", GLUE_DEV, 2, "The cup fell on the plate and it broke.",
+         "The plate broke.", "entailment", "not_entailment", 0},
+        {"xnli", "tsv xnli train", GLUE_TRAIN, 2,
+         "\xE9\x97\xA8 \xE5\xBC\x80 \xE4\xBA\x86 \xE3\x80\x82",
+         "\xE9\x97\xA8 \xE6\xB2\xA1 \xE5\x85\xB3 \xE3\x80\x82", "entailment", "contradiction", 0},
+        {"xnli", "tsv xnli dev", GLUE_DEV, 1, "\xE9\x97\xA8\xE5\xBC\x80\xE4\xBA\x86\xE3\x80\x82",
+         "\xE9\x97\xA8\xE6\x98\xAF\xE7\xBA\xA2\xE8\x89\xB2\xE7\x9A\x84\xE3\x80\x82", "neutral",
+         "neutral", 0},
+    };
+    size_t blocks = 0;
+    for (const char *at = document; (at = strstr(at, "\n```tsv ")) != NULL; at++) {
+        blocks++;
+    }
+    assert_int_equal(blocks, sizeof layouts / sizeof *layouts - 1); // one is read twice
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        check_layout(&layouts[i]);
+    }
+}
+
+static void chooses_the_language(void **state) {
+    struct pair_settings settings;
+    char *text = example_block("tsv xnli dev");
+    glue_task_settings(task_of("xnli"), GLUE_DEV, "de", &settings, NULL);
+    struct pair_dataset set = read_text(text, &settings);
+    assert_int_equal(set.count, 1);
+    assert_string_equal(set.examples[0].pair, "Die T\xC3\xBCr ist rot.");
+    assert_int_equal(set.examples[0].line, 2);
+    pair_dataset_done(&set);
+    glue_task_settings(task_of("xnli"), GLUE_DEV, "fr", &settings, NULL);
+    assert_string_equal(failure(text, &settings),
+                        "t: none of the 2 rows has \"fr\" in column \"language\"");
+    memory_free(text);
+}
+
+static void labels_stand_in_the_published_order(void **state) {
+    static const struct {
+        const char *task, *labels;
+    } orders[] = {{"cola", "unacceptable acceptable "},
+                  {"sst2", "negative positive "},
+                  {"mrpc", "not_equivalent equivalent "},
+                  {"qqp", "not_duplicate duplicate "},
+                  {"stsb", ""},
+                  {"mnli", "contradiction entailment neutral "},
+                  {"qnli", "entailment not_entailment "},
+                  {"rte", "entailment not_entailment "},
+                  {"wnli", "not_entailment entailment "},
+                  {"xnli", "contradiction entailment neutral "}};
+    size_t count = 0;
+    for (; glue_tasks[count].name != NULL; count++) {
+        char found[128] = "", row[64];
+        for (size_t i = 0; i < glue_tasks[count].label_count; i++) {
+            strcat(strcat(found, glue_tasks[count].labels[i].name), " ");
+        }
+        assert_string_equal(found, orders[count].labels);
+        assert_string_equal(glue_tasks[count].name, orders[count].task);
+        snprintf(row, sizeof row, "\n| `%s` |", glue_tasks[count].name);
+        assert_says(document, row);
+    }
+    assert_int_equal(count, sizeof orders / sizeof *orders);
+}
+
+// --- files of one's own -------------------------------------------------------------------------
+
+static void reads_columns_of_ones_own(void **state) {
+    struct pair_settings settings = {
+        .table = {.format = TABLE_CSV}, .text_column = "text", .label_column = "label"};
+    char *text = example_block("csv own texts");
+    struct pair_dataset set = read_text(text, &settings);
+    memory_free(text);
+    assert_int_equal(set.count, 3);
+    assert_int_equal(set.target, PAIR_CLASS);
+    assert_string_equal(set.examples[0].text, "Works well, and is \"quiet\".");
+    assert_null(set.examples[0].pair);
+    assert_int_equal(set.label_count, 3);
+    assert_string_equal(set.labels[0], "bad");
+    assert_string_equal(set.labels[2], "neither");
+    assert_int_equal(set.examples[0].label, 1);
+    assert_int_equal(set.examples[1].label, 0);
+    assert_int_equal(set.examples[2].line, 5);
+    pair_dataset_done(&set);
+
+    settings = (struct pair_settings){.table = {.format = TABLE_JSON_LINES},
+                                      .text_column = "first",
+                                      .text_pair_column = "second",
+                                      .label_column = "score"};
+    text = example_block("json own pairs");
+    set = read_text(text, &settings);
+    memory_free(text);
+    assert_int_equal(set.target, PAIR_REAL);
+    assert_int_equal(set.label_count, 0);
+    assert_true(set.examples[0].value == 4.5 && set.examples[1].value == 1);
+    assert_int_equal(set.examples[0].label, -1);
+    assert_string_equal(set.examples[1].pair, "A man runs.");
+    pair_dataset_done(&set);
+}
+
+// The labels of "a\tl" tables with these lines, in order.
+static void expect_labels(const char *lines, enum pair_target target, const char *expected) {
+    char text[256], found[256] = "";
+    snprintf(text, sizeof text, "a\tl\n%s", lines);
+    struct pair_settings settings = {.text_column = "a", .label_column = "l", .target = target};
+    struct pair_dataset set = read_text(text, &settings);
+    for (size_t i = 0; i < set.label_count; i++) {
+        strcat(strcat(found, set.labels[i]), " ");
+    }
+    assert_string_equal(found, expected);
+    for (size_t i = 0; i < set.count && set.label_count > 0; i++) { // lines are "LABEL\tLABEL"
+        assert_string_equal(set.examples[i].text, set.labels[set.examples[i].label]);
+    }
+    pair_dataset_done(&set);
+}
+
+static void sorts_labels(void **state) {
+    expect_labels("b\tb\na\ta\nB\tB\na\ta\n", PAIR_AUTO, "B a b ");
+    expect_labels("10\t10\n9\t9\n-1\t-1\n", PAIR_AUTO, "-1 9 10 ");
+    expect_labels("10\t10\n9\t9\nx\tx\n", PAIR_AUTO, "10 9 x ");
+    expect_labels("1\t1\n01\t01\n2\t2\n", PAIR_AUTO, "01 1 2 ");
+    expect_labels("1\t1.5\n2\t2\n", PAIR_AUTO, "");
+    expect_labels("1.5\t1.5\n2\t2\n", PAIR_CLASS, "1.5 2 ");
+    expect_labels("1\t1\n2\t2\n", PAIR_REAL, "");
+    expect_labels("\xC3\xA9\t\xC3\xA9\nz\tz\n", PAIR_AUTO, "z \xC3\xA9 ");
+}
+
+static void names_what_is_wrong(void **state) {
+    static const struct {
+        const char *task, *text, *says;
+        enum glue_split split;
+    } cases[] = {
+        {"rte", "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tentailed\n",
+         "t: line 2, column \"label\": the label \"entailed\" is not one of the task's: "
+         "\"entailment\", \"not_entailment\"",
+         GLUE_DEV},
+        {"mrpc", "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n2\t1\t2\ta\tb\n",
+         "the label \"2\" is not one of the task's: \"0\", \"1\"", GLUE_TRAIN},
+        {"stsb", "sentence1\tsentence2\tscore\na\tb\tx\n",
+         "t: line 2, column \"score\": expected a number, found \"x\"", GLUE_TRAIN},
+        {"stsb", "sentence1\tsentence2\tscore\na\tb\t5\na\tb\t5.1\n",
+         "t: line 3, column \"score\": expected a number from 0 to 5, found 5.1", GLUE_TRAIN},
+        {"stsb", "sentence1\tsentence2\tscore\na\tb\tnan\n", "expected a number", GLUE_TRAIN},
+        {"sst2", "sentence\tlabel\na\t\n", "t: line 2, column \"label\": the label is empty",
+         GLUE_TRAIN},
+        {"sst2", "sentence\nb\n", "label_column: there is no column \"label\"", GLUE_TRAIN},
+        {"sst2", "text\tlabel\nb\t1\n", "text_column: there is no column \"sentence\"", GLUE_TEST},
+        {"cola", "a\t1\tb\n",
+         "t: line 1: the row has 3 fields, expected 4; there is nothing for "
+         "column \"sentence\"",
+         GLUE_TRAIN},
+        {"rte", "", "t: the file is empty", GLUE_DEV},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct pair_settings settings;
+        glue_task_settings(task_of(cases[i].task), cases[i].split, NULL, &settings, NULL);
+        assert_says(failure(cases[i].text, &settings), cases[i].says);
+    }
+    struct pair_settings own = {
+        .table = {.format = TABLE_JSON_LINES}, .text_column = "a", .label_column = "l"};
+    assert_says(failure("{\"a\":\"x\",\"l\":1}\n{\"a\":\"x\"}\n", &own),
+                "t: line 2, column \"l\": expected text or a number, found nothing");
+    assert_says(failure("{\"a\":[],\"l\":1}\n", &own), "t: line 1, column \"a\": expected text");
+}
+
+static void knows_its_tasks(void **state) {
+    const struct glue_task *task;
+    struct pair_settings settings;
+    struct berth_error error = {0};
+    assert_int_equal(glue_task_find("sts", &task, &error), BERTH_USAGE);
+    assert_null(task);
+    assert_string_equal(error.message,
+                        "task_name: there is no task \"sts\"; expected one of cola, sst2, mrpc, "
+                        "qqp, stsb, mnli, qnli, rte, wnli, xnli");
+    assert_int_equal(
+        glue_task_settings(task_of("rte"), GLUE_DEV_MISMATCHED, NULL, &settings, &error),
+        BERTH_USAGE);
+    assert_string_equal(error.message, "RTE has no mismatched files; only MNLI has");
+}
+
+// --- folders ------------------------------------------------------------------------------------
+
+static void touch(const char *folder, const char *name) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    assert_int_equal(file_write(path, "x\n", 2, NULL), BERTH_OK);
+}
+
+static void expect_path(const char *folder, const char *task, enum glue_split split,
+                        const char *expected) {
+    char *path, full[256];
+    struct berth_error error = {0};
+    if (glue_task_path(task_of(task), folder, split, NULL, &path, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    snprintf(full, sizeof full, "%s/%s", folder, expected);
+    assert_string_equal(path, full);
+    memory_free(path);
+}
+
+static void finds_files_in_folders(void **state) {
+    char folder[] = "/tmp/berth_pairs_XXXXXX", inside[64];
+    char *path;
+    struct berth_error error = {0};
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(glue_task_path(task_of("mrpc"), folder, GLUE_TRAIN, NULL, &path, &error),
+                     BERTH_NO_INPUT);
+    assert_null(path);
+    assert_says(error.message, "there is no train.tsv or msr_paraphrase_train.txt, neither here "
+                               "nor in its folder MRPC; expected the files of MRPC");
+    touch(folder, "msr_paraphrase_train.txt");
+    touch(folder, "msr_paraphrase_test.txt");
+    expect_path(folder, "mrpc", GLUE_TRAIN, "msr_paraphrase_train.txt");
+    expect_path(folder, "mrpc", GLUE_DEV, "msr_paraphrase_test.txt");
+    snprintf(inside, sizeof inside, "%s/MRPC", folder);
+    assert_int_equal(dir_make(inside, NULL), BERTH_OK);
+    touch(folder, "MRPC/dev.tsv");
+    expect_path(folder, "mrpc", GLUE_DEV, "MRPC/dev.tsv");
+    expect_path(folder, "mrpc", GLUE_TEST, "msr_paraphrase_test.txt");
+    touch(folder, "dev_mismatched.tsv");
+    expect_path(folder, "mnli", GLUE_DEV_MISMATCHED, "dev_mismatched.tsv");
+    touch(folder, "multinli.train.zh.tsv");
+    expect_path(folder, "xnli", GLUE_TRAIN, "multinli.train.zh.tsv");
+    assert_int_equal(glue_task_path(task_of("xnli"), folder, GLUE_TRAIN, "de", &path, &error),
+                     BERTH_NO_INPUT);
+    assert_says(error.message, "multinli.train.de.tsv or multinli/multinli.train.de.tsv");
+    memory_fail_at(1, 0);
+    assert_int_equal(glue_task_path(task_of("mrpc"), folder, GLUE_DEV, NULL, &path, &error),
+                     BERTH_NO_MEMORY);
+    memory_fail_at(0, 0);
+    assert_int_equal(dir_remove(folder, NULL), BERTH_OK);
+}
+
+// --- real data ----------------------------------------------------------------------------------
+
+static void check_real(const char *folder, enum glue_split split, size_t count, size_t equivalent) {
+    char *path;
+    struct pair_settings settings;
+    struct pair_dataset set;
+    struct berth_error error = {0};
+    const struct glue_task *task = task_of("mrpc");
+    assert_int_equal(glue_task_path(task, folder, split, NULL, &path, &error), BERTH_OK);
+    assert_int_equal(glue_task_settings(task, split, NULL, &settings, &error), BERTH_OK);
+    if (pairs_read(path, &settings, &set, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    memory_free(path);
+    assert_int_equal(set.count, count);
+    for (size_t i = 0; i < set.count; i++) {
+        equivalent -= set.examples[i].label == 1;
+        assert_int_equal(set.examples[i].line, i + 2);
+    }
+    assert_int_equal(equivalent, 0);
+    pair_dataset_done(&set);
+}
+
+static void reads_the_real_mrpc(void **state) {
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%s", fixture_data("mrpc"));
+    if (!dir_exists(folder)) {
+        printf("skipped: no real data at %s (set BERTH_DATA)\n", folder);
+        skip();
+    }
+    check_real(folder, GLUE_TRAIN, 4076, 2753);
+    check_real(folder, GLUE_TEST, 1725, 1147);
+}
+
+// --- a model's classes --------------------------------------------------------------------------
+
+static const struct pair_settings plain = {.text_column = "a", .label_column = "l"};
+static const char three[] = "a\tl\nx\tcat\nx\tdog\nx\tant\n"; // classes ant, cat, dog
+
+static void takes_the_order_of_a_model(void **state) {
+    static const char *const order[] = {"dog", "bee", "CAT", "ant", "Cat"};
+    static const char *const placeholders[] = {"LABEL_0", "LABEL_1", "LABEL_2"};
+    static const char *const gaps[] = {"LABEL_0", "LABEL_2", "LABEL_1"};
+    struct pair_dataset set = read_text(three, &plain);
+    struct berth_error error = {0};
+    assert_int_equal(pairs_relabel(&set, placeholders, 3, &error), BERTH_OK);
+    assert_string_equal(set.labels[set.examples[0].label], "cat");
+    assert_int_equal(pairs_relabel(&set, placeholders, 2, &error), BERTH_BAD_DATA);
+    assert_int_equal(pairs_relabel(&set, gaps, 3, &error), BERTH_BAD_DATA);
+    assert_int_equal(pairs_relabel(&set, order + 1, 2, &error), BERTH_BAD_DATA);
+    assert_string_equal(error.message, "t: line 3: the model does not know the label \"dog\"; it "
+                                       "knows \"bee\", \"CAT\"");
+    assert_int_equal(set.label_count, 3); // as it was
+    assert_int_equal(set.examples[0].label, 1);
+    assert_int_equal(pairs_relabel(&set, order, 5, &error), BERTH_OK);
+    assert_int_equal(set.label_count, 5);
+    assert_int_equal(set.examples[0].label, 2);
+    assert_int_equal(set.examples[1].label, 0);
+    assert_int_equal(set.examples[2].label, 3);
+    assert_string_equal(set.labels[1], "bee");
+    assert_ptr_not_equal(set.labels[1], order[1]);
+    pair_dataset_done(&set);
+}
+
+static void a_class_without_examples_may_be_unknown(void **state) {
+    static const char *const order[] = {"entailment", "contradiction"};
+    struct pair_settings settings;
+    glue_task_settings(task_of("mnli"), GLUE_DEV, NULL, &settings, NULL);
+    struct pair_dataset set =
+        read_text("sentence1\tsentence2\tgold_label\na\tb\tcontradiction\n", &settings);
+    assert_int_equal(pairs_relabel(&set, order, 2, NULL), BERTH_OK);
+    assert_int_equal(set.examples[0].label, 1);
+    pair_dataset_done(&set);
+}
+
+static void keeps_classes_in_the_configuration(void **state) {
+    struct pair_dataset set = read_text(three, &plain);
+    json *config = json_new_object();
+    assert_true(pair_labels_to_config(&set, config));
+    char *text = json_write(config, JSON_COMPACT);
+    assert_string_equal(text, "{\"id2label\": {\"0\": \"ant\", \"1\": \"cat\", \"2\": \"dog\"}, "
+                              "\"label2id\": {\"ant\": 0, \"cat\": 1, \"dog\": 2}, "
+                              "\"problem_type\": \"single_label_classification\"}");
+    memory_free(text);
+    const char **names;
+    size_t count;
+    assert_int_equal(pair_labels_from_config(config, "c", &names, &count, NULL), BERTH_OK);
+    assert_int_equal(count, 3);
+    assert_string_equal(names[1], "cat");
+    assert_null(names[3]);
+    assert_int_equal(pairs_relabel(&set, names, count, NULL), BERTH_OK);
+    assert_int_equal(set.examples[0].label, 1);
+    memory_free(names);
+    json_free(config);
+    pair_dataset_done(&set);
+
+    set = read_text("a\tl\nx\t0.5\n", &plain);
+    config = json_new_object();
+    assert_true(pair_labels_to_config(&set, config));
+    text = json_write(config, JSON_COMPACT);
+    assert_string_equal(text, "{\"id2label\": {\"0\": \"LABEL_0\"}, \"label2id\": {\"LABEL_0\": "
+                              "0}, \"problem_type\": \"regression\"}");
+    memory_free(text);
+    json_free(config);
+    pair_dataset_done(&set);
+}
+
+static void refuses_broken_configurations(void **state) {
+    static const char *const texts[] = {"{\"id2label\":{\"1\":\"a\"}}", "{\"id2label\":{\"0\":1}}",
+                                        "{\"id2label\":{\"0\":\"a\",\"x\":\"b\"}}",
+                                        "{\"id2label\":[\"a\"]}"};
+    const char **names;
+    size_t count;
+    struct berth_error error = {0};
+    json *config;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        json_read_memory("c", texts[i], strlen(texts[i]), &config, NULL);
+        assert_int_equal(pair_labels_from_config(config, "c", &names, &count, &error),
+                         BERTH_CONFIG);
+        assert_says(error.message, "c: key \"id2label\": expected names under \"0\" to ");
+        assert_null(names);
+        json_free(config);
+    }
+    json_read_memory("c", "{\"id2label\":null}", 17, &config, NULL);
+    assert_int_equal(pair_labels_from_config(config, "c", &names, &count, &error), BERTH_OK);
+    assert_null(names);
+    assert_int_equal(count, 0);
+    json_free(config);
+}
+
+static void survives_missing_memory(void **state) {
+    static const char *const order[] = {"dog", "cat", "ant"};
+    struct pair_settings task;
+    glue_task_settings(task_of("rte"), GLUE_DEV, NULL, &task, NULL);
+    static const char rte[] = "sentence1\tsentence2\tlabel\na\tb\tentailment\n";
+    const struct pair_settings *const settings[] = {&plain, &task};
+    const char *const texts[] = {three, rte};
+    for (size_t i = 0; i < 2; i++) {
+        enum berth_status status = BERTH_NO_MEMORY;
+        uint64_t n = 0;
+        while (status == BERTH_NO_MEMORY) {
+            struct pair_dataset set;
+            struct berth_error error = {0};
+            memory_fail_at(++n, 0);
+            status = pairs_read_memory("t", texts[i], strlen(texts[i]), settings[i], &set, &error);
+            if (status == BERTH_OK && i == 0) {
+                status = pairs_relabel(&set, order, 3, &error);
+            }
+            pair_dataset_done(&set);
+        }
+        memory_fail_at(0, 0);
+        assert_int_equal(status, BERTH_OK);
+        assert_true(n > 8);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_every_published_layout),
+        cmocka_unit_test(chooses_the_language),
+        cmocka_unit_test(labels_stand_in_the_published_order),
+        cmocka_unit_test(reads_columns_of_ones_own),
+        cmocka_unit_test(sorts_labels),
+        cmocka_unit_test(names_what_is_wrong),
+        cmocka_unit_test(knows_its_tasks),
+        cmocka_unit_test(finds_files_in_folders),
+        cmocka_unit_test(reads_the_real_mrpc),
+        cmocka_unit_test(takes_the_order_of_a_model),
+        cmocka_unit_test(a_class_without_examples_may_be_unknown),
+        cmocka_unit_test(keeps_classes_in_the_configuration),
+        cmocka_unit_test(refuses_broken_configurations),
+        cmocka_unit_test(survives_missing_memory),
+    };
+    return cmocka_run_group_tests(tests, open_document, close_document);
+}
