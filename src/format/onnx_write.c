@@ -12,7 +12,7 @@
 #include <string.h>
 
 // Field numbers of onnx.proto.
-enum { MODEL_IR_VERSION = 1, MODEL_PRODUCER = 2, MODEL_PRODUCER_VERSION = 3, MODEL_GRAPH = 7 };
+enum { MODEL_IR_VERSION = 1, MODEL_PRODUCER = 2, MODEL_GRAPH = 7 };
 enum { MODEL_OPSET = 8, OPSET_VERSION = 2 };
 enum { GRAPH_NODE = 1, GRAPH_NAME = 2, GRAPH_INITIALISER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12 };
 enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_NAME = 3, NODE_OPERATION = 4, NODE_ATTRIBUTE = 5 };
@@ -171,6 +171,7 @@ struct weights {
     const char *location;          // of the data file, without its folder; NULL: in the file itself
     uint64_t position;             // within the data file
     struct protobuf_writer header; // of the current one: everything but its numbers
+    int failed;                    // memory ran out for a header
 };
 
 static int is_external(const struct weights *weights, const struct tensor_out *tensor) {
@@ -194,8 +195,7 @@ static uint64_t align(uint64_t position) {
     return (position + EXTERNAL_ALIGNMENT - 1) / EXTERNAL_ALIGNMENT * EXTERNAL_ALIGNMENT;
 }
 
-// Encodes a weight's header; the number of bytes that follow it in the model's file.
-static uint64_t encode_weight(struct weights *weights, const struct tensor_out *tensor) {
+static uint64_t put_header(struct weights *weights, const struct tensor_out *tensor) {
     struct protobuf_writer *header = &weights->header;
     uint64_t bytes = tensor_bytes(tensor);
     protobuf_clear(header);
@@ -211,6 +211,13 @@ static uint64_t encode_weight(struct weights *weights, const struct tensor_out *
     protobuf_put_varint(header, TENSOR_LOCATION, LOCATION_EXTERNAL);
     weights->position = align(weights->position + bytes);
     return 0;
+}
+
+// Encodes a weight's header; the number of bytes that follow it in the model's file.
+static uint64_t encode_weight(struct weights *weights, const struct tensor_out *tensor) {
+    uint64_t numbers = put_header(weights, tensor);
+    weights->failed |= weights->header.failed;
+    return numbers;
 }
 
 static size_t varint_size(uint64_t value) {
@@ -244,7 +251,7 @@ static void write_weights(struct weights *weights, struct file_writer *file,
         protobuf_clear(&begin);
         protobuf_raw_varint(&begin, GRAPH_INITIALISER << 3 | PROTOBUF_BYTES);
         protobuf_raw_varint(&begin, weights->header.length + numbers);
-        weights->header.failed |= begin.failed;
+        weights->failed |= begin.failed;
         file_writer_put(file, begin.bytes, begin.length, error);
         file_writer_put(file, weights->header.bytes, weights->header.length, error);
         file_writer_put(file, tensor->data, (size_t)numbers, error);
@@ -275,7 +282,6 @@ static void put_head(struct protobuf_writer *head, const struct onnx_model *mode
                      uint64_t graph_bytes) {
     protobuf_put_varint(head, MODEL_IR_VERSION, (uint64_t)model->ir_version);
     protobuf_put_text(head, MODEL_PRODUCER, "berth");
-    protobuf_put_text(head, MODEL_PRODUCER_VERSION, BERTH_VERSION);
     size_t begun = protobuf_begin(head, MODEL_OPSET);
     protobuf_put_varint(head, OPSET_VERSION, (uint64_t)model->opset);
     protobuf_end(head, begun);
@@ -312,7 +318,7 @@ static enum berth_status write_model_file(struct weights *weights, const char *p
     write_weights(weights, &file, error);
     put_part(&file, &graph->inputs, error);
     put_part(&file, &graph->outputs, error);
-    if (weights->header.failed) {
+    if (weights->failed) {
         file_writer_abort(&file);
         return no_memory(path, error);
     }
@@ -326,7 +332,7 @@ static enum berth_status write_files(struct weights *weights, const char *path,
     struct protobuf_writer head = {0};
     put_head(&head, model, measure_graph(weights));
     enum berth_status status = BERTH_OK;
-    if (head.failed || weights->header.failed) {
+    if (head.failed || weights->failed) {
         status = no_memory(path, error);
         goto done;
     }
