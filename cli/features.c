@@ -8,6 +8,7 @@
 #include "core/memory.h"
 #include "data/squad_features.h"
 #include "model/config.h"
+#include "model/folder.h"
 #include "train/inputs.h"
 #include "train/machine.h"
 
@@ -109,7 +110,7 @@ static enum berth_status put_features(const struct job *job, int64_t stride,
 // A vocabulary alone knows no positions, nor does a folder without config.json.
 static enum berth_status fit_length(struct cli_call *call, struct berth_error *error) {
     const char *folder = call->config.model_name_or_path;
-    char *path = folder != NULL ? path_join(folder, "config.json") : NULL;
+    char *path = folder != NULL ? folder_config_path(folder) : NULL;
     struct bert_config shape;
     enum berth_status status = BERTH_OK;
     if (path != NULL && file_exists(path)) {

@@ -37,9 +37,7 @@ static enum berth_status inspect_file(const char *path, visitor *visit, void *co
 }
 
 static int is_container(const char *name) {
-    static const char ending[] = ".safetensors";
-    size_t length = strlen(name), tail = sizeof ending - 1;
-    return length > tail && strcmp(name + length - tail, ending) == 0;
+    return tensor_path_ends(name, ".safetensors") || tensor_path_ends(name, ".index");
 }
 
 static enum berth_status inspect_member(const char *folder, const char *name, visitor *visit,
@@ -55,7 +53,7 @@ static enum berth_status inspect_member(const char *folder, const char *name, vi
 
 static enum berth_status read_config(const char *folder, char **config_json,
                                      struct berth_error *error) {
-    char *path = path_join(folder, "config.json");
+    char *path = folder_config_path(folder);
     if (path == NULL) {
         return error_no_memory(error, strlen(folder), "a path");
     }
@@ -83,8 +81,8 @@ static enum berth_status inspect_folder(const char *folder, visitor *visit, void
     memory_free(names);
     if (status == BERTH_OK && containers == 0) {
         return error_set(error, BERTH_NO_INPUT,
-                         "%s: no .safetensors file in this folder; give a model folder, a "
-                         "checkpoint or a file",
+                         "%s: no .safetensors file and no TensorFlow checkpoint in this folder; "
+                         "give a model folder, a checkpoint or a file",
                          folder);
     }
     return status;

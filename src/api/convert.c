@@ -110,7 +110,7 @@ static int has_tensor(const struct tensor_file *file, const char *wanted) {
 }
 
 static enum berth_status read_config(struct conversion *conversion, struct berth_error *error) {
-    char *path = path_join(conversion->input, "config.json");
+    char *path = folder_config_path(conversion->input);
     if (path == NULL) {
         return error_set(error, BERTH_NO_MEMORY, "out of memory for a file name");
     }

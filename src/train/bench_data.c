@@ -4,6 +4,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "model/bert.h"
+#include "model/folder.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -79,7 +80,7 @@ static enum berth_status open_tokenizer(struct bench_data *data,
 static enum berth_status read_shape(struct bench_data *data, const struct bench_settings *settings,
                                     struct berth_error *error) {
     if (dir_exists(settings->geometry)) {
-        char *path = path_join(settings->geometry, "config.json");
+        char *path = folder_config_path(settings->geometry);
         enum berth_status status = path != NULL ? bert_config_read(path, &data->shape, error)
                                                 : error_no_memory(error, 0, "a path");
         memory_free(path);

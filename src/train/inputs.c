@@ -39,7 +39,7 @@ static enum berth_status open_tokenizer(struct model_files *files,
 
 static enum berth_status check_vocabulary(const struct model_files *files, const char *folder,
                                           struct berth_error *error) {
-    char *config_path = path_join(folder, "config.json");
+    char *config_path = folder_config_path(folder);
     if (config_path == NULL) {
         return error_no_memory(error, 0, "a path");
     }
@@ -88,8 +88,9 @@ static enum berth_status check_lengths(const struct model_files *files, struct b
     TRY(inputs_fit_length(config, files->shape.max_position_embeddings, folder, log, error));
     if (files->shape.type_vocab_size < 2) {
         return error_set(error, BERTH_CONFIG,
-                         "%s/config.json: type_vocab_size %" PRId64
-                         " cannot tell question and context apart; expected at least 2",
+                         "%s: type_vocab_size %" PRId64
+                         " of its configuration cannot tell question and context apart; expected "
+                         "at least 2",
                          folder, files->shape.type_vocab_size);
     }
     return BERTH_OK;
@@ -101,11 +102,12 @@ enum berth_status model_files_open(struct model_files *files, struct berth_confi
     *files = (struct model_files){0};
     if (!dir_exists(folder)) {
         return error_set(error, BERTH_NO_INPUT,
-                         "%s: no such folder; expected a Hugging Face model "
-                         "folder (config.json, model.safetensors, vocab.txt)",
+                         "%s: no such folder; expected a model folder: Hugging Face's "
+                         "(config.json, model.safetensors, vocab.txt) or Google's "
+                         "(bert_config.json, a TensorFlow checkpoint, vocab.txt)",
                          folder);
     }
-    char *path = path_join(folder, "config.json");
+    char *path = folder_config_path(folder);
     enum berth_status status = path != NULL ? bert_config_read(path, &files->shape, error)
                                             : error_no_memory(error, 0, "a path");
     memory_free(path);
