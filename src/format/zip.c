@@ -18,7 +18,7 @@ enum {
     END64_BYTES = 56,
     RECORD_BYTES = 46,
     LOCAL_BYTES = 30,
-    DESCRIPTOR_BYTES = 24, // at most: signature, CRC, two sizes of 8 bytes
+    DESCRIPTOR_BYTES = 24, // signature, CRC, two sizes of 8 bytes (or 4)
     FLAG_DESCRIPTOR = 0x0008,
     FLAG_UTF8 = 0x0800,
     EXTRA_ZIP64 = 1
@@ -27,7 +27,7 @@ enum {
 
 static const uint32_t end_signature = 0x06054b50, locator_signature = 0x07064b50,
                       end64_signature = 0x06064b50, record_signature = 0x02014b50,
-                      local_signature = 0x04034b50;
+                      local_signature = 0x04034b50, descriptor_signature = 0x08074b50;
 
 uint32_t zip_crc(uint32_t crc, const void *bytes, size_t length) {
     return (uint32_t)crc32_z(crc, bytes, length);
@@ -251,6 +251,24 @@ static const char *check_local(const unsigned char *local, const struct zip_entr
     return NULL;
 }
 
+// What stands between an entry's data and the next entry: nothing, or a signature, the CRC and two
+// sizes of 4 or 8 bytes.
+static enum berth_status check_behind(const struct zip *zip, const struct zip_entry *entry,
+                                      uint64_t gap, struct berth_error *error) {
+    unsigned char bytes[DESCRIPTOR_BYTES];
+    int described = (entry->flags & FLAG_DESCRIPTOR) != 0;
+    if (described ? gap != DESCRIPTOR_BYTES && gap != DESCRIPTOR_BYTES - 8 : gap != 0) {
+        return wrong(zip, entry->begin, "bytes that belong to no entry follow it", error);
+    }
+    if (!described) {
+        return BERTH_OK;
+    }
+    TRY(file_reader_at(&zip->file, entry->begin + entry->size, bytes, (size_t)gap, error));
+    return number_at(bytes, 4) == descriptor_signature && number_at(bytes + 4, 4) == entry->crc
+               ? BERTH_OK
+               : wrong(zip, entry->begin, "the CRC behind it is not the directory's", error);
+}
+
 // Finds where an entry's data begins; `limit` is where the next entry or the directory does.
 static enum berth_status place_entry(struct zip *zip, struct zip_entry *entry, uint64_t limit,
                                      struct berth_error *error) {
@@ -268,11 +286,10 @@ static enum berth_status place_entry(struct zip *zip, struct zip_entry *entry, u
     if (problem == NULL && (entry->begin > limit || entry->size > limit - entry->begin)) {
         problem = "entries over each other";
     }
-    uint64_t gap = (entry->flags & FLAG_DESCRIPTOR) != 0 ? DESCRIPTOR_BYTES : 0;
-    if (problem == NULL && limit - entry->begin - entry->size > gap) {
-        problem = "bytes that belong to no entry follow it";
+    if (problem != NULL) {
+        return wrong(zip, entry->header, problem, error);
     }
-    return problem == NULL ? BERTH_OK : wrong(zip, entry->header, problem, error);
+    return check_behind(zip, entry, limit - entry->begin - entry->size, error);
 }
 
 static int compare_places(const void *a, const void *b) {
