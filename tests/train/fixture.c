@@ -100,8 +100,14 @@ static char kept[256][512];
 static unsigned kept_count;
 
 const char *fixture_keep(const char *name) {
+    const char *path = scratch(name);
+    for (unsigned i = 0; i < kept_count; i++) {
+        if (strcmp(kept[i], path) == 0) {
+            return kept[i];
+        }
+    }
     assert_true(kept_count < sizeof kept / sizeof kept[0]);
-    return strcpy(kept[kept_count++], scratch(name));
+    return strcpy(kept[kept_count++], path);
 }
 
 int fixture_teardown(void **state) {
