@@ -92,11 +92,11 @@ static void reads_json_lines(void **state) {
                  "a|b|/x|1|;true|2.5|;");
     expect_cells("{\"a\":3.0,\"b\":\"\\u00e9\\n\"}", &json_lines, "a|b|/3.0|\xC3\xA9\n|;");
     struct table table = read_text("{\"a\":\"x\"}\n{\"b\":null,\"c\":[1],\"d\":{}}\n", &json_lines);
-    static const char *const says[] = {"t: line 2, column \"a\": expected text or a number, found "
-                                       "nothing",
-                                       "column \"b\": expected text or a number, found null",
-                                       "column \"c\": expected text or a number, found an array",
-                                       "column \"d\": expected text or a number, found an object"};
+    static const char *const says[] = {
+        "line 2, column \"a\": expected text or a number, found nothing",
+        "column \"b\": expected text or a number, found null",
+        "column \"c\": expected text or a number, found an array",
+        "column \"d\": expected text or a number, found an object"};
     assert_int_equal(table.column_count, 4);
     for (size_t c = 0; c < 4; c++) {
         const char *text;
