@@ -3,15 +3,20 @@
 """Reads a GGUF folder that `berth convert --to gguf` wrote with gguf-py and compares it with its source.
 
 Tensor names are those of gguf-py's own map for the architecture "bert", numbers must be equal (for
-f16: equal after rounding), tokens must be the phantom-space form of vocab.txt. Exits 1 and says what
-differs. Needs: gguf, numpy.
+f16: equal after rounding), tokens must be the phantom-space form of vocab.txt. --golden: the tiny models of
+tests/golden are converted with BUILD/berth and checked; the hashes are those that
+tests/model_io/test_export.c expects. Exits 1 and says what differs. Needs: gguf, numpy.
 
     check_gguf.py SOURCE_FOLDER GGUF_FOLDER
+    check_gguf.py --build build/release --golden tests/golden
 """
 import argparse
+import glob
 import json
 import os
+import subprocess
 import sys
+import tempfile
 
 import gguf
 import numpy as np
@@ -87,27 +92,47 @@ def check_tokens(reader, folder, size, say):
             say(f"{key} is not {token}")
 
 
-def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    p.add_argument("source")
-    p.add_argument("folder")
-    a = p.parse_args()
+def check(source_folder, folder):
     problems = []
-    with open(os.path.join(a.source, "config.json"), encoding="utf-8") as file:
+    with open(os.path.join(source_folder, "config.json"), encoding="utf-8") as file:
         config = json.load(file)
-    source, _ = tensors.read_safetensors(os.path.join(a.source, "model.safetensors"))
-    reader = gguf.GGUFReader(os.path.join(a.folder, "model.gguf"))
+    source, _ = tensors.read_safetensors(os.path.join(source_folder, "model.safetensors"))
+    path = os.path.join(folder, "model.gguf")
+    reader = gguf.GGUFReader(path)
     check_values(reader, config, problems.append)
     widest = check_tensors(reader, source, config["num_hidden_layers"], problems.append)
-    if os.path.exists(os.path.join(a.source, "vocab.txt")):
-        check_tokens(reader, a.source, config["vocab_size"], problems.append)
+    if os.path.exists(os.path.join(source_folder, "vocab.txt")):
+        check_tokens(reader, source_folder, config["vocab_size"], problems.append)
     elif "tokenizer.ggml.model" in reader.fields:
         problems.append("a tokenizer without a vocab.txt")
     for problem in problems:
         print(f"check_gguf: {problem}", file=sys.stderr)
-    print(f"{a.folder}: {len(reader.tensors)} tensors, {len(reader.fields)} fields read by gguf-py; "
-          f"largest difference from the source {widest:g}; {len(problems)} problems")
-    return 1 if problems else 0
+    print(f"{os.path.basename(folder)}: {len(reader.tensors)} tensors, {len(reader.fields)} fields read by gguf-py; "
+          f"largest difference from the source {widest:g}; {len(problems)} problems; {tensors.sha256(path)}")
+    return not problems
+
+
+def check_golden(build, path, scratch):
+    name, config, parameters, _ = tensors.read_golden(path)
+    source = os.path.join(scratch, name)
+    tensors.write_folder(source, config, parameters)
+    subprocess.run([os.path.join(build, "berth"), "convert", source, source + "-gguf", "--to", "gguf", "--allow_lossy",
+                    "--quiet"], check=True, stderr=subprocess.DEVNULL)
+    return check(source, source + "-gguf")
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    p.add_argument("source", nargs="?")
+    p.add_argument("folder", nargs="?")
+    p.add_argument("--build")
+    p.add_argument("--golden")
+    a = p.parse_args()
+    good = check(a.source, a.folder) if a.folder else True
+    with tempfile.TemporaryDirectory() as scratch:
+        for path in sorted(glob.glob(os.path.join(a.golden, "tiny_*.safetensors")) if a.golden else []):
+            good &= check_golden(a.build, path, scratch)
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

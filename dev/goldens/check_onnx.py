@@ -6,7 +6,7 @@ Each model goes through onnx's checker (with shape inference) and ONNX Runtime, 
 their longest sequence, so that the mask plays a part; the largest difference from the logits of
 BUILD/tests/model/dump_logits is shown and may be 1e-4. --golden: the tiny models of tests/golden
 (also against PyTorch's float64 logits stored there), each also without its head: then the head is
-applied to last_hidden_state here. --model with --features (from `berth features squad --jsonl`):
+applied to last_hidden_state here; the hashes are those that tests/model_io/test_export.c expects. --model with --features (from `berth features squad --jsonl`):
 a model with the span head on real features. Exits 1 when a difference is too large.
 Needs: onnx, onnxruntime, numpy.
 
@@ -36,7 +36,7 @@ def convert(build, source, target):
                     "--quiet"], check=True, stderr=subprocess.DEVNULL)
     path = os.path.join(target, "model.onnx")
     onnx.checker.check_model(path, full_check=True)
-    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]), tensors.sha256(path)
 
 
 def berth_logits(build, folder, sequences):
@@ -72,38 +72,30 @@ def runtime_logits(session, sequences, head=None):
     return np.concatenate(parts)
 
 
-def report(name, session, found, ours, others=None):
+def report(name, model, found, ours, others=None):
     apart = float(np.abs(found - ours).max())
+    session, digest = model
     text = f"{name:24} outputs {[o.name for o in session.get_outputs()]}: {len(ours)} tokens, {apart:.1e} from Berth"
     if others is not None:
         text += f", {float(np.abs(found - others).max()):.1e} from PyTorch"
-    print(text)
+    print(f"{text}; {digest}")
     return apart <= LIMIT and np.isfinite(found).all()
 
 
-def write_folder(folder, config, parameters):
-    os.makedirs(folder)
-    with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
-        file.write(config)
-    tensors.write_safetensors(os.path.join(folder, "model.safetensors"), parameters, {"format": "pt"})
-
-
 def check_golden(build, path, scratch):
-    values, metadata = tensors.read_safetensors(path)
-    parameters = {n: v for n, v in values.items() if n.startswith(("bert.", "qa_outputs."))}
-    name = os.path.splitext(os.path.basename(path))[0]
+    name, config, parameters, values = tensors.read_golden(path)
     source = os.path.join(scratch, name)
-    write_folder(source, metadata["config"], parameters)
+    tensors.write_folder(source, config, parameters)
     cuts = values["cu_seqlens"]
     sequences = [(values["ids"][a:b], values["token_type_ids"][a:b]) for a, b in zip(cuts, cuts[1:])]
     ours = berth_logits(build, source, sequences)
-    session = convert(build, source, source + "-onnx")
-    good = report(name, session, runtime_logits(session, sequences), ours, values["logits"])
+    model = convert(build, source, source + "-onnx")
+    good = report(name, model, runtime_logits(model[0], sequences), ours, values["logits"])
     bare = source + "-bare"
-    write_folder(bare, metadata["config"], {n: v for n, v in parameters.items() if n.startswith("bert.")})
-    session = convert(build, bare, bare + "-onnx")
+    tensors.write_folder(bare, config, {n: v for n, v in parameters.items() if n.startswith("bert.")})
+    model = convert(build, bare, bare + "-onnx")
     head = parameters["qa_outputs.weight"], parameters["qa_outputs.bias"]
-    return report(name + " (no head)", session, runtime_logits(session, sequences, head), ours) and good
+    return report(name + " (no head)", model, runtime_logits(model[0], sequences, head), ours) and good
 
 
 def check_model(build, folder, features, count, scratch):
@@ -111,8 +103,8 @@ def check_model(build, folder, features, count, scratch):
         rows = [json.loads(line) for line in file]
     picked = [rows[i] for i in np.linspace(0, len(rows) - 1, min(count, len(rows))).round().astype(int)]
     sequences = [(row["input_ids"], row["token_type_ids"]) for row in picked]
-    session = convert(build, folder, os.path.join(scratch, "model-onnx"))
-    return report(os.path.basename(folder.rstrip("/")), session, runtime_logits(session, sequences),
+    model = convert(build, folder, os.path.join(scratch, "model-onnx"))
+    return report(os.path.basename(folder.rstrip("/")), model, runtime_logits(model[0], sequences),
                   berth_logits(build, folder, sequences))
 
 

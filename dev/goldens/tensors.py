@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading safetensors with numpy alone, for checks that do without PyTorch."""
+"""safetensors and model folders with numpy alone, for checks that do without PyTorch."""
+import hashlib
 import json
+import os
 import struct
 
 import numpy as np
@@ -40,3 +42,22 @@ def write_safetensors(path, arrays, metadata):
         file.write(struct.pack("<Q", len(text)) + text)
         for _, array in sorted(arrays.items()):
             file.write(np.ascontiguousarray(array, "<f4").tobytes())
+
+
+def write_folder(folder, config, parameters):
+    os.makedirs(folder)
+    with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
+        file.write(config)
+    write_safetensors(os.path.join(folder, "model.safetensors"), parameters, {"format": "pt"})
+
+
+def read_golden(path):
+    """A tiny model of tests/golden: name, config.json, parameters, everything in the file."""
+    values, metadata = read_safetensors(path)
+    parameters = {n: v for n, v in values.items() if n.startswith(("bert.", "qa_outputs."))}
+    return os.path.splitext(os.path.basename(path))[0], metadata["config"], parameters, values
+
+
+def sha256(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
