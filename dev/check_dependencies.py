@@ -15,7 +15,7 @@ ALLOWED = {  # room -> rooms it may include besides itself and berth.h
     "text": {"core"},
     "format": {"core"},
     "net": {"core"},
-    "report": {"core"},
+    "report": {"core", "format"},  # event files are TFRecord and protobuf
     "cpu": {"core"},
     "gpu": {"core"},
     "comm": {"core"},

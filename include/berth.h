@@ -122,6 +122,7 @@ struct berth_config {
     int64_t logging_steps;
     const char *log_format;   /* "plain" or "deepspeed" */
     const char *json_summary; /* file for JSON lines; NULL: none */
+    const char *logging_dir;  /* folder for TensorBoard's files; NULL: none */
     int wall_clock_breakdown;
     int no_progress;
     int quiet;
@@ -176,7 +177,8 @@ struct berth_log {
 };
 
 /* A reporter prints records for people (progress bar on a terminal, plain or DeepSpeed-like lines
- * otherwise) on `file_descriptor` and JSON lines into config->json_summary. */
+ * otherwise) on `file_descriptor`, JSON lines into config->json_summary and scalars for TensorBoard
+ * into config->logging_dir. */
 struct berth_reporter;
 enum berth_status berth_reporter_open(const struct berth_config *config, int file_descriptor,
                                       struct berth_reporter **reporter, struct berth_error *error);

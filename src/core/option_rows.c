@@ -165,6 +165,8 @@ const struct option_row option_rows[] = {
      .choices = "plain|deepspeed", .help = "form of the log lines"},
     {FIELD(json_summary), .type = OPTION_TEXT, .jobs = JOB_FINETUNE | JOB_PREDICT, .unit = "FILE",
      .help = "also write every record as a line of JSON"},
+    {FIELD(logging_dir), .type = OPTION_TEXT, .jobs = JOB_FINETUNE, .unit = "DIR",
+     .aliases = "tensorboard", .help = "also write TensorBoard's scalars into this folder"},
     {FIELD(wall_clock_breakdown), .type = OPTION_FLAG, .jobs = JOB_FINETUNE,
      .deepspeed = "wall_clock_breakdown", .help = "time forward, backward and step"},
     {FIELD(no_progress), .type = OPTION_FLAG, .jobs = MODEL_JOBS,

@@ -22,7 +22,11 @@ enum berth_status reporter_open(const struct berth_config *config, int descripto
     }
     enum berth_status status = json_file_open(&made->json, config->json_summary,
                                               config->resume_from_checkpoint != NULL, error);
+    if (status == BERTH_OK) {
+        status = event_file_open(&made->events, config->logging_dir, error);
+    }
     if (status != BERTH_OK) {
+        json_file_close(&made->json);
         memory_free(made);
         return status;
     }
@@ -170,6 +174,11 @@ static void write_record(void *context, const struct berth_record *record) {
                  strerror(reporter->json.failed));
         console_warning(&reporter->console, text);
     }
+    struct berth_error error;
+    if (event_file_record(&reporter->events, record, &error) != BERTH_OK) {
+        error_prefix(&error, error.status, "logging_dir: no more scalars are written");
+        console_warning(&reporter->console, error.message);
+    }
 }
 
 struct berth_log reporter_log(struct berth_reporter *reporter) {
@@ -180,6 +189,7 @@ void reporter_close(struct berth_reporter *reporter) {
     if (reporter != NULL) {
         console_clear(&reporter->console);
         json_file_close(&reporter->json);
+        event_file_close(&reporter->events);
         memory_free(reporter);
     }
 }

@@ -16,17 +16,19 @@
 // samples_per_second over the records after the first two), forward_ms, backward_ms, step_ms.
 // Memory in those lines is the process's resident size and its peak.
 //
-// Leaves out: dllogger's framing, TensorBoard.
+// TensorBoard's scalars: event_file.h. Leaves out: dllogger's framing.
 #ifndef BERTH_REPORT_REPORTER_H
 #define BERTH_REPORT_REPORTER_H
 
 #include "core/error.h"
 #include "report/console.h"
+#include "report/event_file.h"
 #include "report/json_file.h"
 
 struct berth_reporter {
     struct console console;
     struct json_file json;
+    struct event_file events;
     int quiet;
     int deepspeed;
     double adam_beta1, adam_beta2;
@@ -35,7 +37,8 @@ struct berth_reporter {
 };
 
 // Opens config->json_summary if there is one ("-": standard output; appended to when the run
-// resumes). Closing is reporter_close; the descriptor stays open.
+// resumes); config->logging_dir gets a file of its own with each run's first scalar. Closing is
+// reporter_close; the descriptor stays open.
 enum berth_status reporter_open(const struct berth_config *config, int descriptor,
                                 struct berth_reporter **reporter, struct berth_error *error);
 struct berth_log reporter_log(struct berth_reporter *reporter);

@@ -27,6 +27,7 @@ static const char *const free_settings[] = {
     "no_progress",
     "log_format",
     "json_summary",
+    "logging_dir",
     "output_dir",
     "device",
     "instructions",

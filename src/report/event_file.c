@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// As json_file.c, the file is open for the whole run and grows: it is not one of core/file.h's
+// writers.
+#include "report/event_file.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+#include "format/tfrecord.h"
+#include "report/lines.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SCALARS_LIMIT 32 // of one record
+#define TAG_SIZE 96
+
+// --- messages -----------------------------------------------------------------------------------
+
+// Event {1 wall_time, 2 step, 3 file_version, 5 summary}; Summary {1 value: {1 tag, 2
+// simple_value}}
+void event_put_version(struct protobuf_writer *message, double wall_time) {
+    protobuf_put_double(message, 1, wall_time);
+    protobuf_put_text(message, 3, "brain.Event:2");
+}
+
+void event_put_scalars(struct protobuf_writer *message, double wall_time, int64_t step,
+                       const struct event_scalar *scalars, size_t count) {
+    protobuf_put_double(message, 1, wall_time);
+    protobuf_put_varint(message, 2, (uint64_t)step);
+    size_t summary = protobuf_begin(message, 5);
+    for (size_t i = 0; i < count; i++) {
+        size_t value = protobuf_begin(message, 1);
+        protobuf_put_text(message, 1, scalars[i].tag);
+        protobuf_put_float(message, 2, (float)scalars[i].value);
+        protobuf_end(message, value);
+    }
+    protobuf_end(message, summary);
+}
+
+static double wall_time(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+// Moves the message, framed, to what is to be written.
+static void frame(struct event_file *file) {
+    unsigned char header[TFRECORD_HEADER_BYTES], footer[TFRECORD_FOOTER_BYTES];
+    struct protobuf_writer *message = &file->message;
+    tfrecord_frame(message->bytes, message->length, header, footer);
+    protobuf_raw(&file->out, header, sizeof header);
+    protobuf_raw(&file->out, message->bytes, message->length);
+    protobuf_raw(&file->out, footer, sizeof footer);
+    file->out.failed |= message->failed;
+    protobuf_clear(message);
+}
+
+// --- the file -----------------------------------------------------------------------------------
+
+enum berth_status event_file_open(struct event_file *file, const char *folder,
+                                  struct berth_error *error) {
+    *file = (struct event_file){.descriptor = -1, .batch_size = 1};
+    if (folder == NULL) {
+        return BERTH_OK;
+    }
+    if (file_exists(folder)) {
+        return error_set(error, BERTH_CANT_CREATE,
+                         "logging_dir: %s is a file; expected a folder for TensorBoard's files",
+                         folder);
+    }
+    file->folder = memory_string(folder);
+    return file->folder != NULL ? BERTH_OK : error_no_memory(error, strlen(folder), "a path");
+}
+
+// A name that TensorBoard takes for an event file ("tfevents") and that no other run has.
+static int open_unique(const char *folder) {
+    static atomic_uint number;
+    char host[128] = "host", name[256];
+    gethostname(host, sizeof host - 1);
+    snprintf(name, sizeof name, "events.out.tfevents.%010" PRId64 ".%s.%ld.%u", (int64_t)time(NULL),
+             host, (long)getpid(), atomic_fetch_add(&number, 1));
+    char *path = path_join(folder, name);
+    int descriptor = -1;
+    errno = ENOMEM;
+    if (path != NULL) {
+        descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+    }
+    int kept = errno;
+    memory_free(path);
+    errno = kept;
+    return descriptor;
+}
+
+static enum berth_status begin_file(struct event_file *file, struct berth_error *error) {
+    TRY(dir_make(file->folder, error));
+    file->descriptor = open_unique(file->folder);
+    if (file->descriptor < 0) {
+        return error_set_errno(error, BERTH_CANT_CREATE, errno, "no event file can be made in %s",
+                               file->folder);
+    }
+    event_put_version(&file->message, wall_time());
+    frame(file);
+    return BERTH_OK;
+}
+
+static enum berth_status write_out(struct event_file *file, struct berth_error *error) {
+    const unsigned char *at = file->out.bytes;
+    size_t left = file->out.length;
+    if (file->out.failed) {
+        return error_no_memory(error, left, "an event");
+    }
+    while (left > 0) {
+        ssize_t written = write(file->descriptor, at, left);
+        if (written < 0 && errno != EINTR) {
+            return error_set_errno(error, BERTH_IO, errno, "the event file in %s", file->folder);
+        }
+        if (written > 0) {
+            at += written;
+            left -= (size_t)written;
+        }
+    }
+    protobuf_clear(&file->out);
+    return BERTH_OK;
+}
+
+void event_file_close(struct event_file *file) {
+    if (file->descriptor >= 0) {
+        close(file->descriptor);
+    }
+    memory_free(file->folder);
+    protobuf_done(&file->message);
+    protobuf_done(&file->out);
+    *file = (struct event_file){.descriptor = -1};
+}
+
+// --- records ------------------------------------------------------------------------------------
+
+static const struct scalar_row {
+    const char *key, *tag;
+} sample_rows[] = {
+    {"loss", "Train/Samples/train_loss"},
+    {"learning_rate", "Train/Samples/lr"},
+    {"grad_norm", "Train/Samples/grad_norm"},
+    {"samples_per_second", "Train/Samples/samples_per_second"},
+    {"tokens_per_second", "Train/Samples/tokens_per_second"},
+    {"forward_ms", "Train/Samples/elapsed_time_ms_forward"},
+    {"backward_ms", "Train/Samples/elapsed_time_ms_backward"},
+    {"step_ms", "Train/Samples/elapsed_time_ms_step"},
+};
+static const struct scalar_row step_row = {"learning_rate", "Train/Steps/lr"};
+
+static void add_row(const struct berth_record *record, const struct scalar_row *row,
+                    struct event_scalar *scalars, size_t *count) {
+    double value = lines_real(record, row->key, NAN);
+    if (!isnan(value)) {
+        scalars[(*count)++] = (struct event_scalar){.tag = row->tag, .value = value};
+    }
+}
+
+static void put_event(struct event_file *file, int64_t step, const struct event_scalar *scalars,
+                      size_t count) {
+    if (count > 0) {
+        event_put_scalars(&file->message, wall_time(), step, scalars, count);
+        frame(file);
+    }
+}
+
+static void put_step(struct event_file *file, const struct berth_record *record, int64_t step) {
+    struct event_scalar scalars[sizeof sample_rows / sizeof *sample_rows];
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof sample_rows / sizeof *sample_rows; i++) {
+        add_row(record, &sample_rows[i], scalars, &count);
+    }
+    put_event(file, step * file->batch_size, scalars, count);
+    count = 0;
+    add_row(record, &step_row, scalars, &count);
+    put_event(file, step, scalars, count);
+}
+
+static int is_place(const char *key) {
+    return strcmp(key, "step") == 0 || strcmp(key, "epoch") == 0;
+}
+
+static void put_evaluation(struct event_file *file, const struct berth_record *record,
+                           int64_t step) {
+    struct event_scalar scalars[SCALARS_LIMIT];
+    char tags[SCALARS_LIMIT][TAG_SIZE];
+    size_t count = 0;
+    for (size_t i = 0; i < record->field_count && count < SCALARS_LIMIT; i++) {
+        const char *key = record->fields[i].key;
+        double value = lines_real(record, key, NAN);
+        if (!is_place(key) && !isnan(value)) {
+            snprintf(tags[count], TAG_SIZE, "Validation/%s", key);
+            scalars[count] = (struct event_scalar){.tag = tags[count], .value = value};
+            count++;
+        }
+    }
+    put_event(file, step * file->batch_size, scalars, count);
+}
+
+static enum berth_status write_record(struct event_file *file, const struct berth_record *record,
+                                      struct berth_error *error) {
+    int64_t step = (int64_t)lines_real(record, "step", 0);
+    if (file->descriptor < 0) {
+        TRY(begin_file(file, error));
+    }
+    if (record->kind == BERTH_RECORD_STEP) {
+        put_step(file, record, step);
+    } else {
+        put_evaluation(file, record, step);
+    }
+    return write_out(file, error);
+}
+
+enum berth_status event_file_record(struct event_file *file, const struct berth_record *record,
+                                    struct berth_error *error) {
+    if (file->folder == NULL || file->failed) {
+        return BERTH_OK;
+    }
+    if (record->kind == BERTH_RECORD_PLAN) {
+        file->batch_size =
+            (int64_t)lines_real(record, "train_batch_size", (double)file->batch_size);
+    }
+    if (record->kind != BERTH_RECORD_STEP && record->kind != BERTH_RECORD_EVAL) {
+        return BERTH_OK;
+    }
+    enum berth_status status = write_record(file, record, error);
+    file->failed = status != BERTH_OK;
+    return status;
+}

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+// TensorBoard's event files: the bytes that TensorFlow writes for the same events
+// (../format/data/tensorflow, made by dev/fixtures/make_tensorflow.py), and what a run's records
+// become.
+#include "core/log.h"
+#include "core/scratch.h"
+#include "format/tfrecord.h"
+#include "report/event_file.h"
+#include "report/reporter.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#define REFERENCE                                                                                  \
+    BERTH_TEST_SOURCE_DIR                                                                          \
+    "/tests/format/data/tensorflow/events.out.tfevents.1000000000.host.1.0"
+
+// --- the bytes ----------------------------------------------------------------------------------
+
+static void put(struct file_writer *writer, struct protobuf_writer *message) {
+    assert_int_equal(tfrecord_put(writer, message->bytes, message->length, NULL), BERTH_OK);
+    protobuf_clear(message);
+}
+
+static void test_bytes_are_tensorflows(void **state) {
+    (void)state;
+    static const struct {
+        int64_t step;
+        double loss;
+    } events[] = {{10, 2.5}, {20, -0.0625}, {(int64_t)1 << 40, INFINITY}};
+    struct protobuf_writer message = {0};
+    struct file_writer writer;
+    assert_int_equal(file_writer_open(&writer, scratch("a"), NULL), BERTH_OK);
+    event_put_version(&message, 1.0);
+    put(&writer, &message);
+    for (size_t i = 0; i < 3; i++) {
+        struct event_scalar scalar = {"Train/Samples/train_loss", events[i].loss};
+        event_put_scalars(&message, 1.5, events[i].step, &scalar, 1);
+        put(&writer, &message);
+    }
+    assert_int_equal(file_writer_commit(&writer, NULL), BERTH_OK);
+    protobuf_done(&message);
+    char *ours, *theirs;
+    size_t our_length, their_length;
+    assert_int_equal(file_read(scratch("a"), 4096, &ours, &our_length, NULL), BERTH_OK);
+    assert_int_equal(file_read(REFERENCE, 4096, &theirs, &their_length, NULL), BERTH_OK);
+    assert_int_equal(our_length, their_length);
+    assert_memory_equal(ours, theirs, our_length);
+    memory_free(ours);
+    memory_free(theirs);
+}
+
+// --- a run's records ----------------------------------------------------------------------------
+
+struct scalars {
+    size_t count;
+    struct {
+        char tag[64];
+        int64_t step;
+        float value;
+    } all[64];
+    size_t versions;
+};
+
+static struct protobuf_field next(struct protobuf_reader *reader, uint32_t number) {
+    struct protobuf_field field;
+    int more;
+    assert_int_equal(protobuf_next(reader, &field, &more, NULL), BERTH_OK);
+    assert_true(more);
+    assert_int_equal(field.number, number);
+    return field;
+}
+
+static void read_event(struct protobuf_reader event, struct scalars *scalars) {
+    struct protobuf_field time = next(&event, 1);
+    double wall_time;
+    memcpy(&wall_time, &time.value, sizeof wall_time);
+    assert_true(wall_time > 1e9 && wall_time < 1e11); // seconds
+    struct protobuf_field field;
+    int more;
+    assert_int_equal(protobuf_next(&event, &field, &more, NULL), BERTH_OK);
+    if (field.number == 3) {
+        assert_memory_equal(field.bytes, "brain.Event:2", 13);
+        scalars->versions++;
+        return;
+    }
+    assert_int_equal(field.number, 2);
+    int64_t step = (int64_t)field.value;
+    field = next(&event, 5);
+    struct protobuf_reader summary = protobuf_inside(&event, &field);
+    while (summary.at < summary.end) {
+        field = next(&summary, 1);
+        struct protobuf_reader value = protobuf_inside(&summary, &field);
+        struct protobuf_field tag = next(&value, 1), number = next(&value, 2);
+        uint32_t bits = (uint32_t)number.value;
+        size_t i = scalars->count++;
+        assert_true(tag.length < sizeof scalars->all[i].tag);
+        memcpy(scalars->all[i].tag, tag.bytes, tag.length);
+        scalars->all[i].tag[tag.length] = '\0';
+        memcpy(&scalars->all[i].value, &bits, sizeof bits);
+        scalars->all[i].step = step;
+    }
+}
+
+// Every event of every file of the folder, in the order of their names.
+static size_t read_folder(const char *folder, struct scalars *scalars) {
+    char **names;
+    size_t files = 0;
+    *scalars = (struct scalars){0};
+    assert_int_equal(dir_list(folder, &names, NULL), BERTH_OK);
+    for (; names[files] != NULL; files++) {
+        assert_int_equal(strncmp(names[files], "events.out.tfevents.", 20), 0);
+        char *path = path_join(folder, names[files]);
+        struct tfrecord_reader reader;
+        const unsigned char *bytes;
+        size_t length;
+        int more = 1;
+        assert_int_equal(tfrecord_open(&reader, path, NULL), BERTH_OK);
+        for (;;) {
+            assert_int_equal(tfrecord_next(&reader, &bytes, &length, &more, NULL), BERTH_OK);
+            if (!more) {
+                break;
+            }
+            read_event(protobuf_read(bytes, length, path), scalars);
+        }
+        tfrecord_close(&reader);
+        memory_free(path);
+    }
+    memory_free(names);
+    return files;
+}
+
+static void assert_scalar(const struct scalars *scalars, const char *tag, int64_t step,
+                          float value) {
+    for (size_t i = 0; i < scalars->count; i++) {
+        if (strcmp(scalars->all[i].tag, tag) == 0 && scalars->all[i].step == step) {
+            assert_true(scalars->all[i].value == value);
+            return;
+        }
+    }
+    fail_msg("no %s at %d", tag, (int)step);
+}
+
+static void plan(const struct berth_log *log) {
+    struct berth_field fields[] = {log_integer("train_batch_size", 32),
+                                   log_integer("processes", 1)};
+    struct berth_field other[] = {log_integer("parameters", 5)};
+    log_fields(log, BERTH_RECORD_PLAN, "batches", fields, 2);
+    log_fields(log, BERTH_RECORD_PLAN, "model", other, 1);
+}
+
+static void step(const struct berth_log *log, int64_t number, double loss) {
+    struct berth_field fields[] = {log_integer("step", number),
+                                   log_integer("total_steps", 487),
+                                   log_real("epoch", 0.5),
+                                   log_real("loss", loss),
+                                   log_real("learning_rate", 5e-5),
+                                   log_real("grad_norm", 0.25),
+                                   log_real("samples_per_second", 4),
+                                   log_real("tokens_per_second", 512),
+                                   log_real("forward_ms", 1),
+                                   log_real("backward_ms", 2),
+                                   log_real("step_ms", 3)};
+    log_fields(log, BERTH_RECORD_STEP, NULL, fields, sizeof fields / sizeof *fields);
+}
+
+static void evaluation(const struct berth_log *log, int64_t number, double f1) {
+    struct berth_field fields[] = {log_integer("step", number), log_real("epoch", 0.5),
+                                   log_real("exact_match", 55.5), log_real("f1", f1),
+                                   log_text("note", "x")};
+    log_fields(log, BERTH_RECORD_EVAL, "eval", fields, 5);
+}
+
+static struct berth_config config_of(const char *folder) {
+    struct berth_config config;
+    berth_config_init(&config);
+    config.logging_dir = folder;
+    config.quiet = 1; // the console's, not the file's
+    return config;
+}
+
+static struct berth_reporter *open_reporter(const struct berth_config *config, int descriptor) {
+    struct berth_reporter *reporter;
+    struct berth_error error;
+    if (berth_reporter_open(config, descriptor, &reporter, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    return reporter;
+}
+
+static void test_records_become_scalars(void **state) {
+    (void)state;
+    struct scalars scalars;
+    struct berth_config config = config_of(scratch("runs/a"));
+    struct berth_reporter *reporter = open_reporter(&config, -1);
+    struct berth_log log = berth_reporter_log(reporter);
+    plan(&log);
+    log_note(&log, "a note");
+    log_progress(&log, "train", 1, 2);
+    assert_false(dir_exists(scratch("runs"))); // nothing to show yet
+    step(&log, 10, 2.5);
+    evaluation(&log, 10, NAN);
+    assert_int_equal(read_folder(scratch("runs/a"), &scalars), 1); // readable while it grows
+    assert_int_equal(scalars.count, 10);
+    step(&log, 20, NAN);
+    evaluation(&log, 20, 66.5);
+    berth_reporter_close(reporter);
+    assert_int_equal(read_folder(scratch("runs/a"), &scalars), 1);
+    assert_int_equal(scalars.versions, 1);
+    assert_int_equal(scalars.count, 9 + 1 + 8 + 2);
+    assert_scalar(&scalars, "Train/Samples/train_loss", 320, 2.5f);
+    assert_scalar(&scalars, "Train/Samples/lr", 320, 5e-5f);
+    assert_scalar(&scalars, "Train/Steps/lr", 10, 5e-5f);
+    assert_scalar(&scalars, "Train/Steps/lr", 20, 5e-5f);
+    assert_scalar(&scalars, "Train/Samples/grad_norm", 640, 0.25f);
+    assert_scalar(&scalars, "Train/Samples/samples_per_second", 640, 4);
+    assert_scalar(&scalars, "Train/Samples/tokens_per_second", 640, 512);
+    assert_scalar(&scalars, "Train/Samples/elapsed_time_ms_forward", 320, 1);
+    assert_scalar(&scalars, "Train/Samples/elapsed_time_ms_backward", 320, 2);
+    assert_scalar(&scalars, "Train/Samples/elapsed_time_ms_step", 320, 3);
+    assert_scalar(&scalars, "Validation/exact_match", 320, 55.5f);
+    assert_scalar(&scalars, "Validation/f1", 640, 66.5f);
+}
+
+// A resumed run adds a file; the one before stays as it was.
+static void test_each_run_has_its_file(void **state) {
+    (void)state;
+    struct scalars scalars;
+    struct berth_config config = config_of(scratch("runs"));
+    for (int64_t run = 0; run < 3; run++) {
+        struct berth_reporter *reporter = open_reporter(&config, -1);
+        struct berth_log log = berth_reporter_log(reporter);
+        step(&log, 1 + run, 1);
+        berth_reporter_close(reporter);
+        assert_int_equal(read_folder(scratch("runs"), &scalars), run + 1);
+        assert_int_equal(scalars.versions, run + 1);
+    }
+    assert_scalar(&scalars, "Train/Samples/train_loss", 3, 1); // without a plan: batches of one
+}
+
+static void test_nothing_asked_for(void **state) {
+    (void)state;
+    struct berth_config config = config_of(NULL);
+    struct berth_reporter *reporter = open_reporter(&config, -1);
+    struct berth_log log = berth_reporter_log(reporter);
+    step(&log, 1, 1);
+    berth_reporter_close(reporter);
+    assert_int_equal(scratch_count(), 0);
+}
+
+// --- what goes wrong ----------------------------------------------------------------------------
+
+static void test_a_file_is_no_folder(void **state) {
+    (void)state;
+    scratch_write("taken", "x");
+    struct berth_config config = config_of(scratch("taken"));
+    struct berth_reporter *reporter;
+    struct berth_error error;
+    assert_int_equal(berth_reporter_open(&config, -1, &reporter, &error), BERTH_CANT_CREATE);
+    assert_null(reporter);
+    assert_message_has(&error, "logging_dir: ");
+    assert_message_has(&error, "taken is a file");
+    assert_file_holds(scratch("taken"), "x");
+}
+
+// Runs two steps and returns how often the console warned of the event file.
+static int count_warnings(const char *folder) {
+    int ends[2], warnings = 0;
+    char text[8192];
+    assert_int_equal(pipe(ends), 0);
+    struct berth_config config = config_of(folder);
+    struct berth_reporter *reporter = open_reporter(&config, ends[1]);
+    struct berth_log log = berth_reporter_log(reporter);
+    step(&log, 1, 1);
+    step(&log, 2, 1);
+    evaluation(&log, 2, 1);
+    berth_reporter_close(reporter);
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    ssize_t length = read(ends[0], text, sizeof text - 1);
+    text[length > 0 ? length : 0] = '\0';
+    for (const char *at = strstr(text, "logging_dir: no more"); at != NULL;
+         at = strstr(at + 1, "logging_dir: no more")) {
+        warnings++;
+    }
+    close(ends[0]);
+    close(ends[1]);
+    return warnings;
+}
+
+static void test_failures_are_told_once(void **state) {
+    (void)state;
+    scratch_write("taken", "x");
+    assert_int_equal(count_warnings(scratch("taken/inside")), 1);
+    assert_int_equal(count_warnings(scratch("good")), 0);
+    for (uint64_t call = 1; call < 12; call++) { // the reporter itself takes the first one
+        struct event_file file;
+        struct berth_error error = {0};
+        struct berth_field fields[] = {log_integer("step", 1), log_real("loss", 1)};
+        struct berth_record record = {
+            .kind = BERTH_RECORD_STEP, .fields = fields, .field_count = 2};
+        memory_fail_at(call, 0);
+        enum berth_status status = event_file_open(&file, scratch("b"), &error);
+        if (status == BERTH_OK) {
+            status = event_file_record(&file, &record, &error);
+        }
+        int failed = memory_fail_at(0, 0) >= call;
+        assert_int_equal(failed, status != BERTH_OK);
+        assert_int_equal(event_file_record(&file, &record, NULL), BERTH_OK);
+        event_file_close(&file);
+    }
+}
+
+// No room for more than a few bytes: the file that a limit on sizes leaves is a torn one.
+static void test_a_full_disk(void **state) {
+    (void)state;
+    struct rlimit before, limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    limit = before;
+    limit.rlim_cur = 100;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    int warnings = count_warnings(scratch("full"));
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(warnings, 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        SCRATCH_TEST(test_bytes_are_tensorflows), SCRATCH_TEST(test_records_become_scalars),
+        SCRATCH_TEST(test_each_run_has_its_file), SCRATCH_TEST(test_nothing_asked_for),
+        SCRATCH_TEST(test_a_file_is_no_folder),   SCRATCH_TEST(test_failures_are_told_once),
+        SCRATCH_TEST(test_a_full_disk),
+    };
+    return cmocka_run_group_tests_name("event_file", tests, NULL, NULL);
+}
