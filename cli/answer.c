@@ -5,6 +5,7 @@
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/terminal.h"
+#include "core/utf8.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -78,6 +79,15 @@ static enum berth_status read_context(struct cli_call *call, char **owned, const
     return BERTH_OK;
 }
 
+// What is ill-formed counts as U+FFFD, which the tokenizer drops.
+static void warn_of_ill_formed(const char *what, const char *text) {
+    const char *place = utf8_find_ill_formed(text);
+    if (place != NULL) {
+        cli_warning("the %s is not all UTF-8 (first at byte %zu); what is not is left out", what,
+                    (size_t)(place - text));
+    }
+}
+
 static void print_people(const struct cli_call *call, const char *context,
                          const struct berth_answer *answers, size_t count) {
     int colour = cli_colour();
@@ -146,6 +156,8 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     TRY(check_options(call, error));
     enum berth_status status = read_context(call, &owned, &context, error);
     if (status == BERTH_OK) {
+        warn_of_ill_formed("question", cli_value(call, "question"));
+        warn_of_ill_formed("context", context);
         status = answer(call, context, error);
     }
     memory_free(owned);

@@ -4,6 +4,7 @@
 
 #include "core/memory.h"
 #include "core/number.h"
+#include "core/utf8.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -33,23 +34,6 @@ static void put_text(struct json_line *line, const char *text) {
     put(line, text, strlen(text));
 }
 
-// The bytes of the well-formed UTF-8 character at text (NUL-terminated), 0 when it is ill-formed.
-static size_t well_formed(const unsigned char *text) {
-    unsigned char lead = text[0];
-    size_t bytes = lead < 0x80 ? 1 : lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-    if (lead > 0xF4) {
-        return 0;
-    }
-    for (size_t i = 1; i < bytes; i++) {
-        if ((text[i] & 0xC0) != 0x80) {
-            return 0;
-        }
-    }
-    int bad_second = (lead == 0xE0 && text[1] < 0xA0) || (lead == 0xED && text[1] > 0x9F) ||
-                     (lead == 0xF0 && text[1] < 0x90) || (lead == 0xF4 && text[1] > 0x8F);
-    return bad_second ? 0 : bytes;
-}
-
 static void put_escape(struct json_line *line, unsigned char c) {
     static const char *const short_escapes[] = {
         ['\b'] = "\\b", ['\t'] = "\\t", ['\n'] = "\\n", ['\f'] = "\\f",
@@ -69,7 +53,7 @@ static void put_string(struct json_line *line, const char *value) {
     while (*at != '\0') {
         const unsigned char *run = at;
         size_t bytes = 1;
-        while (*at >= 0x20 && *at != '"' && *at != '\\' && (bytes = well_formed(at)) > 0) {
+        while (*at >= 0x20 && *at != '"' && *at != '\\' && (bytes = utf8_length(at)) > 0) {
             at += bytes;
         }
         put(line, (const char *)run, (size_t)(at - run));

@@ -149,13 +149,20 @@ static void join_names(const char *names, char text[256]) {
     strcpy(text + length, length >= 200 ? ", ..." : "");
 }
 
-static void report_weights(const struct folder_report *report, const char *folder,
+static void report_weights(const struct folder_report *report, const char *folder, int training,
                            const struct berth_log *log) {
     char names[256];
     log_note(log, "model: %zu tensors from %s", report->loaded, folder);
     if (report->missing != NULL) {
         join_names(report->missing, names);
-        log_note(log, "model: newly initialised, to be trained: %s", names);
+        if (training) {
+            log_note(log, "model: newly initialised, to be trained: %s", names);
+        } else {
+            log_warning(log,
+                        "model: %s holds no %s; random values stand in, and what comes out is "
+                        "guesswork until the model is fine-tuned",
+                        folder, names);
+        }
     }
     if (report->unexpected != NULL) {
         join_names(report->unexpected, names);
@@ -176,7 +183,7 @@ enum berth_status model_files_load(const struct model_files *files, const char *
     enum berth_status status =
         folder_read_weights(folder, &files->shape, &files->table, seed, buffer, &report, error);
     if (status == BERTH_OK) {
-        report_weights(&report, folder, log);
+        report_weights(&report, folder, state->gradients != NULL, log);
         state_set_weights(state, buffer);
     }
     folder_report_done(&report);

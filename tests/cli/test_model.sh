@@ -82,6 +82,13 @@ plain=$(tail -n 1 "$out" | sed "s/$escape\[[0-9;]*m//g")
 [ "$plain" = "$context" ] || fail "colours changed the text: $plain"
 run answer --model "$work/run" --question 'Where did Ada live?' --context "$context" --quiet $small
 [ "$(wc -l <"$out")" -eq 1 ] || fail "--quiet should print the answer only"
+what="answer from text that is not all UTF-8"
+run answer --model "$work/run" --question 'Where did Ada live?' \
+    --context "$(printf 'Ada \377lived in Oslo.')" $small
+expect_code 0
+grep -q 'the context is not all UTF-8 (first at byte 4)' "$err" || fail "not warned of"
+run answer --model "$work/run" --question 'Where did Ada live?' --context "Ada lived in Århus." $small
+! grep -q 'UTF-8' "$err" || fail "warned of good text"
 
 # show
 run show squad --model "$work/run" --input "$work/data.json" --start-sample 2 \
@@ -124,6 +131,11 @@ grep -q 'newly initialised, to be trained: qa_outputs.weight, qa_outputs.bias' "
     fail "the missing head is not named"
 grep -q 'left out, not part of a span model: xx_outputs.bias, xx_outputs.weight' "$work/said" ||
     fail "the unexpected tensors are not named"
+
+run answer --model "$work/headless" --question 'Where did Ada live?' --context "$context" $small
+expect_code 0
+grep -q 'warning: model: .*headless holds no qa_outputs.weight, qa_outputs.bias; random' "$err" ||
+    fail "answers of a model without a head are not warned of"
 
 # bench: one object on one line
 for job in train predict; do
