@@ -18,6 +18,7 @@
 struct named {
     char name[NAME_SIZE];
     const struct tensor_entry *entry;
+    int transposed; // its matrix is the transpose of Hugging Face's
 };
 
 struct side {
@@ -37,13 +38,15 @@ static void name_entries(struct side *side) {
     for (size_t i = 0; i < side->file.count; i++) {
         const struct tensor_entry *entry = &side->file.entries[i];
         struct named *named = &side->list[side->count];
-        if (!name_translate(entry->name, named->name, sizeof named->name)) {
+        enum name_use use = name_translate(entry->name, named->name, sizeof named->name);
+        if (use == NAME_DROPPED) {
             continue;
         }
         if (named->name[0] == '\0') {
             snprintf(named->name, sizeof named->name, "%s", entry->name);
         }
         named->entry = entry;
+        named->transposed = use == NAME_TRANSPOSED && entry->rank == 2;
         side->count++;
     }
     qsort(side->list, side->count, sizeof *side->list, compare_names);
@@ -179,18 +182,49 @@ struct comparing {
     char *a_bytes, *b_bytes; // [8 * PIECE]
 };
 
-static enum berth_status compare_numbers(struct comparing *comparing, const struct tensor_entry *a,
-                                         const struct tensor_entry *b,
-                                         struct berth_difference *difference,
-                                         struct berth_error *error) {
-    struct sums sums = {0};
-    size_t count = (size_t)((a->end - a->begin) / tensor_dtype_size(a->dtype));
+static enum berth_status compare_pieces(struct comparing *comparing, const struct tensor_entry *a,
+                                        const struct tensor_entry *b, size_t count,
+                                        struct sums *sums, struct berth_error *error) {
     for (size_t first = 0; first < count; first += PIECE) {
         size_t piece = count - first < PIECE ? count - first : PIECE;
         TRY(read_piece(&comparing->a, a, first, piece, comparing->a_bytes, error));
         TRY(read_piece(&comparing->b, b, first, piece, comparing->b_bytes, error));
-        add_piece(&sums, a, comparing->a_bytes, b, comparing->b_bytes, piece);
+        add_piece(sums, a, comparing->a_bytes, b, comparing->b_bytes, piece);
     }
+    return BERTH_OK;
+}
+
+// One of the two is stored transposed: that one is turned as a whole.
+static enum berth_status compare_turned(struct comparing *comparing, const struct named *a,
+                                        const struct named *b, size_t count, struct sums *sums,
+                                        struct berth_error *error) {
+    const struct tensor_entry *turned = (a->transposed ? a : b)->entry;
+    size_t size = tensor_dtype_size(turned->dtype), room = count * 8;
+    char *blocks = memory_array(3, room);
+    if (blocks == NULL) {
+        return error_no_memory(error, 3 * room, a->name);
+    }
+    char *a_bytes = blocks, *b_bytes = blocks + room, *spare = blocks + 2 * room;
+    enum berth_status status;
+    TRY_DONE(tensor_file_read(&comparing->a.file, a->entry, a_bytes, error));
+    TRY_DONE(tensor_file_read(&comparing->b.file, b->entry, b_bytes, error));
+    tensor_transpose(a->transposed ? a_bytes : b_bytes, turned->shape[0], turned->shape[1], size,
+                     spare);
+    add_piece(sums, a->entry, a->transposed ? spare : a_bytes, b->entry,
+              a->transposed ? b_bytes : spare, count);
+done:
+    memory_free(blocks);
+    return status;
+}
+
+static enum berth_status compare_numbers(struct comparing *comparing, const struct named *a,
+                                         const struct named *b, struct berth_difference *difference,
+                                         struct berth_error *error) {
+    struct sums sums = {0};
+    size_t count = (size_t)((a->entry->end - a->entry->begin) / tensor_dtype_size(a->entry->dtype));
+    TRY(a->transposed == b->transposed
+            ? compare_pieces(comparing, a->entry, b->entry, count, &sums, error)
+            : compare_turned(comparing, a, b, count, &sums, error));
     difference->elements = (int64_t)count;
     difference->largest = sums.largest;
     difference->cosine = cosine_of(&sums);
@@ -198,25 +232,32 @@ static enum berth_status compare_numbers(struct comparing *comparing, const stru
     return BERTH_OK;
 }
 
-static void print_shape(char *text, size_t size, const struct tensor_entry *entry) {
+// Dimension i in Hugging Face's order.
+static int64_t dimension(const struct named *named, int i) {
+    return named->entry->shape[named->transposed ? 1 - i : i];
+}
+
+static void print_shape(char *text, size_t size, const struct named *named) {
     size_t used = (size_t)snprintf(text, size, "[");
-    for (int i = 0; i < entry->rank && used < size; i++) {
+    for (int i = 0; i < named->entry->rank && used < size; i++) {
         used += (size_t)snprintf(text + used, size - used, "%s%lld", i > 0 ? ", " : "",
-                                 (long long)entry->shape[i]);
+                                 (long long)dimension(named, i));
     }
     if (used < size) {
         snprintf(text + used, size - used, "]");
     }
 }
 
-static int same_shape(const struct tensor_entry *a, const struct tensor_entry *b) {
-    return a->rank == b->rank &&
-           memcmp(a->shape, b->shape, (size_t)a->rank * sizeof *a->shape) == 0;
+static int same_shape(const struct named *a, const struct named *b) {
+    int same = a->entry->rank == b->entry->rank;
+    for (int i = 0; same && i < a->entry->rank; i++) {
+        same = dimension(a, i) == dimension(b, i);
+    }
+    return same;
 }
 
 // Why two tensors cannot be compared into remark[size]; 0 when they can.
-static int remark_on(const struct tensor_entry *a, const struct tensor_entry *b, char *remark,
-                     size_t size) {
+static int remark_on(const struct named *a, const struct named *b, char *remark, size_t size) {
     char shapes[2][96];
     if (a == NULL || b == NULL) {
         snprintf(remark, size, "only in %s", a != NULL ? "A" : "B");
@@ -224,8 +265,8 @@ static int remark_on(const struct tensor_entry *a, const struct tensor_entry *b,
         print_shape(shapes[0], sizeof shapes[0], a);
         print_shape(shapes[1], sizeof shapes[1], b);
         snprintf(remark, size, "shapes %s and %s", shapes[0], shapes[1]);
-    } else if (a->dtype == TENSOR_OTHER || b->dtype == TENSOR_OTHER) {
-        snprintf(remark, size, "types %s and %s", a->dtype_name, b->dtype_name);
+    } else if (a->entry->dtype == TENSOR_OTHER || b->entry->dtype == TENSOR_OTHER) {
+        snprintf(remark, size, "types %s and %s", a->entry->dtype_name, b->entry->dtype_name);
     } else {
         return 0;
     }
@@ -245,15 +286,13 @@ static void count_in(struct berth_comparison *total, const struct berth_differen
 // One of the two is NULL where only the other side has the name.
 static enum berth_status compare_pair(struct comparing *comparing, const struct named *a,
                                       const struct named *b, struct berth_error *error) {
-    const struct tensor_entry *left = a != NULL ? a->entry : NULL;
-    const struct tensor_entry *right = b != NULL ? b->entry : NULL;
     char remark[256];
     struct berth_difference difference = {
         .name = a != NULL ? a->name : b->name, .largest = NAN, .cosine = NAN, .differs = 1};
-    if (remark_on(left, right, remark, sizeof remark)) {
+    if (remark_on(a, b, remark, sizeof remark)) {
         difference.remark = remark;
     } else {
-        TRY(compare_numbers(comparing, left, right, &difference, error));
+        TRY(compare_numbers(comparing, a, b, &difference, error));
     }
     count_in(comparing->total, &difference);
     if (comparing->visit != NULL) {

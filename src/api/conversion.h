@@ -16,7 +16,7 @@ struct conversion;
 struct convert_target {
     const char *name;
     const char *dtypes; // what `dtype` may say, separated by blanks; the first is the default.
-                        // NULL: each tensor keeps its name and type, whatever it is
+                        // NULL: each tensor keeps its type, whatever it is
     int span_head;      // whether it can hold qa_outputs
     // Writes the weights into conversion->folder.
     enum berth_status (*write)(const struct conversion *conversion, struct berth_error *error);
@@ -35,5 +35,8 @@ struct conversion {
     struct param_table table;   // what the target holds; empty when it keeps all tensors
     enum tensor_dtype matrices; // of the target's matrices, unless it keeps the tensors' types
 };
+
+// hf: model.safetensors.
+enum berth_status convert_to_hf(const struct conversion *conversion, struct berth_error *error);
 
 #endif

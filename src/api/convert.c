@@ -22,6 +22,16 @@ static const char *const companions[] = {"config.json",
                                          "special_tokens_map.json",
                                          "added_tokens.json"};
 
+// What a config.json calls a model with that tensor; the first row that fits.
+static const struct architecture_row {
+    const char *tensor, *architecture;
+} architecture_rows[] = {
+    {"qa_outputs.weight", "BertForQuestionAnswering"},
+    {"classifier.weight", "BertForSequenceClassification"},
+    {"cls.seq_relationship.weight", "BertForPreTraining"},
+    {"cls.predictions.bias", "BertForMaskedLM"},
+};
+
 // --- what would be lost -------------------------------------------------------------------------
 
 struct loss {
@@ -159,12 +169,37 @@ static enum berth_status copy_companion(const struct conversion *conversion, con
     return status;
 }
 
+static const char *architecture_of(const struct conversion *conversion) {
+    for (size_t i = 0; i < sizeof architecture_rows / sizeof *architecture_rows; i++) {
+        if (has_tensor(&conversion->weights, architecture_rows[i].tensor)) {
+            return architecture_rows[i].architecture;
+        }
+    }
+    return "BertModel";
+}
+
+// For a source without one (Google's).
+static enum berth_status write_missing_config(const struct conversion *conversion,
+                                              struct berth_error *error) {
+    char *path = path_join(conversion->folder, "config.json");
+    if (path == NULL) {
+        return error_set(error, BERTH_NO_MEMORY, "out of memory for a file name");
+    }
+    enum berth_status status = BERTH_OK;
+    if (!file_exists(path)) {
+        status = bert_config_write(&conversion->config, architecture_of(conversion), path, error);
+    }
+    memory_free(path);
+    return status;
+}
+
 static enum berth_status write_folder(const struct conversion *conversion,
                                       struct berth_error *error) {
     TRY(dir_make(conversion->folder, error));
     for (size_t i = 0; i < sizeof companions / sizeof *companions; i++) {
         TRY(copy_companion(conversion, companions[i], error));
     }
+    TRY(write_missing_config(conversion, error));
     return conversion->target->write(conversion, error);
 }
 

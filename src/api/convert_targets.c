@@ -3,7 +3,6 @@
 #include "api/conversion.h"
 #include "core/file.h"
 #include "core/memory.h"
-#include "format/safetensors.h"
 #include "model/export_gguf.h"
 #include "model/export_onnx.h"
 #include "model/folder.h"
@@ -16,62 +15,6 @@
 
 static enum berth_status no_name(struct berth_error *error) {
     return error_set(error, BERTH_NO_MEMORY, "out of memory for a file name");
-}
-
-// --- hf: model.safetensors, every tensor as it is -----------------------------------------------
-
-static enum berth_status read_tensors(const struct tensor_file *file, char *bytes,
-                                      struct tensor_out *tensors, struct berth_error *error) {
-    for (size_t i = 0; i < file->count; i++) {
-        const struct tensor_entry *entry = &file->entries[i];
-        if (entry->dtype == TENSOR_OTHER) {
-            return error_set(error, BERTH_BAD_DATA,
-                             "%s: tensor \"%s\" has the type %s, which cannot be converted",
-                             file->path, entry->name, entry->dtype_name);
-        }
-        tensors[i] = (struct tensor_out){
-            .name = entry->name, .dtype = entry->dtype, .rank = entry->rank, .data = bytes};
-        memcpy(tensors[i].shape, entry->shape, sizeof entry->shape);
-        TRY(tensor_file_read(file, entry, bytes, error));
-        bytes += entry->end - entry->begin;
-    }
-    return BERTH_OK;
-}
-
-// The source's own, so that a file comes back byte for byte; else what transformers asks for.
-static const char *const *metadata_of(const struct tensor_file *file) {
-    static const char *const usual[] = {"format", "pt", NULL};
-    if (file->format != &safetensors_format) {
-        return usual;
-    }
-    return (const char *const *)((const struct safetensors *)file->container)->metadata;
-}
-
-static enum berth_status write_hf(const struct conversion *conversion, struct berth_error *error) {
-    const struct tensor_file *file = &conversion->weights;
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < file->count; i++) {
-        bytes += file->entries[i].end - file->entries[i].begin;
-    }
-    char *path = path_join(conversion->folder, "model.safetensors"), *data = NULL;
-    struct tensor_out *tensors = memory_array(file->count, sizeof *tensors);
-    enum berth_status status;
-    if (path == NULL || tensors == NULL) {
-        status = no_name(error);
-        goto done;
-    }
-    data = memory_pages((size_t)bytes);
-    if (data == NULL) {
-        status = error_no_memory(error, (size_t)bytes, "the weights");
-        goto done;
-    }
-    TRY_DONE(read_tensors(file, data, tensors, error));
-    TRY_DONE(safetensors_write(path, tensors, file->count, metadata_of(file), error));
-done:
-    memory_pages_free(data, (size_t)bytes);
-    memory_free(tensors);
-    memory_free(path);
-    return status;
 }
 
 // --- weights as one buffer ----------------------------------------------------------------------
@@ -231,7 +174,7 @@ static enum berth_status write_gguf(const struct conversion *conversion,
 // --- the table ----------------------------------------------------------------------------------
 
 const struct convert_target convert_targets[] = {
-    {.name = "hf", .write = write_hf},
+    {.name = "hf", .write = convert_to_hf},
     {.name = "onnx", .dtypes = "f32", .span_head = 1, .write = write_onnx},
     {.name = "gguf", .dtypes = "f32 f16", .write = write_gguf},
 };
