@@ -36,8 +36,14 @@ static enum berth_status inspect_file(const char *path, visitor *visit, void *co
     return BERTH_OK;
 }
 
+// Of a folder's files; training_args.bin, which transformers leaves there, holds no tensors.
 static int is_container(const char *name) {
-    return tensor_path_ends(name, ".safetensors") || tensor_path_ends(name, ".index");
+    static const char *const endings[] = {".safetensors", ".index", ".bin", ".pt"};
+    int found = 0;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        found |= tensor_path_ends(name, endings[i]);
+    }
+    return found && strcmp(name, "training_args.bin") != 0;
 }
 
 static enum berth_status inspect_member(const char *folder, const char *name, visitor *visit,
@@ -81,8 +87,8 @@ static enum berth_status inspect_folder(const char *folder, visitor *visit, void
     memory_free(names);
     if (status == BERTH_OK && containers == 0) {
         return error_set(error, BERTH_NO_INPUT,
-                         "%s: no .safetensors file and no TensorFlow checkpoint in this folder; "
-                         "give a model folder, a checkpoint or a file",
+                         "%s: no .safetensors, .bin or .pt file and no TensorFlow checkpoint in "
+                         "this folder; give a model folder, a checkpoint or a file",
                          folder);
     }
     return status;

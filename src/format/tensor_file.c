@@ -5,6 +5,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "format/safetensors.h"
+#include "format/shards.h"
 #include "format/tensorflow.h"
 #include "format/torch.h"
 
@@ -12,10 +13,13 @@
 #include <string.h>
 
 // The first that recognises a file opens it.
-static const struct tensor_format *const formats[] = {&safetensors_format, &torch_zip_format,
-                                                      &torch_legacy_format, &tensorflow_format};
+static const struct tensor_format *const formats[] = {&tensor_shards_format, &safetensors_format,
+                                                      &torch_zip_format, &torch_legacy_format,
+                                                      &tensorflow_format};
 
-#define FORMAT_NAMES "safetensors, PyTorch, a TensorFlow checkpoint by its .index file"
+#define FORMAT_NAMES                                                                               \
+    "safetensors, PyTorch, several of these by their .index.json, a TensorFlow checkpoint by its " \
+    ".index"
 
 // --- opening ------------------------------------------------------------------------------------
 

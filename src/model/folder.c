@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A Hugging Face model folder: weights (the tokenizer's files are in folder_tokenizer.c).
-//
-// Leaves out: sharded models, pytorch_model.bin.
 #include "model/folder.h"
 
 #include "core/file.h"
 #include "core/memory.h"
 #include "format/safetensors.h"
+#include "format/shards.h"
 #include "format/tensor_file.h"
 #include "format/tensorflow.h"
 #include "model/names.h"
@@ -81,28 +80,23 @@ char *folder_config_path(const char *folder) {
     return path;
 }
 
+// The first that a folder holds is its weights.
+static const char *const weights_files[] = {WEIGHTS_FILE, WEIGHTS_FILE SHARDS_ENDING,
+                                            "pytorch_model.bin", "pytorch_model.bin" SHARDS_ENDING};
+
 enum berth_status folder_open_weights(const char *folder, struct tensor_file *file,
                                       struct berth_error *error) {
-    char *path = path_join(folder, WEIGHTS_FILE);
+    enum { COUNT = sizeof weights_files / sizeof *weights_files };
+    size_t found = 0;
+    while (found < COUNT && !holds(folder, weights_files[found])) {
+        found++;
+    }
+    char *path = path_join(folder, found < COUNT ? weights_files[found] : WEIGHTS_FILE);
     if (path == NULL) {
         return error_set(error, BERTH_NO_MEMORY, "out of memory for a file name");
     }
-    enum berth_status status;
-    if (!file_exists(path) && holds(folder, WEIGHTS_FILE ".index.json")) {
-        status = error_set(error, BERTH_NO_INPUT,
-                           "%s: the weights are cut into several files, which is not supported; "
-                           "save them as one " WEIGHTS_FILE,
-                           folder);
-    } else if (!file_exists(path) && holds(folder, "pytorch_model.bin")) {
-        status = error_set(error, BERTH_NO_INPUT,
-                           "%s: there is a pytorch_model.bin, but no " WEIGHTS_FILE
-                           ", which is needed; convert it with transformers' save_pretrained",
-                           folder);
-    } else if (!file_exists(path)) {
-        status = open_other(folder, file, path, error);
-    } else {
-        status = tensor_file_open(file, path, error);
-    }
+    enum berth_status status =
+        found < COUNT ? tensor_file_open(file, path, error) : open_other(folder, file, path, error);
     memory_free(path);
     return status;
 }

@@ -24,15 +24,16 @@ void folder_report_done(struct folder_report *report);
 // NULL when memory is out.
 char *folder_config_path(const char *folder);
 
-// Opens the folder's weights; tensor_file_close closes them. Of several TensorFlow checkpoints the
-// one that the file `checkpoint` names.
+// Opens the folder's weights: the first that is there of model.safetensors, its index of several
+// files, pytorch_model.bin, its index, a TensorFlow checkpoint (of several the one that the file
+// `checkpoint` names). tensor_file_close closes them.
 enum berth_status folder_open_weights(const char *folder, struct tensor_file *file,
                                       struct berth_error *error);
 
 // Reads the weights of `folder` into buffer[table->total]; names go through the dialect table
 // (names.h), matrices that another layout stores transposed are turned. Missing head
-// tensors get initial values from `seed`. A shape mismatch, a missing body tensor, a folder with
-// pytorch_model.bin only: an error that says so.
+// tensors get initial values from `seed`. A shape mismatch, a missing body tensor: an error that says
+// so.
 enum berth_status folder_read_weights(const char *folder, const struct bert_config *config,
                                       const struct param_table *table, uint64_t seed, float *buffer,
                                       struct folder_report *report, struct berth_error *error);

@@ -31,7 +31,13 @@ static const struct name_rule rules_to_ours[] = {
     {"/layer_", "/layer/", ONCE},
     {"/", ".", EVERYWHERE},
 
-    {"^module.", "", ONCE},                     // torch's DataParallel
+    {"^optimizer.", NULL, ONCE},                // of checkpoints: moments and copies
+    {"^optimizer_state_dict.", NULL, ONCE},     //
+    {"^master params.", NULL, ONCE},            //
+    {"^model_state_dict.", "", ONCE},           // of checkpoints: the model
+    {"^state_dict.", "", ONCE},                 //
+    {"^model.", "", ONCE},                      //
+    {"^module.", "", ONCE},                     // torch's DataParallel, DeepSpeed
     {"^model.", "", ONCE},                      // training scripts that wrap the model
     {"embeddings.position_ids$", NULL, ONCE},   // 0, 1, 2, ...: an old buffer of transformers
     {".gamma$", ".weight", ONCE},               // layer norms of TensorFlow, converted ones too

@@ -2,7 +2,9 @@
 // Weights of a model folder: round trips, dialects, what is missing, too much or misshapen. With
 // BERTH_MODEL naming a real Hugging Face folder, that one is read too.
 #include "core/scratch.h"
+#include "format/json.h"
 #include "format/safetensors.h"
+#include "format/torch.h"
 #include "model/folder.h"
 #include "model/names.h"
 
@@ -134,6 +136,13 @@ static void test_dialects(void **state) {
         {"embeddings.LayerNorm.beta", "bert.embeddings.LayerNorm.bias"},
         {"module.bert.embeddings.LayerNorm.bias", "bert.embeddings.LayerNorm.bias"},
         {"module.qa_outputs.bias", "qa_outputs.bias"},
+        {"model_state_dict.bert.pooler.dense.bias", "bert.pooler.dense.bias"},
+        {"model.module.bert.pooler.dense.bias", "bert.pooler.dense.bias"},
+        {"module.model.bert.pooler.dense.bias", "bert.pooler.dense.bias"},
+        {"state_dict.pooler.dense.bias", "bert.pooler.dense.bias"},
+        {"optimizer.state.0.exp_avg", NULL},
+        {"optimizer_state_dict.state.0.exp_avg", NULL},
+        {"master params.0", NULL},
         {"model.bert.encoder.layer.11.output.LayerNorm.gamma",
          "bert.encoder.layer.11.output.LayerNorm.weight"},
         {"module.model.encoder.layer.3.intermediate.dense_act.weight",
@@ -216,6 +225,63 @@ static void test_legacy_file(void **state) {
     small_close(&small);
 }
 
+// What other trainers leave: everything in one dictionary beside the optimizer's tensors, in halves
+// of several files, or both.
+static void test_pytorch_model(void **state) {
+    (void)state;
+    struct small small;
+    small_open(&small);
+    struct tensor_out *tensors = list_tensors(&small);
+    struct tensor_out moment = {
+        .name = "exp_avg", .dtype = TENSOR_F32, .rank = 1, .shape = {2}, .data = small.weights};
+    struct torch_node members[] = {
+        {.key = "model", .kind = TORCH_TENSORS, .count = small.table.count, .tensors = tensors},
+        {.key = "optimizer", .kind = TORCH_TENSORS, .count = 1, .tensors = &moment},
+        {.key = "step", .kind = TORCH_INTEGER, .integer = 5}};
+    struct torch_node root = {.kind = TORCH_DICT, .count = 3, .children = members};
+    static const char *const keys[] = {"model", "module", "model_state_dict"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        members[0].key = keys[i];
+        assert_int_equal(torch_write(scratch("pytorch_model.bin"), &root, NULL), BERTH_OK);
+        assert_int_equal(read_small(&small, NULL), BERTH_OK);
+        assert_same_weights(&small);
+        assert_null(small.report.missing);
+        assert_null(small.report.unexpected);
+    }
+    assert_int_equal(torch_write(scratch("pytorch_model.bin"), &members[0], NULL), BERTH_OK);
+    assert_int_equal(read_small(&small, NULL), BERTH_OK); // bare
+    assert_same_weights(&small);
+    memory_free(tensors);
+    small_close(&small);
+}
+
+static void test_several_files(void **state) {
+    (void)state;
+    struct small small;
+    small_open(&small);
+    struct tensor_out *tensors = list_tensors(&small);
+    size_t half = small.table.count / 2;
+    json *index = json_new_object(), *map = json_new_object();
+    for (size_t i = 0; i < small.table.count; i++) {
+        json_set(map, tensors[i].name, json_new_text(i < half ? "one.safetensors" : "two.bin"));
+    }
+    json_set(index, "weight_map", map);
+    struct torch_node root = {
+        .kind = TORCH_TENSORS, .count = small.table.count - half, .tensors = tensors + half};
+    assert_int_equal(
+        json_write_file(index, JSON_COMPACT, scratch("model.safetensors.index.json"), NULL),
+        BERTH_OK);
+    assert_int_equal(safetensors_write(scratch("one.safetensors"), tensors, half, NULL, NULL),
+                     BERTH_OK);
+    assert_int_equal(torch_write(scratch("two.bin"), &root, NULL), BERTH_OK);
+    assert_int_equal(read_small(&small, NULL), BERTH_OK);
+    assert_same_weights(&small);
+    assert_int_equal(small.report.loaded, small.table.count);
+    json_free(index);
+    memory_free(tensors);
+    small_close(&small);
+}
+
 // --- what goes wrong ----------------------------------------------------------------------------
 
 static void test_missing_body(void **state) {
@@ -294,12 +360,13 @@ static void test_folders_without_weights(void **state) {
     small_open(&small);
     assert_int_equal(read_small(&small, &error), BERTH_NO_INPUT);
     assert_message_has(&error, "model.safetensors");
-    scratch_write("pytorch_model.bin", "x");
-    assert_int_equal(read_small(&small, &error), BERTH_NO_INPUT);
-    assert_message_has(&error, "pytorch_model.bin");
-    scratch_write("model.safetensors.index.json", "{}");
-    assert_int_equal(read_small(&small, &error), BERTH_NO_INPUT);
-    assert_message_has(&error, "several files");
+    static const char *const names[] = {"pytorch_model.bin.index.json", "pytorch_model.bin",
+                                        "model.safetensors.index.json"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) { // each goes before the ones above
+        scratch_write(names[i], "x");
+        assert_int_not_equal(read_small(&small, &error), BERTH_OK);
+        assert_message_has(&error, scratch(names[i]));
+    }
     scratch_write("model.safetensors", "x");
     assert_int_equal(read_small(&small, &error), BERTH_BAD_DATA);
     small_close(&small);
@@ -446,6 +513,8 @@ int main(void) {
         SCRATCH_TEST(test_dialects),
         SCRATCH_TEST(test_names_that_do_not_fit),
         SCRATCH_TEST(test_legacy_file),
+        SCRATCH_TEST(test_pytorch_model),
+        SCRATCH_TEST(test_several_files),
         SCRATCH_TEST(test_missing_body),
         SCRATCH_TEST(test_wrong_shape),
         SCRATCH_TEST(test_wrong_type),
