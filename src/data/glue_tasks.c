@@ -6,8 +6,8 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "data/caseless.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -122,7 +122,7 @@ static int same_name(const char *a, const char *b) {
         while (is_mark(*b)) {
             b++;
         }
-        if (tolower((unsigned char)*a) != tolower((unsigned char)*b)) {
+        if (caseless_lower(*a) != caseless_lower(*b)) {
             return 0;
         }
         if (*a == '\0') {

@@ -3,13 +3,12 @@
 #include "data/pair_labels.h"
 
 #include "core/memory.h"
-#include "core/number.h"
+#include "data/caseless.h"
 #include "data/table_reader.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #define PLACEHOLDER "LABEL_"
 #define LABELS_SHOWN 20
@@ -36,7 +35,7 @@ static int32_t find_name(const char *const *names, size_t count, const char *nam
         }
     }
     for (size_t i = 0; i < count; i++) {
-        if (strcasecmp(names[i], name) == 0) {
+        if (caseless_equal(names[i], name)) {
             return (int32_t)i;
         }
     }

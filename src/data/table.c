@@ -5,6 +5,7 @@
 
 #include "core/memory.h"
 #include "core/options.h"
+#include "data/caseless.h"
 #include "data/characters.h"
 #include "data/table_reader.h"
 #include "text/unicode.h"
@@ -12,7 +13,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #define TABLE_FILE_LIMIT ((size_t)8 << 30)
 #define TABLE_COLUMNS_SHOWN 20
@@ -227,7 +227,7 @@ enum berth_status table_format_of(const char *path, enum table_format *format,
                    {".ndjson", TABLE_JSON_LINES}, {".json", TABLE_JSON_LINES}};
     const char *dot = strrchr(path, '.');
     for (size_t i = 0; dot != NULL && i < sizeof endings / sizeof *endings; i++) {
-        if (strcasecmp(dot, endings[i].ending) == 0) {
+        if (caseless_equal(dot, endings[i].ending)) {
             *format = endings[i].format;
             return BERTH_OK;
         }

@@ -2,6 +2,7 @@
 // Text pairs from tables: every task's published layout (the examples of doc/tasks.md), MRPC's real
 // files, the user's own columns and labels, the order of a model's classes, what bad data is told.
 #include "core/file.h"
+#include "core/foreign_locale.h"
 #include "core/memory.h"
 #include "data/cmocka_order.h"
 #include "data/glue_tasks.h"
@@ -403,6 +404,24 @@ static void reads_the_real_mrpc(void **state) {
     check_real(folder, GLUE_TEST, 1725, 1147);
 }
 
+// --- locales ------------------------------------------------------------------------------------
+
+static void does_not_depend_on_the_locale(void **state) {
+    static const char *const model[] = {"ENTAILMENT", "NOT_ENTAILMENT"};
+    struct pair_settings settings;
+    foreign_locale_set();
+    glue_task_settings(task_of("WNLI"), GLUE_DEV, NULL, &settings, NULL);
+    struct pair_dataset set = read_text("sentence1\tsentence2\tlabel\na\tb\t1\n", &settings);
+    assert_int_equal(pairs_relabel(&set, model, 2, NULL), BERTH_OK);
+    assert_int_equal(set.examples[0].label, 0);
+    pair_dataset_done(&set);
+    glue_task_settings(task_of("stsb"), GLUE_DEV, NULL, &settings, NULL);
+    set = read_text("sentence1\tsentence2\tscore\na\tb\t4.25\n", &settings);
+    assert_true(set.examples[0].value == 4.25);
+    pair_dataset_done(&set);
+    setlocale(LC_ALL, "C");
+}
+
 // --- a model's classes --------------------------------------------------------------------------
 
 static const struct pair_settings plain = {.text_column = "a", .label_column = "l"};
@@ -536,6 +555,7 @@ int main(void) {
         cmocka_unit_test(knows_its_tasks),
         cmocka_unit_test(finds_files_in_folders),
         cmocka_unit_test(reads_the_real_mrpc),
+        cmocka_unit_test(does_not_depend_on_the_locale),
         cmocka_unit_test(takes_the_order_of_a_model),
         cmocka_unit_test(a_class_without_examples_may_be_unknown),
         cmocka_unit_test(keeps_classes_in_the_configuration),

@@ -2,13 +2,13 @@
 // The files of a classification run: layout to the byte, numbers as Python prints them, results
 // that join, and nothing half-written when a call or memory fails.
 #include "core/file.h"
+#include "core/foreign_locale.h"
 #include "core/memory.h"
 #include "data/cmocka_order.h"
 #include "data/squad_fixture.h"
 #include "task/glue_results.h"
 
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,11 +37,15 @@ static void writes_eval_results(void **state) {
     const struct berth_field fields[] = {
         log_real("loss", 0.505248), log_integer("global_step", 343), log_real("eval_f1", NAN),
         log_text("task", "mrpc"),   log_real("eval_accuracy", 1.0),  log_real("eval_loss", 1e-5)};
-    setlocale(LC_ALL, "de_DE.UTF-8"); // where there is such a locale
     assert_int_equal(glue_write_eval_results(folder, fields, 6, NULL), BERTH_OK);
-    setlocale(LC_ALL, "C");
     expect_file("eval_results.txt", "eval_accuracy = 1.0\neval_f1 = nan\neval_loss = 1e-05\n"
                                     "global_step = 343\nloss = 0.505248\ntask = mrpc\n");
+}
+
+static void does_not_depend_on_the_locale(void **state) {
+    foreign_locale_set();
+    writes_eval_results(state);
+    setlocale(LC_ALL, "C");
 }
 
 static void prints_reals_as_python(void **state) {
@@ -231,6 +235,7 @@ static void names_a_missing_folder(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(writes_eval_results),
+        cmocka_unit_test(does_not_depend_on_the_locale),
         cmocka_unit_test(prints_reals_as_python),
         cmocka_unit_test(joins_json_results),
         cmocka_unit_test(refuses_results_of_another_kind),

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names without regard to the case of ASCII letters. In a Turkish locale tolower and strcasecmp do
+// not take I for i; these do in every locale.
+#ifndef BERTH_DATA_CASELESS_H
+#define BERTH_DATA_CASELESS_H
+
+static inline char caseless_lower(char c) {
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+static inline int caseless_equal(const char *a, const char *b) {
+    while (*a != '\0' && caseless_lower(*a) == caseless_lower(*b)) {
+        a++;
+        b++;
+    }
+    return caseless_lower(*a) == caseless_lower(*b);
+}
+
+#endif
