@@ -1,0 +1,152 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# convert and compare: what comes out, what is refused, that nothing is left behind, and the examples
+# of doc/formats.md as they stand there.
+. "$(dirname "$0")/lib.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+golden=$here/../golden
+
+make_model "$work/squad-minilm"
+cd "$work" || exit 1
+mkdir empty
+ls -A >before
+
+# Nothing but what was there and the names given.
+expect_left() {
+    left=$(ls -A | grep -vxF -f before -e stdout -e stderr | tr '\n' ' ')
+    [ "$left" = "$1" ] || fail "left behind: \"$left\", expected \"$1\""
+}
+
+# --- hf: byte for byte --------------------------------------------------------------------------
+
+run convert squad-minilm hf
+expect_code 0
+for file in model.safetensors config.json vocab.txt; do
+    cmp -s squad-minilm/$file hf/$file || fail "$file differs"
+done
+run compare squad-minilm hf
+expect_code 0
+expect_out "0 differ by more than 0; largest difference 0"
+run convert squad-minilm empty --to hf
+expect_code 0
+cmp -s squad-minilm/model.safetensors empty/model.safetensors || fail "nothing in the empty folder"
+
+run convert "$here/../format/data/tensorflow/bert" google
+expect_code 0
+grep -q BertForQuestionAnswering google/config.json || fail "no architecture"
+run compare "$here/../format/data/tensorflow/bert" google
+expect_code 0
+expect_out "39 tensors, 39 compared, 0 differ"
+rm -r hf google
+
+# --- onnx, gguf ---------------------------------------------------------------------------------
+
+run convert squad-minilm onnx --to onnx
+expect_code 0
+expect_no "$err" warning
+run convert squad-minilm/ onnx2/ --to=onnx --quiet
+expect_code 0
+expect_empty "$err"
+cmp -s onnx/model.onnx onnx2/model.onnx || fail "two conversions differ"
+grep -qa start_logits onnx/model.onnx || fail "no start_logits"
+rm -r onnx onnx2
+
+run convert squad-minilm gguf --to gguf
+expect_code 78
+expect_err "2 tensors left out"
+expect_err "qa_outputs.bias, qa_outputs.weight"
+expect_err "--allow_lossy"
+expect_left ""
+run convert squad-minilm gguf --to gguf --allow-lossy
+expect_code 0
+expect_err "warning: gguf leaves out 2 tensors"
+run convert squad-minilm narrow --to gguf --dtype f16 --allow-lossy
+expect_code 0
+expect_err "13 tensors get a narrower type: bert.embeddings.word_embeddings.weight"
+[ "$(stat -c %s narrow/model.gguf)" -lt "$(stat -c %s gguf/model.gguf)" ] || fail "f16 is no smaller"
+grep -qa tokenizer.ggml.tokens gguf/model.gguf || fail "no tokens"
+mv squad-minilm/vocab.txt .
+run convert squad-minilm mute --to gguf --allow-lossy
+expect_code 0
+expect_err "holds no tokenizer"
+! grep -qa tokenizer.ggml.tokens mute/model.gguf || fail "tokens from nowhere"
+mv vocab.txt squad-minilm/
+rm -r gguf narrow mute
+
+# --- refusals -----------------------------------------------------------------------------------
+
+run convert squad-minilm empty --to onnx
+expect_code 73
+expect_err "not empty"
+[ ! -e empty/model.onnx ] || fail "written into a full folder"
+run convert squad-minilm before --to onnx
+expect_code 73
+expect_err "is a file"
+run convert squad-minilm new --to nonsense
+expect_code 2
+expect_err "known are: hf, "
+for words in "hf f32" "onnx f16" "gguf bf16"; do
+    run convert squad-minilm new --to "${words% *}" --dtype "${words#* }"
+    expect_code 2
+    expect_err "dtype"
+done
+run convert nowhere new
+expect_code 66
+run convert squad-minilm
+expect_code 2
+expect_left ""
+
+cp -r squad-minilm damaged
+head -c 1000 squad-minilm/model.safetensors >damaged/model.safetensors
+ls -A >before
+for format in hf onnx gguf; do
+    run convert damaged new --to $format --allow-lossy
+    expect_code 65
+    expect_left ""
+done
+cp squad-minilm/model.safetensors damaged/
+sed -i 's/"bert"/"roberta"/' damaged/config.json
+run convert damaged new
+expect_code 78
+expect_err roberta
+seq 200 >damaged/vocab.txt
+cp squad-minilm/config.json damaged/
+run convert damaged new --to gguf --allow-lossy
+expect_code 78
+expect_err vocab.txt
+expect_left ""
+
+# --- compare ------------------------------------------------------------------------------------
+
+"$BERTH" init --config config.json --output other --seed 8 --quiet
+run compare squad-minilm other
+expect_code 1
+expect_out bert.embeddings.word_embeddings.weight
+expect_err "differ in "
+run compare squad-minilm other --tolerance 10
+expect_code 0
+run compare squad-minilm/model.safetensors other --tolerance 10 --json
+expect_code 0
+expect_out '"differing":0'
+expect_out '"name":"qa_outputs.weight","elements":64,"largest":0.'
+run compare "$golden/tiny_h20.safetensors" "$golden/tiny_h36.safetensors"
+expect_code 1
+expect_out "bert.embeddings.word_embeddings.weight (shapes [101, 20] and [101, 36])"
+expect_out "bert.encoder.layer.2.output.dense.bias (only in B)"
+run compare squad-minilm nowhere
+expect_code 66
+run compare squad-minilm other --tolerance -1
+expect_code 2
+
+# --- the examples of the documentation ----------------------------------------------------------
+
+PATH=$(dirname "$BERTH"):$PATH
+sed -n 's/^    \(berth co[nm][a-z]* .*\)$/\1/p' "$here/../../doc/formats.md" >examples
+[ "$(wc -l <examples)" -ge 4 ] || fail "the examples are gone"
+while read -r line; do
+    what=$line
+    eval "$line" >"$out" 2>"$err" </dev/null
+    code=$?
+    expect_code 0
+done <examples
+finish
