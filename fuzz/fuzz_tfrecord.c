@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// TFRecord files: every record that is handed out is framed by its checksums, and reading ends.
+//
+// Bit 0 of the settings: the bytes are records (u8 length, data) that are framed here, so that
+// their checksums are right; the last byte is cut off. Bit 1: the last record may be torn.
+#include "format/protobuf.h"
+#include "format/tfrecord.h"
+#include "input.h"
+
+static void frame_all(struct protobuf_writer *file, const uint8_t *bytes, size_t size) {
+    for (size_t at = 0; at < size;) {
+        size_t length = bytes[at++];
+        length = length < size - at ? length : size - at;
+        unsigned char header[TFRECORD_HEADER_BYTES], footer[TFRECORD_FOOTER_BYTES];
+        tfrecord_frame(bytes + at, length, header, footer);
+        protobuf_raw(file, header, sizeof header);
+        protobuf_raw(file, bytes + at, length);
+        protobuf_raw(file, footer, sizeof footer);
+        at += length;
+    }
+    file->length -= file->length > 0;
+}
+
+static void read_records(struct tfrecord_reader *reader, struct berth_error *error) {
+    uint64_t before = 0;
+    for (;;) {
+        const unsigned char *bytes;
+        size_t length;
+        int more;
+        enum berth_status status = tfrecord_next(reader, &bytes, &length, &more, error);
+        if (status != BERTH_OK) {
+            require(error->message[0] != '\0');
+            return;
+        }
+        if (!more) {
+            require(reader->at + reader->torn == reader->file.size);
+            return;
+        }
+        unsigned char header[TFRECORD_HEADER_BYTES], footer[TFRECORD_FOOTER_BYTES];
+        tfrecord_frame(bytes, length, header, footer);
+        require(memcmp(bytes - sizeof header, header, sizeof header) == 0 &&
+                memcmp(bytes + length, footer, sizeof footer) == 0);
+        require(reader->at == before + sizeof header + length + sizeof footer);
+        before = reader->at;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct fuzz_input input = fuzz_input_of(data, size);
+    struct tfrecord_reader reader;
+    struct berth_error error = {0};
+    struct protobuf_writer framed = {0};
+    if (input.settings & 1) {
+        frame_all(&framed, input.bytes, input.size);
+    } else {
+        protobuf_raw(&framed, input.bytes, input.size);
+    }
+    const char *path = fuzz_file(framed.bytes, framed.length);
+    memory_fail_at(input.fail_at, 0);
+    if (tfrecord_open(&reader, path, &error) == BERTH_OK) {
+        reader.may_be_torn = (input.settings & 2) != 0;
+        read_records(&reader, &error);
+        tfrecord_close(&reader);
+    }
+    memory_fail_at(0, 0);
+    protobuf_done(&framed);
+    return 0;
+}
