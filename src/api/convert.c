@@ -130,6 +130,10 @@ static enum berth_status read_config(struct conversion *conversion, struct berth
 }
 
 static enum berth_status read_source(struct conversion *conversion, struct berth_error *error) {
+    if (!dir_exists(conversion->input)) {
+        return error_set(error, BERTH_NO_INPUT, "%s: no such folder; give a model's folder",
+                         conversion->input);
+    }
     TRY(read_config(conversion, error));
     TRY(folder_open_weights(conversion->input, &conversion->weights, error));
     if (conversion->target->dtypes == NULL) {

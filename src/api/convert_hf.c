@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// model.safetensors with every tensor of the source in its own type. From a safetensors file names
-// and bytes stay as they are; from other containers names become Hugging Face's, and matrices that
-// these store transposed are turned.
+// model.safetensors with every tensor of the source in its own type. A safetensors file keeps its
+// names and bytes; in other containers names that are not Hugging Face's become so, and matrices
+// that these store transposed are turned.
 #include "api/conversion.h"
 #include "core/file.h"
 #include "core/memory.h"
@@ -17,9 +17,34 @@ struct hf_tensors {
     struct tensor_out *list;
     char (*names)[NAME_SIZE];
     size_t count;
+    int keeps_names;
     char *data; // of all of them
     size_t bytes;
 };
+
+static int is_safetensors(const struct tensor_file *file) {
+    return file->format == &safetensors_format;
+}
+
+// Whether transformers itself gives the name: a bare BertModel's "embeddings.…" too, and the old
+// buffer of positions that says nothing.
+static int is_hf_name(const char *theirs) {
+    char ours[NAME_SIZE];
+    if (name_translate(theirs, ours, sizeof ours) == NAME_DROPPED) {
+        return tensor_path_ends(theirs, "position_ids");
+    }
+    return strcmp(ours, theirs) == 0 ||
+           (strncmp(ours, "bert.", 5) == 0 && strcmp(ours + 5, theirs) == 0);
+}
+
+// All names stay, or all are translated: half a "bert." in a file would be no model's.
+static int keeps_names(const struct tensor_file *file) {
+    int all = 1;
+    for (size_t i = 0; all && !is_safetensors(file) && i < file->count; i++) {
+        all = is_hf_name(file->entries[i].name);
+    }
+    return all;
+}
 
 static void tensors_done(struct hf_tensors *tensors) {
     memory_pages_free(tensors->data, tensors->bytes);
@@ -29,7 +54,7 @@ static void tensors_done(struct hf_tensors *tensors) {
 
 static enum berth_status tensors_new(const struct tensor_file *file, struct hf_tensors *tensors,
                                      struct berth_error *error) {
-    *tensors = (struct hf_tensors){0};
+    *tensors = (struct hf_tensors){.keeps_names = keeps_names(file)};
     for (size_t i = 0; i < file->count; i++) {
         tensors->bytes += (size_t)(file->entries[i].end - file->entries[i].begin);
     }
@@ -43,24 +68,15 @@ static enum berth_status tensors_new(const struct tensor_file *file, struct hf_t
     return BERTH_OK;
 }
 
-static int is_safetensors(const struct tensor_file *file) {
-    return file->format == &safetensors_format;
-}
-
-// A bare BertModel's "embeddings.…" is as much Hugging Face's as "bert.embeddings.…".
-static int only_lacks_prefix(const char *theirs, const char *ours) {
-    return strncmp(ours, "bert.", 5) == 0 && strcmp(ours + 5, theirs) == 0;
-}
-
-// The name that an entry gets; `name` is room for it.
-static const char *name_entry(const struct tensor_file *file, const struct tensor_entry *entry,
-                              char name[NAME_SIZE], enum name_use *use) {
+// The name that an entry gets; tensors->names has room for it.
+static const char *name_entry(const struct tensor_entry *entry, struct hf_tensors *tensors,
+                              enum name_use *use) {
+    char *name = tensors->names[tensors->count];
     *use = NAME_KEPT;
-    if (is_safetensors(file)) {
-        return entry->name;
+    if (!tensors->keeps_names) {
+        *use = name_translate(entry->name, name, NAME_SIZE);
     }
-    *use = name_translate(entry->name, name, NAME_SIZE);
-    return name[0] == '\0' || only_lacks_prefix(entry->name, name) ? entry->name : name;
+    return tensors->keeps_names || name[0] == '\0' ? entry->name : name;
 }
 
 static enum berth_status read_turned(const struct tensor_file *file,
@@ -87,7 +103,7 @@ static enum berth_status add_entry(const struct tensor_file *file, const struct 
     struct tensor_out *tensor = &tensors->list[tensors->count];
     *tensor = (struct tensor_out){
         .dtype = entry->dtype, .rank = entry->rank, .data = tensors->data + *used};
-    tensor->name = name_entry(file, entry, tensors->names[tensors->count], &use);
+    tensor->name = name_entry(entry, tensors, &use);
     if (use == NAME_DROPPED) {
         return BERTH_OK;
     }

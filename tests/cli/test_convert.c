@@ -3,6 +3,7 @@
 // of an output, under its name or a temporary one.
 #include "berth.h"
 #include "core/scratch.h"
+#include "format/safetensors.h"
 
 #include <errno.h>
 
@@ -130,13 +131,93 @@ static void test_no_memory_to_compare(void **state) {
     assert_true(refused + 3 >= calls);
 }
 
+// --- names --------------------------------------------------------------------------------------
+
+static const char index_text[] =
+    "{\"weight_map\": {\"embeddings.position_ids\": \"a.safetensors\", "
+    "\"embeddings.LayerNorm.bias\": \"a.safetensors\", \"%s\": \"b.safetensors\"}}";
+
+static void write_shard(const char *name, const struct tensor_out *tensors, size_t count) {
+    char *path = path_join(scratch("model"), name);
+    assert_int_equal(safetensors_write(path, tensors, count, NULL, NULL), BERTH_OK);
+    memory_free(path);
+}
+
+// A model of two files, in the second one tensor of that name.
+static void make_shards(const char *name) {
+    static const int64_t positions[2] = {0, 1};
+    static const uint16_t halves[2] = {0x3C00, 0x4000};
+    char text[512], *model = memory_string(scratch("model"));
+    assert_int_equal(dir_remove(model, NULL), BERTH_OK);
+    make_model(model);
+    char *weights = path_join(model, "model.safetensors");
+    char *index = path_join(model, "model.safetensors.index.json");
+    file_remove(weights, NULL);
+    snprintf(text, sizeof text, index_text, name);
+    assert_int_equal(file_write(index, text, strlen(text), NULL), BERTH_OK);
+    struct tensor_out tensors[2] = {{.name = "embeddings.position_ids",
+                                     .dtype = TENSOR_I64,
+                                     .rank = 1,
+                                     .shape = {2},
+                                     .data = positions},
+                                    {.name = "embeddings.LayerNorm.bias",
+                                     .dtype = TENSOR_F16,
+                                     .rank = 1,
+                                     .shape = {2},
+                                     .data = halves}};
+    write_shard("a.safetensors", tensors, 2);
+    tensors[1].name = name;
+    write_shard("b.safetensors", tensors + 1, 1);
+    memory_free(weights);
+    memory_free(index);
+    memory_free(model);
+}
+
+static void expect_tensors(const char *const *names, size_t count) {
+    struct safetensors file;
+    char *path = path_join(scratch("out"), "model.safetensors");
+    assert_int_equal(dir_remove(scratch("out"), NULL), BERTH_OK);
+    assert_int_equal(convert("hf", NULL), BERTH_OK);
+    assert_int_equal(safetensors_open(&file, path, NULL), BERTH_OK);
+    assert_int_equal(file.count, count);
+    assert_string_equal(safetensors_metadata(&file, "format"), "pt");
+    for (size_t i = 0; i < count; i++) {
+        const struct tensor_entry *entry = safetensors_find(&file, names[i]);
+        assert_non_null(entry);
+        assert_int_equal(entry->dtype, strstr(names[i], "ids") ? TENSOR_I64 : TENSOR_F16);
+    }
+    safetensors_close(&file);
+    memory_free(path);
+}
+
+static void test_names(void **state) {
+    (void)state;
+    static const char *const kept[] = {"embeddings.position_ids", "embeddings.LayerNorm.bias",
+                                       "pooler.dense.bias"};
+    static const char *const translated[] = {"bert.embeddings.LayerNorm.bias",
+                                             "bert.embeddings.LayerNorm.weight"};
+    make_shards("pooler.dense.bias");
+    expect_tensors(kept, 3);
+    make_shards("module.bert.embeddings.LayerNorm.gamma");
+    expect_tensors(translated, 2);
+}
+
+// Two names that become one are refused.
+static void test_equal_names(void **state) {
+    (void)state;
+    struct berth_error error;
+    make_shards("module.bert.embeddings.LayerNorm.bias");
+    assert_int_equal(convert("hf", &error), BERTH_BAD_DATA);
+    assert_non_null(strstr(error.message, "bert.embeddings.LayerNorm.bias"));
+    assert_false(dir_exists(scratch("out")));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_setup, scratch_teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_failing_calls),
-        TEST(test_no_memory),
-        TEST(test_no_memory_to_compare),
+        TEST(test_names),     TEST(test_equal_names),          TEST(test_failing_calls),
+        TEST(test_no_memory), TEST(test_no_memory_to_compare),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

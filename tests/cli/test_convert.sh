@@ -92,6 +92,9 @@ for words in "hf f32" "onnx f16" "gguf bf16"; do
 done
 run convert nowhere new
 expect_code 66
+run convert squad-minilm/model.safetensors new
+expect_code 66
+expect_err "give a model's folder"
 run convert squad-minilm
 expect_code 2
 expect_left ""
