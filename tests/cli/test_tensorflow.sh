@@ -3,7 +3,7 @@
 # Google's model folder in every verb that takes a model: a tiny BERT that TensorFlow saved does what
 # the same weights do in Hugging Face's layout. And TensorBoard's file of a run.
 . "$(dirname "$0")/lib.sh"
-data=$(dirname "$0")/..
+data=$(cd "$(dirname "$0")/.." && pwd)
 mkdir "$work/google" "$work/hf"
 cp "$data"/format/data/tensorflow/bert/* "$work/google"
 cp "$data/golden/tiny_h20.safetensors" "$work/hf/model.safetensors" # among other tensors
@@ -54,6 +54,16 @@ grep -qF Validation/f1 "$work"/board/events.out.tfevents.* || fail "no score for
 run inspect "$work/run"
 expect_code 0
 expect_out bert.encoder.layer.1.intermediate.dense.weight
+
+# The example of doc/formats.md.
+cp "$work/google/model.ckpt-7.index" "$work/bert_model.ckpt.index"
+cp "$work/google/model.ckpt-7.data-00000-of-00001" "$work/bert_model.ckpt.data-00000-of-00001"
+example=$(sed -n '/^## TensorFlow/,/^## TFRecord/s/^    berth //p' "$data/../doc/formats.md")
+[ -n "$example" ] || fail "no example"
+cd "$work" || exit 1
+run $example
+expect_code 0
+expect_out bert/embeddings/word_embeddings
 
 # Without `checkpoint` the only index is meant; of two, none.
 rm "$work/google/checkpoint"
