@@ -66,6 +66,7 @@ static int lock_up(const char *path) {
         ALLOW_CALL(SYS_mremap),
         ALLOW_CALL(SYS_madvise),
         ALLOW_CALL(SYS_futex),
+        ALLOW_CALL(SYS_sigaltstack), // AddressSanitizer
         ALLOW_CALL(SYS_exit_group),
         KILL,
     };

@@ -290,7 +290,7 @@ static void test_changed_archives(void **state) {
         size_t places[] = {0, parts.record, parts.end};
         unsigned char kept[8];
         unsigned char *place = parts.bytes + places[cases[i].part] + cases[i].at;
-        memcpy(kept, place, sizeof kept);
+        memcpy(kept, place, cases[i].length);
         memcpy(place, cases[i].bytes, cases[i].length);
         scratch_write_bytes("a.pt", parts.bytes, parts.length);
         assert_refused(cases[i].message);
@@ -397,7 +397,7 @@ static void test_zip64(void **state) {
         }
     }
     // The fields of the first record: their size, then one that is too short.
-    char *record = strstr(bytes + 1, "PK\1\2");
+    char *record = NULL;
     for (size_t at = 1; record == NULL; at++) {
         record = memcmp(bytes + at, "PK\1\2", 4) == 0 ? bytes + at : NULL;
     }
