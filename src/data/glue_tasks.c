@@ -110,22 +110,14 @@ const struct glue_task glue_tasks[] = {
      .metric = GLUE_ACCURACY},
     {.name = NULL}};
 
-static int is_mark(char c) {
-    return c == '-' || c == '_';
-}
-
-static int same_name(const char *a, const char *b) {
-    for (;; a++, b++) {
-        while (is_mark(*a)) {
-            a++;
-        }
-        while (is_mark(*b)) {
-            b++;
-        }
-        if (caseless_lower(*a) != caseless_lower(*b)) {
+// Whether `name` is `known`, in any case and whatever marks stand in it.
+static int same_name(const char *known, const char *name) {
+    for (;; known++, name++) {
+        name += strspn(name, "-_");
+        if (*known != caseless_lower(*name)) {
             return 0;
         }
-        if (*a == '\0') {
+        if (*known == '\0') {
             return 1;
         }
     }

@@ -250,6 +250,22 @@ static void shortens_long_names(void **state) {
     table_done(&table);
 }
 
+static void cuts_names_between_characters(void **state) {
+    char text[128] = "x", expected[128] = "two columns \"x";
+    for (size_t i = 0; i < 40; i++) {
+        strcat(text, "\xC3\xA9");
+        strcat(expected, i < 29 ? "\xC3\xA9" : "");
+    }
+    char table_text[300];
+    snprintf(table_text, sizeof table_text, "%s\t%s\n1\t2\n", text, text);
+    strcat(expected, "\" (number");
+    struct table table;
+    struct berth_error error = {0};
+    assert_int_equal(table_read_memory("t", table_text, strlen(table_text), &tsv, &table, &error),
+                     BERTH_BAD_DATA);
+    assert_says(error.message, expected);
+}
+
 static void knows_formats_by_name(void **state) {
     static const struct {
         const char *path;
@@ -359,6 +375,7 @@ int main(void) {
         cmocka_unit_test(refuses_nul_bytes),
         cmocka_unit_test(names_the_nearest_column),
         cmocka_unit_test(shortens_long_names),
+        cmocka_unit_test(cuts_names_between_characters),
         cmocka_unit_test(knows_formats_by_name),
         cmocka_unit_test(reads_every_prefix),
         cmocka_unit_test(survives_missing_memory),

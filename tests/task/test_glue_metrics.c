@@ -110,6 +110,17 @@ static void has_no_correlation_of_one_example(void **state) {
     assert_true(isnan(result));
 }
 
+// The mean of so many equal numbers is rounded, so that they seem to differ from it.
+static void has_no_correlation_with_a_constant(void **state) {
+    static double constant[50001], rising[50001];
+    for (size_t i = 0; i < 50001; i++) {
+        constant[i] = 0.1;
+        rising[i] = (double)i;
+    }
+    assert_true(isnan(glue_pearson(constant, rising, 50001)));
+    assert_true(isnan(glue_pearson(rising, constant, 50001)));
+}
+
 static void correlates_what_overflows(void **state) {
     static const double huge[] = {-1e300, 1e300, 5e299}, small[] = {-1e-300, 1e-300, 5e-301};
     assert_true(glue_pearson(huge, huge, 3) == 1.0);
@@ -168,6 +179,7 @@ int main(void) {
         cmocka_unit_test(scores_classes_as_scikit_learn),
         cmocka_unit_test(scores_numbers_as_scipy),
         cmocka_unit_test(has_no_correlation_of_one_example),
+        cmocka_unit_test(has_no_correlation_with_a_constant),
         cmocka_unit_test(correlates_what_overflows),
         cmocka_unit_test(refuses_what_it_cannot_score),
         cmocka_unit_test(survives_missing_memory),
