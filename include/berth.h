@@ -57,7 +57,7 @@ enum berth_precision { BERTH_FP32, BERTH_BF16 };
 
 struct berth_config {
     /* files */
-    const char *model_name_or_path; /* Hugging Face folder to start from */
+    const char *model_name_or_path; /* model folder to start from */
     const char *vocab_file;         /* overrides the model's vocab.txt */
     const char *train_file;
     const char *validation_file;

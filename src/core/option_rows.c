@@ -18,7 +18,7 @@ const struct option_row option_rows[] = {
     // --- files ---
     {FIELD(model_name_or_path), .type = OPTION_TEXT, .jobs = TEXT_JOBS, .unit = "DIR",
      .aliases = "model bert_model init_checkpoint model_file",
-     .help = "Hugging Face model folder to start from"},
+     .help = "model folder to start from: Hugging Face's or Google's"},
     {FIELD(vocab_file), .type = OPTION_TEXT, .jobs = TEXT_JOBS | JOB_BENCH, .unit = "FILE",
      .aliases = "vocab", .help = "vocabulary to use", .fallback = "the model folder's vocab.txt"},
     {FIELD(train_file), .type = OPTION_TEXT, .jobs = JOB_FINETUNE, .unit = "FILE",
