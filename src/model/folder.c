@@ -81,8 +81,9 @@ char *folder_config_path(const char *folder) {
 }
 
 // The first that a folder holds is its weights.
-static const char *const weights_files[] = {WEIGHTS_FILE, WEIGHTS_FILE SHARDS_ENDING,
-                                            "pytorch_model.bin", "pytorch_model.bin" SHARDS_ENDING};
+static const char *const weights_files[] = {WEIGHTS_FILE, (WEIGHTS_FILE SHARDS_ENDING),
+                                            "pytorch_model.bin",
+                                            ("pytorch_model.bin" SHARDS_ENDING)};
 
 enum berth_status folder_open_weights(const char *folder, struct tensor_file *file,
                                       struct berth_error *error) {
