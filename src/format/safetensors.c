@@ -212,11 +212,6 @@ static int compare_offsets(const void *a, const void *b) {
     return strcmp(left->name, right->name);
 }
 
-static int compare_names(const void *a, const void *b) {
-    const struct tensor_entry *const *left = a, *const *right = b;
-    return strcmp((*left)->name, (*right)->name);
-}
-
 // The tensors must cover the data part from its first byte to its last, without gap or overlap.
 static enum berth_status check_order(struct safetensors *container, const char *path,
                                      struct berth_error *error) {
@@ -239,25 +234,6 @@ static enum berth_status check_order(struct safetensors *container, const char *
             error, BERTH_BAD_DATA,
             "%s: the tensors need %" PRIu64 " bytes of data, the file has %" PRIu64 ": it is %s",
             path, end, data_size, end > data_size ? "truncated" : "followed by something else");
-    }
-    return BERTH_OK;
-}
-
-static enum berth_status index_names(struct safetensors *container, const char *path,
-                                     struct berth_error *error) {
-    container->by_name = memory_array(container->count, sizeof *container->by_name);
-    if (container->by_name == NULL) {
-        return error_no_memory(error, container->count * sizeof *container->by_name, path);
-    }
-    for (size_t i = 0; i < container->count; i++) {
-        container->by_name[i] = &container->entries[i];
-    }
-    qsort(container->by_name, container->count, sizeof *container->by_name, compare_names);
-    for (size_t i = 1; i < container->count; i++) {
-        if (strcmp(container->by_name[i - 1]->name, container->by_name[i]->name) == 0) {
-            return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\" is given twice", path,
-                             container->by_name[i]->name);
-        }
     }
     return BERTH_OK;
 }
@@ -308,7 +284,7 @@ static enum berth_status open_header(struct safetensors *container, const char *
         .scan = {.name = path, .text = container->header, .length = (size_t)length}};
     TRY(read_header(&header, error));
     TRY(check_order(container, path, error));
-    return index_names(container, path, error);
+    return tensor_index_new(container->entries, container->count, path, &container->by_name, error);
 }
 
 enum berth_status safetensors_open(struct safetensors *container, const char *path,
@@ -332,14 +308,8 @@ void safetensors_close(struct safetensors *container) {
 
 // --- looking things up --------------------------------------------------------------------------
 
-static int compare_with_name(const void *name, const void *entry) {
-    return strcmp(name, (*(const struct tensor_entry *const *)entry)->name);
-}
-
 const struct tensor_entry *safetensors_find(const struct safetensors *container, const char *name) {
-    struct tensor_entry **found = bsearch(name, container->by_name, container->count,
-                                          sizeof *container->by_name, compare_with_name);
-    return found != NULL ? *found : NULL;
+    return tensor_index_find(container->by_name, container->count, name);
 }
 
 const char *safetensors_metadata(const struct safetensors *container, const char *key) {

@@ -16,11 +16,11 @@ struct safetensors {
     uint64_t data_begin;          // offset of the data part in the file
     struct tensor_entry *entries; // in the order of their data
     size_t count;
-    struct tensor_entry **by_name; // the same, sorted by name
-    char **metadata;               // key, value, key, value, ..., NULL
-    size_t metadata_count;         // keys and values together
-    size_t ignored_keys;           // keys of entries that mean nothing here
-    char *header;                  // holds every name and text above
+    const struct tensor_entry **by_name; // the same, sorted by name
+    char **metadata;                     // key, value, key, value, ..., NULL
+    size_t metadata_count;               // keys and values together
+    size_t ignored_keys;                 // keys of entries that mean nothing here
+    char *header;                        // holds every name and text above
 };
 
 // Reads and checks the header; data stays on disk. The limit on the header is 16 MiB.

@@ -53,19 +53,22 @@ static int compare_names(const void *a, const void *b) {
     return strcmp((*left)->name, (*right)->name);
 }
 
-static enum berth_status index_names(struct tensor_file *file, struct berth_error *error) {
-    file->by_name = memory_array(file->count, sizeof *file->by_name);
-    if (file->by_name == NULL) {
-        return error_no_memory(error, file->count * sizeof *file->by_name, file->path);
+enum berth_status tensor_index_new(const struct tensor_entry *entries, size_t count,
+                                   const char *path, const struct tensor_entry ***by_name,
+                                   struct berth_error *error) {
+    const struct tensor_entry **index = memory_array(count, sizeof *index);
+    if (index == NULL) {
+        return error_no_memory(error, count * sizeof *index, path);
     }
-    for (size_t i = 0; i < file->count; i++) {
-        file->by_name[i] = &file->entries[i];
+    *by_name = index;
+    for (size_t i = 0; i < count; i++) {
+        index[i] = &entries[i];
     }
-    qsort(file->by_name, file->count, sizeof *file->by_name, compare_names);
-    for (size_t i = 1; i < file->count; i++) {
-        if (strcmp(file->by_name[i - 1]->name, file->by_name[i]->name) == 0) {
-            return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\" is given twice", file->path,
-                             file->by_name[i]->name);
+    qsort(index, count, sizeof *index, compare_names);
+    for (size_t i = 1; i < count; i++) {
+        if (strcmp(index[i - 1]->name, index[i]->name) == 0) {
+            return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\" is given twice", path,
+                             index[i]->name);
         }
     }
     return BERTH_OK;
@@ -80,7 +83,7 @@ enum berth_status tensor_file_open(struct tensor_file *file, const char *path,
     }
     TRY_DONE(recognise(file, error));
     TRY_DONE(file->format->open(file, error));
-    TRY_DONE(index_names(file, error));
+    TRY_DONE(tensor_index_new(file->entries, file->count, file->path, &file->by_name, error));
 done:
     if (status != BERTH_OK) {
         tensor_file_close(file);
@@ -103,10 +106,15 @@ static int compare_with_name(const void *name, const void *entry) {
     return strcmp(name, (*(const struct tensor_entry *const *)entry)->name);
 }
 
-const struct tensor_entry *tensor_file_find(const struct tensor_file *file, const char *name) {
-    const struct tensor_entry **found =
-        bsearch(name, file->by_name, file->count, sizeof *file->by_name, compare_with_name);
+const struct tensor_entry *tensor_index_find(const struct tensor_entry *const *by_name,
+                                             size_t count, const char *name) {
+    const struct tensor_entry *const *found =
+        bsearch(name, by_name, count, sizeof *by_name, compare_with_name);
     return found != NULL ? *found : NULL;
+}
+
+const struct tensor_entry *tensor_file_find(const struct tensor_file *file, const char *name) {
+    return tensor_index_find(file->by_name, file->count, name);
 }
 
 // --- data ---------------------------------------------------------------------------------------

@@ -48,6 +48,15 @@ enum berth_status tensor_file_read_f32(const struct tensor_file *file,
                                        const struct tensor_entry *entry, int64_t first,
                                        int64_t count, float *to, struct berth_error *error);
 
+// entries[count] sorted by name: a new array (also after a failure, where it may be NULL), to be
+// freed with memory_free. Two of one name are BERTH_BAD_DATA, naming `path` and the tensor. find:
+// the entry of that name, or NULL.
+enum berth_status tensor_index_new(const struct tensor_entry *entries, size_t count,
+                                   const char *path, const struct tensor_entry ***by_name,
+                                   struct berth_error *error);
+const struct tensor_entry *tensor_index_find(const struct tensor_entry *const *by_name,
+                                             size_t count, const char *name);
+
 // For recognise(): whether the path ends so.
 int tensor_path_ends(const char *path, const char *ending);
 
