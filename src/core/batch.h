@@ -24,6 +24,8 @@ struct batch {
     const int64_t *places;     // [S] place of each sequence in the global update: keys its dropout
     const int32_t *start_positions; // [S] label, row within the sequence; NULL in prediction
     const int32_t *end_positions;   // [S]
+    const int32_t *labels;          // [S] class, or negative: none
+    const float *targets;           // [S] real label, or NaN: none
 };
 
 static inline int64_t batch_round(int64_t tokens) {

@@ -99,8 +99,20 @@ static void carve_batch(struct bench *b) {
     for (int i = 0; i < 4; i++) {
         ids[i] = carve(b, (size_t)rows * sizeof **ids);
     }
-    b->batch = (struct batch){rows,   rows,   sequences, b->g.length, ids[0], ids[1],
-                              ids[2], ids[3], starts,    places,      labels, labels};
+    b->batch = (struct batch){
+        .token_count = rows,
+        .row_count = rows,
+        .sequence_count = sequences,
+        .max_length = b->g.length,
+        .ids = ids[0],
+        .type_ids = ids[1],
+        .positions = ids[2],
+        .sequences = ids[3],
+        .cu_seqlens = starts,
+        .places = places,
+        .start_positions = labels,
+        .end_positions = labels,
+    };
     for (int64_t r = 0; b->memory != NULL && r < rows; r++) {
         ids[0][r] = (int32_t)(r * 7919 % b->g.vocabulary);
         ids[2][r] = (int32_t)(r % b->g.length);

@@ -48,6 +48,8 @@ static size_t carve(struct packer *packer, char *base) {
     batch->places = take(base, &used, sequences, sizeof(int64_t));
     batch->start_positions = take(base, &used, sequences, sizeof(int32_t));
     batch->end_positions = take(base, &used, sequences, sizeof(int32_t));
+    batch->labels = take(base, &used, sequences, sizeof(int32_t));
+    batch->targets = take(base, &used, sequences, sizeof(float));
     return used;
 }
 
@@ -98,6 +100,8 @@ static void put_sequence(const struct batch *batch, int32_t number, int64_t row,
     }
     ((int32_t *)batch->start_positions)[number] = sequence->start;
     ((int32_t *)batch->end_positions)[number] = sequence->end;
+    ((int32_t *)batch->labels)[number] = sequence->label;
+    ((float *)batch->targets)[number] = sequence->target;
 }
 
 void packer_fill(struct packer *packer, const struct packer_source *source, const uint32_t *order,

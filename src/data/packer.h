@@ -18,7 +18,9 @@ struct packer_sequence {
     const int32_t *ids;
     const int8_t *type_ids;
     int32_t length;
-    int32_t start, end; // labels
+    int32_t start, end; // labels of a span, rows within the sequence
+    int32_t label;      // class, or negative: none
+    float target;       // real label, or NaN: none
 };
 
 // Gives sequence number `index` of the data.

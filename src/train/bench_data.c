@@ -7,6 +7,7 @@
 #include "model/folder.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 // Sequences of the feature set filled up to `length` tokens.
@@ -101,7 +102,9 @@ static struct packer_sequence get_padded(const void *data, size_t index) {
                                     .type_ids = padded->type_ids + first,
                                     .length = padded->length,
                                     .start = feature->start,
-                                    .end = feature->end};
+                                    .end = feature->end,
+                                    .label = -1,
+                                    .target = NAN};
 }
 
 static enum berth_status pad(struct bench_data *data, int64_t length, struct berth_error *error) {

@@ -8,6 +8,7 @@
 #include "train/machine.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -251,7 +252,9 @@ static struct packer_sequence get(const void *data, size_t index) {
                                     .type_ids = set->type_ids + feature->first,
                                     .length = feature->length,
                                     .start = feature->start,
-                                    .end = feature->end};
+                                    .end = feature->end,
+                                    .label = -1,
+                                    .target = NAN};
 }
 
 struct packer_source squad_input_source(const struct squad_feature_set *set) {

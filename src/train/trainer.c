@@ -87,8 +87,9 @@ enum berth_status trainer_measure(const struct state *state, const struct bert_c
     *bytes = (struct trainer_bytes){
         .activations = arena.peak,
         .workspace = state->device->workspace_bytes(state->device, &worst),
-        // ids, types, positions, sequences of each row; offsets, places and labels of each sequence
-        .batches = (size_t)worst.max_rows * 16 + (size_t)worst.max_sequences * 24,
+        // ids, types, positions, sequences of each row; offset, place, labels and target of each
+        // sequence
+        .batches = (size_t)worst.max_rows * 16 + (size_t)worst.max_sequences * 32,
     };
     return BERTH_OK;
 }

@@ -80,8 +80,18 @@ static void dropout_rate_and_scale(void **state) {
         positions[i] = i;
     }
     int64_t place = 3;
-    const struct batch batch = {ROWS,      ROWS,  1,      ROWS,   zeros, zeros,
-                                positions, zeros, starts, &place, NULL,  NULL};
+    const struct batch batch = {
+        .token_count = ROWS,
+        .row_count = ROWS,
+        .sequence_count = 1,
+        .max_length = ROWS,
+        .ids = zeros,
+        .type_ids = zeros,
+        .positions = positions,
+        .sequences = zeros,
+        .cu_seqlens = starts,
+        .places = &place,
+    };
     float *memory = calloc(ROWS * HIDDEN * 3 + 3 * HIDDEN + ROWS, sizeof *memory);
     struct mat dy = mat_of(memory, ROWS, HIDDEN, DTYPE_F32);
     struct mat dx = mat_of(memory + ROWS * HIDDEN, ROWS, HIDDEN, DTYPE_F32);

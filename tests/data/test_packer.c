@@ -13,7 +13,13 @@ static int32_t ids[64];
 static int8_t types[64];
 
 static struct packer_sequence get(const void *data, size_t index) {
-    return (struct packer_sequence){ids, types, lengths[index], (int32_t)index, (int32_t)index + 1};
+    return (struct packer_sequence){.ids = ids,
+                                    .type_ids = types,
+                                    .length = lengths[index],
+                                    .start = (int32_t)index,
+                                    .end = (int32_t)index + 1,
+                                    .label = (int32_t)index - 1,
+                                    .target = (float)index / 4.0f};
 }
 
 static const struct packer_source source = {.get = get, .count = COUNT};
@@ -82,6 +88,8 @@ static void packs_end_to_end(void **state) {
         assert_int_equal(batch->places[s], 1000 + s);
         assert_int_equal(batch->start_positions[s], order[s]);
         assert_int_equal(batch->end_positions[s], order[s] + 1);
+        assert_int_equal(batch->labels[s], (int32_t)order[s] - 1);
+        assert_true(batch->targets[s] == (float)order[s] / 4.0f);
         for (int32_t i = 0; i < lengths[order[s]]; i++, row++) {
             assert_int_equal(batch->ids[row], ids[i]);
             assert_int_equal(batch->type_ids[row], types[i]);
