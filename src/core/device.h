@@ -3,7 +3,8 @@
 // a small struct of functions; src/cpu/ and src/gpu/ are implementations of this one header.
 //
 // Letters: T tokens of real sequences, R rows of a batch (T rounded up, see batch.h), H hidden,
-// I intermediate, A heads, D = H / A, S sequences, V vocabulary, P positions.
+// I intermediate, A heads, D = H / A, S sequences, V vocabulary, P positions, C rows of a matrix
+// with one row per sequence (C >= S), K classes.
 //
 // Rules that hold for every operation:
 // - Matrices live in the device's memory and are row-major with a free row stride. Shapes are right
@@ -15,8 +16,9 @@
 // - Slack rows (R - T at the end) may hold anything finite on input; operations write them in every
 //   output, finite (what was there before may be anything; attention_forward writes zeros), and
 //   let no gradient of a parameter depend on them: gradients of activations are written as
-//   zeros there by span_loss and attention_backward, and every other operation maps zero gradient
-//   rows to zero gradient rows.
+//   zeros there by the losses and attention_backward, and every other operation maps zero gradient
+//   rows to zero gradient rows. Rows S to C (or count to C) are slack, too; the heads over whole
+//   sequences write zeros there.
 // - Results do not depend on the number of threads: reductions are cut at fixed places.
 // - An operation cannot fail in the ordinary course. A device that meets an error (a library
 //   refuses a shape, a driver call fails) keeps the first one and does nothing from then on;
@@ -52,6 +54,12 @@ struct device_shape {
 // What the optimizer and the clipping share; lives in device memory, written by grad_norm.
 struct grad_stats {
     double sum_squares; // of the unscaled gradient; not finite when any element is not
+};
+
+// What a layer-wise update found out about its tensor; lives in device memory, written by lamb.
+struct lamb_stats {
+    double parameter_norm, update_norm; // |p| before the update, |u|
+    double coefficient;                 // what the learning rate was multiplied with
 };
 
 struct embed_args {
@@ -136,8 +144,17 @@ struct adamw_args {
     double correction1, correction2; // 1 - beta^t, or 1 without bias correction
     double gradient_scale;           // gradients are multiplied with it first (1 / loss scale, ...)
     double max_grad_norm;            // <= 0: no clipping
+    int exact_clip;                  // 1: without the 1e-6 in the formula of clipping
+    int epsilon_inside_root;         // 1: sqrt(v + eps) in place of sqrt(v) + eps
     int l2_mode; // 1: decay is added to the gradient (Adam), 0: decoupled (AdamW)
     const struct grad_stats *stats; // device memory; a sum that is not finite: skip the update
+};
+
+// One tensor's layer-wise update.
+struct lamb_args {
+    struct adamw_args adam; // l2_mode 0
+    double min_coeff, max_coeff;
+    struct lamb_stats *result; // device memory; left alone when the update is skipped
 };
 
 struct device {
@@ -209,6 +226,32 @@ struct device {
     void (*span_loss)(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
                       float scale, const struct batch *batch);
 
+    // --- heads over whole sequences: everything in f32 ----------------------------------------
+    // y[i] = x[rows[i]] for i in [0, count), zeros in the rows of y after these.
+    // x [R, H], y [C, H], C >= count.
+    void (*gather_rows)(struct device *dev, struct mat y, struct mat x, const int32_t *rows,
+                        int64_t count);
+    // dx[rows[i]] = dy[i] for i in [0, count), zeros in all other rows of dx.
+    // dx [R, H], dy [C, H]. The rows are distinct.
+    void (*scatter_rows)(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
+                         int64_t count);
+    // t = tanh(u); y = dropout(t); all [C, H]. Row i is the first token of sequence i: the mask is
+    // that of position 0 at the sequence's place. t may be the memory of u.
+    void (*tanh_forward)(struct device *dev, struct mat y, struct mat t, struct mat u,
+                         struct dropout dropout, const struct batch *batch);
+    // du = dropout'(dy) * (1 - t^2); all [C, H]. du may be the memory of dy.
+    void (*tanh_backward)(struct device *dev, struct mat du, struct mat dy, struct mat t,
+                          struct dropout dropout, const struct batch *batch);
+    // losses[i] = -log softmax(logits[i])[labels[i]] for i in [0, count);
+    // dlogits = scale * d(sum of losses) / d(logits); empty: losses only. logits and dlogits
+    // [C, K], C >= count. A label outside [0, K) is ignored (loss and gradient 0).
+    void (*class_loss)(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
+                       float scale, const int32_t *labels, int64_t count);
+    // losses[i] = (logits[i, 0] - targets[i])^2 for i in [0, count); dlogits as in class_loss;
+    // logits and dlogits [C, 1]. A target that is NaN is ignored (loss and gradient 0).
+    void (*squared_loss)(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
+                         float scale, const float *targets, int64_t count);
+
     // --- optimizer ----------------------------------------------------------------------------
     // stats->sum_squares = (sum of squares of gradients[count]) * gradient_scale^2
     void (*grad_norm)(struct device *dev, struct grad_stats *stats, const float *gradients,
@@ -216,7 +259,12 @@ struct device {
     // g = gradient_scale * min(1, max_grad_norm / (norm + 1e-6)) * gradient;
     // m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
     // p -= lr * (m / correction1 / (sqrt(v / correction2) + eps) + weight_decay * p)
+    // (1e-6 only without exact_clip)
     void (*adamw)(struct device *dev, const struct adamw_args *args);
+    // g, m, v as adamw; u = m / correction1 / (sqrt(v / correction2) + eps) + weight_decay * p;
+    // p -= lr * coefficient * u, coefficient = |p| / |u| cut to [min_coeff, max_coeff] where both
+    // norms are above 0, else 1
+    void (*lamb)(struct device *dev, const struct lamb_args *args);
     // to[i] = from[i] in the dtype of `to`, count elements
     void (*convert)(struct device *dev, struct mat to, const float *from);
 

@@ -99,10 +99,24 @@ size_t cpu_attention_plan_bytes(int64_t max_length);
 // loss.c
 void cpu_span_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
                    float scale, const struct batch *batch);
+void cpu_class_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
+                    float scale, const int32_t *labels, int64_t count);
+void cpu_squared_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
+                      float scale, const float *targets, int64_t count);
+// pool.c
+void cpu_gather_rows(struct device *dev, struct mat y, struct mat x, const int32_t *rows,
+                     int64_t count);
+void cpu_scatter_rows(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
+                      int64_t count);
+void cpu_tanh_forward(struct device *dev, struct mat y, struct mat t, struct mat u,
+                      struct dropout dropout, const struct batch *batch);
+void cpu_tanh_backward(struct device *dev, struct mat du, struct mat dy, struct mat t,
+                       struct dropout dropout, const struct batch *batch);
 // optimizer.c
 void cpu_grad_norm(struct device *dev, struct grad_stats *stats, const float *gradients,
                    int64_t count, double gradient_scale);
 void cpu_adamw(struct device *dev, const struct adamw_args *args);
+void cpu_lamb(struct device *dev, const struct lamb_args *args);
 void cpu_convert(struct device *dev, struct mat to, const float *from);
 
 #endif

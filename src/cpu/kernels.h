@@ -37,6 +37,9 @@ struct kernels {
                          int64_t last);
     void (*norm_backward)(const struct norm_grad_args *args, const struct batch *batch,
                           int64_t first, int64_t last, float *partial);
+    // y = dropout(x): one row [1, H] f32, masked as the first token of the sequence at `place`. y
+    // may be the memory of x.
+    void (*drop_first)(struct mat y, struct mat x, const struct dropout *dropout, int64_t place);
     // table[index[r]] += x[r] for every row of x in order; rows with a negative index are left out.
     void (*scatter_add)(struct mat table, struct mat x, const int32_t *index);
 
@@ -67,6 +70,11 @@ struct kernels {
     double (*sum_squares)(const float *x, int64_t count);
     // Elements [first, last) of the optimizer's update; `factor` multiplies the gradients.
     void (*adamw)(const struct adamw_args *args, double factor, int64_t first, int64_t last);
+    // The two passes of a layer-wise update over elements [first, last): new moments and the sums
+    // of squares of the parameters and of their updates u; then p -= rate * u.
+    void (*lamb_moments)(const struct adamw_args *args, double factor, int64_t first, int64_t last,
+                         double squares[2]);
+    void (*lamb_apply)(const struct adamw_args *args, double rate, int64_t first, int64_t last);
 
     // Runs `rounds` rounds of multiply-adds in registers and returns how many floating-point
     // operations they were.

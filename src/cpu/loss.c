@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The span head's loss: two cross entropies over the rows of each sequence, in double.
+// The losses, in double: two cross entropies over the rows of each sequence for spans, one over the
+// columns of a row for classes, a squared difference for real numbers.
 #include "cpu/cpu.h"
 
 #include <math.h>
 #include <string.h>
 
-static void store_gradient(struct mat dlogits, int64_t row, int half, float value) {
-    char *to = (char *)mat_rows(dlogits, row, 1).data + (size_t)half * dtype_size(dlogits.dtype);
+static void store_gradient(struct mat dlogits, int64_t row, int column, float value) {
+    char *to = (char *)mat_rows(dlogits, row, 1).data + (size_t)column * dtype_size(dlogits.dtype);
     if (dlogits.dtype == DTYPE_F32) {
         memcpy(to, &value, sizeof value);
         return;
@@ -18,9 +19,9 @@ static void store_gradient(struct mat dlogits, int64_t row, int half, float valu
     memcpy(to, &half_bits, sizeof half_bits);
 }
 
-// log(sum(exp(logits[:, half]))) over the rows
-static double log_sum_exp(struct mat logits, int half) {
-    const float *x = (const float *)logits.data + half;
+// log(sum(exp(logits[:, column]))) over the rows
+static double log_sum_exp(struct mat logits, int column) {
+    const float *x = (const float *)logits.data + column;
     double most = -INFINITY, sum = 0.0;
     for (int64_t row = 0; row < logits.rows; row++) {
         most = fmax(most, (double)x[row * logits.stride]);
@@ -31,33 +32,72 @@ static double log_sum_exp(struct mat logits, int half) {
     return most + log(sum);
 }
 
-// Half of the loss; the gradient rows are written when `dlogits` is not empty.
-static double half_loss(struct mat dlogits, struct mat logits, int half, int32_t label,
-                        float scale) {
-    const float *x = (const float *)logits.data + half;
+// Over the rows of one column; the gradient is written when `dlogits` is not empty.
+static double cross_entropy(struct mat dlogits, struct mat logits, int column, int32_t label,
+                            double scale) {
+    const float *x = (const float *)logits.data + column;
     const int used = label >= 0 && label < logits.rows;
-    const double shift = log_sum_exp(logits, half);
+    const double shift = log_sum_exp(logits, column);
     for (int64_t row = 0; !mat_is_empty(dlogits) && row < logits.rows; row++) {
         double p = exp((double)x[row * logits.stride] - shift);
-        double gradient = used ? 0.5 * (double)scale * (p - (row == label)) : 0.0;
-        store_gradient(dlogits, row, half, (float)gradient);
+        double gradient = used ? scale * (p - (row == label)) : 0.0;
+        store_gradient(dlogits, row, column, (float)gradient);
     }
-    return used ? 0.5 * (shift - (double)x[label * logits.stride]) : 0.0;
+    return used ? shift - (double)x[label * logits.stride] : 0.0;
 }
 
 void cpu_span_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
                    float scale, const struct batch *batch) {
     struct cpu *cpu = cpu_of(dev);
+    const double half = 0.5 * (double)scale;
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
     for (int64_t s = 0; s < batch->sequence_count; s++) {
         int64_t first = batch->cu_seqlens[s], length = batch->cu_seqlens[s + 1] - first;
         struct mat gradient = mat_is_empty(dlogits) ? dlogits : mat_rows(dlogits, first, length);
         struct mat rows = mat_rows(logits, first, length);
-        losses[s] = (float)(half_loss(gradient, rows, 0, batch->start_positions[s], scale) +
-                            half_loss(gradient, rows, 1, batch->end_positions[s], scale));
+        losses[s] =
+            (float)(0.5 * (cross_entropy(gradient, rows, 0, batch->start_positions[s], half) +
+                           cross_entropy(gradient, rows, 1, batch->end_positions[s], half)));
     }
     for (int64_t row = batch->token_count; !mat_is_empty(dlogits) && row < dlogits.rows; row++) {
         store_gradient(dlogits, row, 0, 0.0f);
         store_gradient(dlogits, row, 1, 0.0f);
     }
+}
+
+// The numbers of one row of m, below each other.
+static struct mat row_as_column(struct mat m, int64_t row) {
+    return mat_of(mat_rows(m, row, 1).data, m.cols, 1, m.dtype);
+}
+
+static void zero_rows(struct mat m, int64_t first) {
+    for (int64_t row = first; !mat_is_empty(m) && row < m.rows; row++) {
+        memset(mat_rows(m, row, 1).data, 0, (size_t)m.cols * dtype_size(m.dtype));
+    }
+}
+
+void cpu_class_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
+                    float scale, const int32_t *labels, int64_t count) {
+    struct cpu *cpu = cpu_of(dev);
+#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+    for (int64_t i = 0; i < count; i++) {
+        struct mat gradient = mat_is_empty(dlogits) ? dlogits : row_as_column(dlogits, i);
+        losses[i] =
+            (float)cross_entropy(gradient, row_as_column(logits, i), 0, labels[i], (double)scale);
+    }
+    zero_rows(dlogits, count);
+}
+
+void cpu_squared_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
+                      float scale, const float *targets, int64_t count) {
+    const float *x = logits.data;
+    for (int64_t i = 0; i < count; i++) {
+        const int used = !isnan(targets[i]);
+        double difference = used ? (double)x[i * logits.stride] - (double)targets[i] : 0.0;
+        losses[i] = (float)(difference * difference);
+        if (!mat_is_empty(dlogits)) {
+            store_gradient(dlogits, i, 0, (float)(2.0 * (double)scale * difference));
+        }
+    }
+    zero_rows(dlogits, count);
 }

@@ -13,9 +13,16 @@ const struct op_case op_cases[] = {
     {"linear_backward_weight", op_linear_backward_weight, 0, 0},
     {"attention_forward", op_attention_forward, 1, 0},
     {"attention_backward", op_attention_backward, 1, 0},
+    {"gather_rows", op_gather_rows, 0, 0},
+    {"scatter_rows", op_scatter_rows, 0, 0},
+    {"tanh_forward", op_tanh_forward, 1, 0},
+    {"tanh_backward", op_tanh_backward, 1, 0},
     {"span_loss", op_span_loss, 0, 0},
+    {"class_loss", op_class_loss, 0, 0},
+    {"squared_loss", op_squared_loss, 0, 0},
     {"grad_norm", op_grad_norm, 0, 0},
     {"adamw", op_adamw, 0, 0},
+    {"lamb", op_lamb, 0, 0},
     {"convert", op_convert, 0, 0},
 };
 const int op_case_count = sizeof op_cases / sizeof *op_cases;

@@ -33,10 +33,18 @@ void op_linear_backward_weight(struct op_run *run);
 // op_attention.c
 void op_attention_forward(struct op_run *run);
 void op_attention_backward(struct op_run *run);
+// op_pool.c
+void op_gather_rows(struct op_run *run);
+void op_scatter_rows(struct op_run *run);
+void op_tanh_forward(struct op_run *run);
+void op_tanh_backward(struct op_run *run);
 // op_loss.c, op_optimizer.c
 void op_span_loss(struct op_run *run);
+void op_class_loss(struct op_run *run);
+void op_squared_loss(struct op_run *run);
 void op_grad_norm(struct op_run *run);
 void op_adamw(struct op_run *run);
+void op_lamb(struct op_run *run);
 void op_convert(struct op_run *run);
 
 #endif

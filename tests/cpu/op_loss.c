@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The span loss and its gradient against the double loops.
+// The losses and their gradients against the double loops.
 #include "op_cases.h"
 #include "reference.h"
 
@@ -30,4 +30,72 @@ void op_span_loss(struct op_run *run) {
     op_check_vector(run, "losses", losses, losses_want, batch->sequence_count, 4e-6);
     op_check(run, "dlogits", dlogits, want, batch->token_count, op_tolerance(run->compute));
     op_check_slack(run, "dlogits", dlogits, 1);
+}
+
+// Class losses and squared losses of one row per sequence, and of slack rows after them.
+struct row_losses {
+    struct mat logits, dlogits; // [count + 2, columns]
+    float *losses;
+    double *losses_want, *want;
+    int64_t count;
+};
+
+static struct row_losses row_losses_new(struct op_run *run, int64_t columns) {
+    const int64_t count = run->batch.sequence_count;
+    struct row_losses r = {.logits = op_input(run, count + 2, columns, DTYPE_F32, 8),
+                           .dlogits = op_output(run, count + 2, columns, DTYPE_F32),
+                           .losses = op_vector(run, count, 0, (double)NAN),
+                           .losses_want = op_doubles(run, count),
+                           .want = op_doubles(run, count * columns),
+                           .count = count};
+    return r;
+}
+
+static void row_losses_check(struct op_run *run, const struct row_losses *r) {
+    for (int64_t i = 0; i < r->count * r->logits.cols; i++) {
+        r->want[i] *= 0.25;
+    }
+    op_check_vector(run, "losses", r->losses, r->losses_want, r->count, 4e-7);
+    op_check(run, "dlogits", r->dlogits, r->want, r->count, 4e-7);
+    op_check_zeros(run, "dlogits", r->dlogits, r->count);
+}
+
+// Losses only, as in evaluation: the same numbers.
+static void check_without_gradient(struct op_run *run, const struct row_losses *r,
+                                   const float *again) {
+    op_check_vector(run, "losses without a gradient", again, r->losses_want, r->count, 4e-7);
+}
+
+// Labels of every class, then of none: the second sequence's is too large, the third's negative.
+void op_class_loss(struct op_run *run) {
+    struct row_losses r = row_losses_new(run, run->shape->heads + 1);
+    const int64_t classes = r.logits.cols;
+    int32_t *labels = op_keep(run, (size_t)r.count * sizeof *labels);
+    float *again = op_vector(run, r.count, 0, (double)NAN);
+    const double *x = op_dense(run, r.logits);
+    for (int64_t i = 0; i < r.count; i++) {
+        labels[i] = i == 1 ? (int32_t)classes : i == 2 ? -1 : (int32_t)((i + 1) % classes);
+        r.losses_want[i] =
+            reference_cross_entropy(r.want + i * classes, x + i * classes, classes, labels[i]);
+    }
+    run->dev->class_loss(run->dev, r.dlogits, r.losses, r.logits, 0.25f, labels, r.count);
+    run->dev->class_loss(run->dev, (struct mat){0}, again, r.logits, 0.25f, labels, r.count);
+    row_losses_check(run, &r);
+    check_without_gradient(run, &r, again);
+}
+
+// The second sequence has no target.
+void op_squared_loss(struct op_run *run) {
+    struct row_losses r = row_losses_new(run, 1);
+    float *targets = op_vector(run, r.count, 5, 0),
+          *again = op_vector(run, r.count, 0, (double)NAN);
+    for (int64_t i = 0; i < r.count; i++) {
+        targets[i] = i == 1 ? NAN : targets[i];
+        r.losses_want[i] =
+            reference_squared(r.want + i, op_number_at(r.logits, i, 0), (double)targets[i]);
+    }
+    run->dev->squared_loss(run->dev, r.dlogits, r.losses, r.logits, 0.25f, targets, r.count);
+    run->dev->squared_loss(run->dev, (struct mat){0}, again, r.logits, 0.25f, targets, r.count);
+    row_losses_check(run, &r);
+    check_without_gradient(run, &r, again);
 }

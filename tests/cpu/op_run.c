@@ -233,8 +233,9 @@ void op_check_vector(struct op_run *run, const char *what, const float *x, const
     op_check(run, what, mat_of((void *)(uintptr_t)x, 1, count, DTYPE_F32), expected, 1, tolerance);
 }
 
-void op_check_slack(struct op_run *run, const char *what, struct mat m, int zero) {
-    for (int64_t r = run->batch.token_count; r < m.rows; r++) {
+static void check_rest(struct op_run *run, const char *what, struct mat m, int64_t first,
+                       int zero) {
+    for (int64_t r = first; r < m.rows; r++) {
         for (int64_t c = 0; c < m.cols; c++) {
             double x = op_number_at(m, r, c);
             if (zero ? x != 0 : !isfinite(x)) {
@@ -243,6 +244,14 @@ void op_check_slack(struct op_run *run, const char *what, struct mat m, int zero
             }
         }
     }
+}
+
+void op_check_slack(struct op_run *run, const char *what, struct mat m, int zero) {
+    check_rest(run, what, m, run->batch.token_count, zero);
+}
+
+void op_check_zeros(struct op_run *run, const char *what, struct mat m, int64_t first) {
+    check_rest(run, what, m, first, 1);
 }
 
 double op_tolerance(enum dtype dtype) {

@@ -74,6 +74,8 @@ void op_check_vector(struct op_run *run, const char *what, const float *x, const
                      int64_t count, double tolerance);
 // zero: slack rows hold zeros, else anything finite.
 void op_check_slack(struct op_run *run, const char *what, struct mat m, int zero);
+// The rows from `first` on hold zeros.
+void op_check_zeros(struct op_run *run, const char *what, struct mat m, int64_t first);
 // Of one operation whose results have this dtype.
 double op_tolerance(enum dtype dtype);
 

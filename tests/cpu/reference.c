@@ -168,7 +168,21 @@ void reference_attention_grad(double *dqkv, const double *dcontext,
     free(dp);
 }
 
-double reference_span_half(double *gradient, const double *x, int64_t length, int64_t label) {
+void reference_tanh(double *y, double *t, const double *u, const double *mask, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        t[i] = tanh(u[i]);
+        y[i] = mask[i] * t[i];
+    }
+}
+
+void reference_tanh_grad(double *du, const double *dy, const double *t, const double *mask,
+                         int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        du[i] = dy[i] * mask[i] * (1 - t[i] * t[i]);
+    }
+}
+
+double reference_cross_entropy(double *gradient, const double *x, int64_t length, int64_t label) {
     double most = -INFINITY, sum = 0;
     int used = label >= 0 && label < length;
     for (int64_t i = 0; i < length; i++) {
@@ -178,7 +192,23 @@ double reference_span_half(double *gradient, const double *x, int64_t length, in
         sum += exp(x[i] - most);
     }
     for (int64_t i = 0; gradient != NULL && i < length; i++) {
-        gradient[i] = used ? 0.5 * (exp(x[i] - most) / sum - (i == label)) : 0;
+        gradient[i] = used ? exp(x[i] - most) / sum - (i == label) : 0;
     }
-    return used ? 0.5 * (most + log(sum) - x[label]) : 0;
+    return used ? most + log(sum) - x[label] : 0;
+}
+
+double reference_squared(double *gradient, double x, double target) {
+    double difference = isnan(target) ? 0 : x - target;
+    if (gradient != NULL) {
+        *gradient = 2 * difference;
+    }
+    return difference * difference;
+}
+
+double reference_span_half(double *gradient, const double *x, int64_t length, int64_t label) {
+    double loss = reference_cross_entropy(gradient, x, length, label);
+    for (int64_t i = 0; gradient != NULL && i < length; i++) {
+        gradient[i] /= 2;
+    }
+    return loss / 2;
 }

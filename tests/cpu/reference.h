@@ -42,7 +42,16 @@ void reference_attention(double *context, double *lse, const struct reference_he
 // dqkv [length, 3H]: the head's columns are written.
 void reference_attention_grad(double *dqkv, const double *dcontext, const struct reference_head *h);
 
-// One half of the loss of one sequence: CE(x[0..length), label) / 2; gradient may be NULL.
+// t = tanh(u), y = mask * t, and back.
+void reference_tanh(double *y, double *t, const double *u, const double *mask, int64_t count);
+void reference_tanh_grad(double *du, const double *dy, const double *t, const double *mask,
+                         int64_t count);
+
+// -log softmax(x[0..length))[label], 0 for a label outside; gradient may be NULL.
+double reference_cross_entropy(double *gradient, const double *x, int64_t length, int64_t label);
+// (x - target)^2, 0 for a target that is NaN; gradient may be NULL.
+double reference_squared(double *gradient, double x, double target);
+// One half of the loss of one sequence: cross entropy / 2; gradient may be NULL.
 double reference_span_half(double *gradient, const double *x, int64_t length, int64_t label);
 
 #endif

@@ -92,4 +92,20 @@ ALWAYS void dropout_apply(float *x, const struct dropout *dropout, const struct 
     }
 }
 
+static void drop_first(struct mat y, struct mat x, const struct dropout *dropout, int64_t place) {
+    for (int64_t c = 0; c < x.cols; c += KERNEL_COLUMNS) {
+        const int64_t count = piece(c, x.cols, KERNEL_COLUMNS);
+        float value[KERNEL_COLUMNS], factor[KERNEL_COLUMNS];
+        load(value, x, 0, c, count);
+        if (dropout->threshold > 0) {
+            dropout_factors(factor, dropout, 0, place, 0, c);
+#pragma omp simd
+            for (int64_t i = 0; i < count; i++) {
+                value[i] *= factor[i];
+            }
+        }
+        store(y, 0, c, value, count);
+    }
+}
+
 #endif

@@ -32,26 +32,14 @@ static double sum_squares(const float *x, int64_t count) {
 
 // The scalars of one update in the width of the loop.
 struct adamw_factors {
-    float gradient, decay_into_gradient, beta1, beta2, rest1, rest2, inverse1, inverse2, epsilon;
+    float gradient, decay_into_gradient, beta1, beta2, rest1, rest2, inverse1, inverse2;
+    float epsilon, inner_epsilon; // added to the root, and under it
     float rate, decay;
 };
 
-ALWAYS void adamw_piece(const struct adamw_factors *f, float *restrict p, float *restrict g,
-                        float *restrict m, float *restrict v, int64_t count) {
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++) {
-        float gradient = g[i] * f->gradient + f->decay_into_gradient * p[i];
-        m[i] = f->beta1 * m[i] + f->rest1 * gradient;
-        v[i] = f->beta2 * v[i] + f->rest2 * gradient * gradient;
-        float step = m[i] * f->inverse1 / (sqrtf(v[i] * f->inverse2) + f->epsilon);
-        p[i] -= f->rate * (step + f->decay * p[i]);
-        g[i] = 0.0f;
-    }
-}
-
-static void adamw(const struct adamw_args *args, double factor, int64_t first, int64_t last) {
+static struct adamw_factors adamw_factors_of(const struct adamw_args *args, double factor) {
     const double decay = args->weight_decay;
-    const struct adamw_factors f = {
+    return (struct adamw_factors){
         .gradient = (float)factor,
         .decay_into_gradient = args->l2_mode ? (float)decay : 0.0f,
         .beta1 = (float)args->beta1,
@@ -60,16 +48,81 @@ static void adamw(const struct adamw_args *args, double factor, int64_t first, i
         .rest2 = (float)(1.0 - args->beta2),
         .inverse1 = (float)(1.0 / args->correction1),
         .inverse2 = (float)(1.0 / args->correction2),
-        .epsilon = (float)args->epsilon,
+        .epsilon = args->epsilon_inside_root ? 0.0f : (float)args->epsilon,
+        .inner_epsilon = args->epsilon_inside_root ? (float)args->epsilon : 0.0f,
         .rate = (float)args->learning_rate,
         .decay = args->l2_mode ? 0.0f : (float)decay,
     };
-    for (int64_t i = first; i < last; i += 1024) {
-        int64_t count = piece(i, last, 1024);
+}
+
+// What the rate is multiplied with: the moments' quotient and the decoupled decay.
+ALWAYS float adamw_update(const struct adamw_factors *f, float p, float m, float v) {
+    float root = sqrtf(v * f->inverse2 + f->inner_epsilon) + f->epsilon;
+    return m * f->inverse1 / root + f->decay * p;
+}
+
+ALWAYS void adamw_piece(const struct adamw_factors *f, float *restrict p, float *restrict g,
+                        float *restrict m, float *restrict v, int64_t count) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) {
+        float gradient = g[i] * f->gradient + f->decay_into_gradient * p[i];
+        m[i] = f->beta1 * m[i] + f->rest1 * gradient;
+        v[i] = f->beta2 * v[i] + f->rest2 * gradient * gradient;
+        p[i] -= f->rate * adamw_update(f, p[i], m[i], v[i]);
+        g[i] = 0.0f;
+    }
+}
+
+// Elements of one pass through the caches.
+#define ADAMW_PIECE 1024
+
+static void adamw(const struct adamw_args *args, double factor, int64_t first, int64_t last) {
+    const struct adamw_factors f = adamw_factors_of(args, factor);
+    for (int64_t i = first; i < last; i += ADAMW_PIECE) {
+        int64_t count = piece(i, last, ADAMW_PIECE);
         adamw_piece(&f, args->parameters + i, args->gradients + i, args->first_moment + i,
                     args->second_moment + i, count);
         if (!mat_is_empty(args->compute)) {
             store(args->compute, 0, i, args->parameters + i, count);
+        }
+    }
+}
+
+static void lamb_moments(const struct adamw_args *args, double factor, int64_t first, int64_t last,
+                         double squares[2]) {
+    const struct adamw_factors f = adamw_factors_of(args, factor);
+    const float *restrict p = args->parameters;
+    float *restrict g = args->gradients;
+    float *restrict m = args->first_moment;
+    float *restrict v = args->second_moment;
+    double parameters = 0.0, updates = 0.0;
+#pragma omp simd reduction(+ : parameters, updates)
+    for (int64_t i = first; i < last; i++) {
+        float gradient = g[i] * f.gradient;
+        m[i] = f.beta1 * m[i] + f.rest1 * gradient;
+        v[i] = f.beta2 * v[i] + f.rest2 * gradient * gradient;
+        float update = adamw_update(&f, p[i], m[i], v[i]);
+        parameters += (double)p[i] * (double)p[i];
+        updates += (double)update * (double)update;
+        g[i] = 0.0f;
+    }
+    squares[0] = parameters;
+    squares[1] = updates;
+}
+
+static void lamb_apply(const struct adamw_args *args, double rate, int64_t first, int64_t last) {
+    const struct adamw_factors f = adamw_factors_of(args, 1.0);
+    const float *restrict m = args->first_moment;
+    const float *restrict v = args->second_moment;
+    for (int64_t i = first; i < last; i += ADAMW_PIECE) {
+        const int64_t count = piece(i, last, ADAMW_PIECE);
+        float *restrict p = args->parameters + i;
+#pragma omp simd
+        for (int64_t j = 0; j < count; j++) {
+            p[j] -= (float)rate * adamw_update(&f, p[j], m[i + j], v[i + j]);
+        }
+        if (!mat_is_empty(args->compute)) {
+            store(args->compute, 0, i, p, count);
         }
     }
 }

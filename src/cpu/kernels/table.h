@@ -13,6 +13,7 @@ const struct kernels KERNELS_TABLE = {
     .embed_backward = embed_backward,
     .norm_forward = norm_forward,
     .norm_backward = norm_backward,
+    .drop_first = drop_first,
     .scatter_add = scatter_add,
     .gelu_forward = gelu_forward,
     .gelu_backward = gelu_backward,
@@ -24,6 +25,8 @@ const struct kernels KERNELS_TABLE = {
     .copy = copy,
     .sum_squares = sum_squares,
     .adamw = adamw,
+    .lamb_moments = lamb_moments,
+    .lamb_apply = lamb_apply,
     .peak_f32 = peak_f32,
     .peak_bf16 = peak_bf16,
 };

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands between the last layer and a head over whole sequences: the rows of their first
+// tokens, and the pooler's tanh with its dropout.
+#include "cpu/cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+static float *row_of(struct mat m, int64_t row) {
+    return (float *)m.data + row * m.stride;
+}
+
+static void zero_row(struct mat m, int64_t row) {
+    memset(row_of(m, row), 0, (size_t)m.cols * sizeof(float));
+}
+
+void cpu_gather_rows(struct device *dev, struct mat y, struct mat x, const int32_t *rows,
+                     int64_t count) {
+    struct cpu *cpu = cpu_of(dev);
+#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+    for (int64_t i = 0; i < y.rows; i++) {
+        if (i < count) {
+            memcpy(row_of(y, i), row_of(x, rows[i]), (size_t)y.cols * sizeof(float));
+        } else {
+            zero_row(y, i);
+        }
+    }
+}
+
+void cpu_scatter_rows(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
+                      int64_t count) {
+    struct cpu *cpu = cpu_of(dev);
+#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+    for (int64_t row = 0; row < dx.rows; row++) {
+        zero_row(dx, row);
+    }
+#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+    for (int64_t i = 0; i < count; i++) {
+        memcpy(row_of(dx, rows[i]), row_of(dy, i), (size_t)dx.cols * sizeof(float));
+    }
+}
+
+void cpu_tanh_forward(struct device *dev, struct mat y, struct mat t, struct mat u,
+                      struct dropout dropout, const struct batch *batch) {
+    struct cpu *cpu = cpu_of(dev);
+#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+    for (int64_t i = 0; i < y.rows; i++) {
+        if (i >= batch->sequence_count) {
+            zero_row(t, i);
+            zero_row(y, i);
+            continue;
+        }
+        const float *from = row_of(u, i);
+        float *to = row_of(t, i);
+        for (int64_t c = 0; c < t.cols; c++) {
+            to[c] = tanhf(from[c]);
+        }
+        cpu->kernels->drop_first(mat_rows(y, i, 1), mat_rows(t, i, 1), &dropout, batch->places[i]);
+    }
+}
+
+void cpu_tanh_backward(struct device *dev, struct mat du, struct mat dy, struct mat t,
+                       struct dropout dropout, const struct batch *batch) {
+    struct cpu *cpu = cpu_of(dev);
+#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+    for (int64_t i = 0; i < du.rows; i++) {
+        if (i >= batch->sequence_count) {
+            zero_row(du, i);
+            continue;
+        }
+        cpu->kernels->drop_first(mat_rows(du, i, 1), mat_rows(dy, i, 1), &dropout,
+                                 batch->places[i]);
+        const float *value = row_of(t, i);
+        float *to = row_of(du, i);
+        for (int64_t c = 0; c < du.cols; c++) {
+            to[c] *= 1.0f - value[c] * value[c];
+        }
+    }
+}
