@@ -6,7 +6,7 @@ models, a ten-step AdamW curve, and single operations. tests/golden/README.md li
 Everything is seeded and computed in float64 unless the name says otherwise; the files are committed,
 so that the tests need neither Python nor PyTorch. Run it again only to change what the files hold.
 
-What it leaves out: dropout (it is 0 in all of them), real data (minilm_logits.py), other tasks.
+What it leaves out: dropout (it is 0 in all of them), real data (minilm_logits.py).
 
     make_goldens.py tests/golden
 """
@@ -16,6 +16,8 @@ import os
 
 import numpy as np
 import torch
+from transformers import BertConfig
+from transformers.models.bert.modeling_bert import BertPooler
 
 import reference as ref
 
@@ -266,6 +268,56 @@ def convert_case(out, rng):
     out.update({"convert.x": x, "convert.bf16": x.to(torch.bfloat16).float()})
 
 
+def tanh_case(out):
+    """One row per number: tiny, ordinary and saturated."""
+    line = np.concatenate([np.linspace(-10, 10, 161), [0, 1e-20, -1e-6, 1e-3, -1e-3, 100, -100]])
+    u = torch.tensor(line.astype(np.float32).astype(np.float64)[None], requires_grad=True)
+    y = torch.tanh(u)
+    y.backward(torch.ones_like(y))
+    out.update({"tanh.u": u, "tanh.y": y, "tanh.du": u.grad})
+
+
+def class_losses(rng, logits):
+    """The second label is PyTorch's ignore_index."""
+    labels = torch.tensor([2, -100, 0, 1, 2], dtype=torch.int64)
+    return {"labels": labels.int()}, torch.nn.functional.cross_entropy(logits, labels, reduction="none")
+
+
+def squared_losses(rng, logits):
+    """The fourth target is not there."""
+    targets = leaf(rng, 5).detach()
+    losses = torch.nn.functional.mse_loss(logits[:, 0], targets, reduction="none")
+    there = torch.arange(5) != 3
+    return ({"targets": torch.where(there, targets, math.nan)},
+            torch.zeros_like(losses).masked_scatter(there, losses[there]))
+
+
+def head_case(out, seed, name, classes, losses_of):
+    """transformers' pooler and a classifier over the first tokens of packed sequences; the gradient is
+    that of scale * sum of the losses."""
+    rng = np.random.default_rng(seed)
+    lengths, hidden, scale = (3, 1, 20, 2, 7), 13, 0.25
+    cu = np.cumsum((0,) + lengths)
+    pooler = BertPooler(BertConfig(hidden_size=hidden, num_attention_heads=1)).double()
+    classifier = torch.nn.Linear(hidden, classes).double()
+    pooler.dense.weight, pooler.dense.bias, classifier.weight, classifier.bias = (
+        torch.nn.Parameter(leaf(rng, *p.shape).detach()) for p in (
+            pooler.dense.weight, pooler.dense.bias, classifier.weight, classifier.bias))
+    x = leaf(rng, int(cu[-1]), hidden)
+    pooled = torch.cat([pooler(x[None, cu[i]:cu[i + 1]]) for i in range(len(lengths))])
+    logits = classifier(pooled)
+    logits.retain_grad()
+    labels, losses = losses_of(rng, logits)
+    (losses.sum() * scale).backward()
+    made = {"x": x, "pooler.weight": pooler.dense.weight, "pooler.bias": pooler.dense.bias,
+            "classifier.weight": classifier.weight, "classifier.bias": classifier.bias,
+            "cu_seqlens": torch.tensor(cu, dtype=torch.int32), "scale": torch.tensor([scale]), **labels,
+            "pooled": pooled, "logits": logits, "losses": losses, "dlogits": logits.grad, "dx": x.grad}
+    made.update({f"d{part}.{kind}": getattr(layer, kind).grad for part, layer in (
+        ("pooler", pooler.dense), ("classifier", classifier)) for kind in ("weight", "bias")})
+    out.update({f"{name}.{key}": value for key, value in made.items()})
+
+
 def operations(folder):
     rng = np.random.default_rng(31)
     out = {}
@@ -284,6 +336,9 @@ def operations(folder):
     linear_gelu_case(out, rng, "linear_gelu_tanh", "tanh")
     embedding_case(out, rng)
     convert_case(out, rng)
+    tanh_case(out)
+    head_case(out, 32, "class_head", 3, class_losses)
+    head_case(out, 33, "regression_head", 1, squared_losses)
     tensors = {}
     for name, t in out.items():
         a = t.detach().numpy()

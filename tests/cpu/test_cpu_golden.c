@@ -349,6 +349,130 @@ static void span_loss(struct golden_run *g) {
     check_rows(g, "dlogits", dlogits, tolerance(g, 1e-6, 4e-3));
 }
 
+// --- heads over whole sequences: f32 whatever the compute dtype ----------------------------------
+
+enum { SLACK = 3 }; // rows after those of the sequences
+
+// A derivative or a value near 0 must be right in its own size.
+static void check_relative(struct golden_run *g, const char *name, struct mat m, double within) {
+    const double *want = wanted(g, name);
+    for (int64_t c = 0; c < m.cols; c++) {
+        double error = fabs(op_number_at(m, 0, c) - want[c]);
+        if (!(error <= within * fabs(want[c]))) {
+            op_complain(&g->op, name, "is off by", error);
+        }
+    }
+}
+
+// tanh in the order of its values, its derivative within the rounding of 1 - t^2.
+static void tanh_alone(struct golden_run *g) {
+    struct device *dev = g->op.dev;
+    const int64_t count = size_of(g, "u", 1);
+    make_batch(g, 1);
+    struct mat u = table_of(g, "u", DTYPE_F32), dy = op_input(&g->op, 1, count, DTYPE_F32, 0);
+    struct mat t = op_output(&g->op, 1, count, DTYPE_F32), y = op_output(&g->op, 1, count, u.dtype);
+    struct mat du = op_output(&g->op, 1, count, DTYPE_F32);
+    for (int64_t c = 0; c < count; c++) {
+        op_set_number(dy, 0, c, 1);
+    }
+    dev->tanh_forward(dev, y, t, u, (struct dropout){0}, &g->op.batch);
+    dev->tanh_backward(dev, du, dy, t, (struct dropout){0}, &g->op.batch);
+    check_relative(g, "y", t, 3e-7);
+    check_relative(g, "y", y, 3e-7);
+    const double *want = wanted(g, "du");
+    for (int64_t c = 0; c < count; c++) {
+        if (!(fabs(op_number_at(du, 0, c) - want[c]) <= 3e-7)) {
+            op_complain(&g->op, "du", "is off by", op_number_at(du, 0, c) - want[c]);
+        }
+    }
+}
+
+// The matrices of a head, one row per sequence and slack.
+struct head {
+    struct mat pooler, classifier;       // weights
+    struct mat first, u, t, pooled;      // [C, H]
+    struct mat logits, dlogits;          // [C, K]
+    struct mat dpooled, du, dfirst;      // [C, H]
+    struct mat dx;                       // [R, H]
+    struct mat dpooler_w, dclassifier_w; // += from 0
+    float *dpooler_b, *dclassifier_b;
+    float *losses;
+};
+
+static struct mat pooled_output(struct golden_run *g, int64_t cols) {
+    return op_output(&g->op, g->op.batch.sequence_count + SLACK, cols, DTYPE_F32);
+}
+
+static struct head head_new(struct golden_run *g) {
+    struct head h = {.pooler = table_of(g, "pooler.weight", DTYPE_F32),
+                     .classifier = table_of(g, "classifier.weight", DTYPE_F32)};
+    const int64_t hidden = h.pooler.rows, classes = h.classifier.rows;
+    struct mat *wide[] = {&h.first, &h.u, &h.t, &h.pooled, &h.dpooled, &h.du, &h.dfirst};
+    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) {
+        *wide[i] = pooled_output(g, hidden);
+    }
+    h.logits = pooled_output(g, classes);
+    h.dlogits = pooled_output(g, classes);
+    h.dx = rows_output(g, hidden, DTYPE_F32);
+    h.dpooler_w = op_input(&g->op, hidden, hidden, DTYPE_F32, 0);
+    h.dclassifier_w = op_input(&g->op, classes, hidden, DTYPE_F32, 0);
+    h.dpooler_b = op_vector(&g->op, hidden, 0, 0);
+    h.dclassifier_b = op_vector(&g->op, classes, 0, 0);
+    h.losses = op_vector(&g->op, g->op.batch.sequence_count, 0, (double)NAN);
+    return h;
+}
+
+static void head_forward(struct golden_run *g, const struct head *h) {
+    struct device *dev = g->op.dev;
+    const struct batch *batch = &g->op.batch;
+    const int64_t count = batch->sequence_count;
+    dev->gather_rows(dev, h->first, activation_of(g, "x", DTYPE_F32), batch->cu_seqlens, count);
+    dev->linear_forward(dev, h->u, h->first, h->pooler, vector_of(g, "pooler.bias"));
+    dev->tanh_forward(dev, h->pooled, h->t, h->u, (struct dropout){0}, batch);
+    dev->linear_forward(dev, h->logits, h->pooled, h->classifier, vector_of(g, "classifier.bias"));
+    const float scale = (float)number(g, "scale");
+    if (golden_has(g->file, g->prefix, "labels")) {
+        dev->class_loss(dev, h->dlogits, h->losses, h->logits, scale, rows_of(g, "labels"), count);
+    } else {
+        dev->squared_loss(dev, h->dlogits, h->losses, h->logits, scale, vector_of(g, "targets"),
+                          count);
+    }
+}
+
+static void head_backward(struct golden_run *g, const struct head *h) {
+    struct device *dev = g->op.dev;
+    const struct batch *batch = &g->op.batch;
+    dev->linear_backward_weight(dev, h->dclassifier_w, h->dclassifier_b, h->dlogits, h->pooled);
+    dev->linear_backward_input(dev, h->dpooled, h->dlogits, h->classifier);
+    dev->tanh_backward(dev, h->du, h->dpooled, h->t, (struct dropout){0}, batch);
+    dev->linear_backward_weight(dev, h->dpooler_w, h->dpooler_b, h->du, h->first);
+    dev->linear_backward_input(dev, h->dfirst, h->du, h->pooler);
+    dev->scatter_rows(dev, h->dx, h->dfirst, batch->cu_seqlens, batch->sequence_count);
+}
+
+static void head_check(struct golden_run *g, const char *name, struct mat m) {
+    op_check(&g->op, name, m, wanted(g, name), size_of(g, name, 0), 2e-6);
+}
+
+static void head(struct golden_run *g) {
+    make_batch(g, 0);
+    const struct head h = head_new(g);
+    head_forward(g, &h);
+    head_backward(g, &h);
+    head_check(g, "pooled", h.pooled);
+    head_check(g, "logits", h.logits);
+    check_floats(g, "losses", h.losses, 2e-6);
+    head_check(g, "dlogits", h.dlogits);
+    head_check(g, "dclassifier.weight", h.dclassifier_w);
+    check_floats(g, "dclassifier.bias", h.dclassifier_b, 2e-6);
+    head_check(g, "dpooler.weight", h.dpooler_w);
+    check_floats(g, "dpooler.bias", h.dpooler_b, 2e-6);
+    head_check(g, "dx", h.dx);
+    op_check_zeros(&g->op, "dlogits", h.dlogits, g->op.batch.sequence_count);
+    op_check_zeros(&g->op, "du", h.du, g->op.batch.sequence_count);
+    op_check_slack(&g->op, "dx", h.dx, 1);
+}
+
 // --- optimizer ----------------------------------------------------------------------------------
 
 // `settings` of tests/golden/README.md, in their order.
@@ -433,6 +557,9 @@ static const struct {
     {"attention.", attention},
     {"attention_d32.", attention},
     {"span_loss.", span_loss},
+    {"tanh.", tanh_alone},
+    {"class_head.", head},
+    {"regression_head.", head},
     {"adamw.", adamw},
     {"adamw_plain.", adamw},
     {"adamw_l2.", adamw},

@@ -126,6 +126,50 @@ static void span_gradient(void **state) {
     }
 }
 
+static void class_gradient(void **state) {
+    uint64_t index = 0;
+    double x[5], gradient[5];
+    fill(x, 5, &index);
+    for (int label = -1; label <= 5; label++) {
+        reference_cross_entropy(gradient, x, 5, label);
+        for (int i = 0; i < 5; i++) {
+            double kept = x[i];
+            x[i] = kept + STEP;
+            double up = reference_cross_entropy(NULL, x, 5, label);
+            x[i] = kept - STEP;
+            double down = reference_cross_entropy(NULL, x, 5, label);
+            x[i] = kept;
+            close_to(gradient[i], (up - down) / (2 * STEP));
+        }
+    }
+}
+
+static void squared_gradient(void **state) {
+    for (double x = -3; x < 3; x += 0.37) {
+        for (int missing = 0; missing < 2; missing++) {
+            double gradient, target = missing ? (double)NAN : 0.7;
+            reference_squared(&gradient, x, target);
+            double up = reference_squared(NULL, x + STEP, target);
+            double down = reference_squared(NULL, x - STEP, target);
+            close_to(gradient, (up - down) / (2 * STEP));
+        }
+    }
+}
+
+// du = mask dy (1 - t^2) for y = mask tanh(u)
+static void tanh_gradient(void **state) {
+    for (double u = -5; u < 5; u += 0.37) {
+        for (int kept = 0; kept < 2; kept++) {
+            const double mask = kept * 4.0 / 3, dy = 0.6, points[3] = {u, u + STEP, u - STEP};
+            double y[3], t[3], du;
+            const double masks[3] = {mask, mask, mask};
+            reference_tanh(y, t, points, masks, 3);
+            reference_tanh_grad(&du, &dy, t, masks, 1);
+            close_to(du, dy * (y[1] - y[2]) / (2 * STEP));
+        }
+    }
+}
+
 // y = x w^T: dx = dy w and dw = dy^T x, as the device tests build them from reference_multiply.
 static void linear_gradient(void **state) {
     enum { R = 3, K = 4, N = 2 };
@@ -157,7 +201,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gelu_slope),         cmocka_unit_test(norm_gradient),
         cmocka_unit_test(attention_gradient), cmocka_unit_test(span_gradient),
-        cmocka_unit_test(linear_gradient),
+        cmocka_unit_test(linear_gradient),    cmocka_unit_test(class_gradient),
+        cmocka_unit_test(squared_gradient),   cmocka_unit_test(tanh_gradient),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
