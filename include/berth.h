@@ -88,11 +88,17 @@ struct berth_config {
     int64_t warmup_steps;                /* > 0: overrides warmup_proportion */
     const char *schedule;                /* see `berth finetune squad --help` */
     double warmup_min_lr;
-    double weight_decay;
-    double adam_beta1, adam_beta2, adam_epsilon;
-    int bias_correction;
+    const char *optimizer;               /* see `berth finetune squad --help` */
+    double weight_decay;                 /* < 0: the optimizer's */
+    double adam_beta1, adam_beta2;
+    double adam_epsilon;                 /* < 0: the optimizer's */
+    int eps_inside_sqrt;
+    int bias_correction;                 /* -1: as the optimizer does */
     int adam_w_mode;
+    const char *no_decay;                /* a list's name or parts of names; NULL: the optimizer's */
     double max_grad_norm;                /* 0: no clipping */
+    const char *clip_by;                 /* "global", "tensor", "both"; NULL: as the optimizer does */
+    double max_coeff, min_coeff;         /* of lamb */
     double hidden_dropout_prob;          /* < 0: as the model's config.json says */
     double attention_probs_dropout_prob; /* < 0: as the model's config.json says */
     const char *loss_average;            /* "update" or "micro" */

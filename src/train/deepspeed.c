@@ -87,20 +87,54 @@ static enum berth_status take_batches(struct reading *r, struct berth_error *err
 
 // --- optimizer ----------------------------------------------------------------------------------
 
-static enum berth_status check_optimizer(const struct reading *r, int *decoupled,
-                                         struct berth_error *error) {
+// DeepSpeed's optimizers, in any case.
+static const struct deepspeed_optimizer {
+    const char *type;
+    const char *name;    // Berth's; NULL: not available
+    const char *instead; // what to use in its place
+    int decoupled;       // adam_w_mode is on whatever the file says
+    int layerwise;       // has coefficients
+} optimizers[] = {
+    {.type = "Adam", .name = "adam"},
+    {.type = "AdamW", .name = "adamw", .decoupled = 1},
+    {.type = "Lamb", .name = "lamb", .layerwise = 1},
+    {.type = "OneBitAdam", .instead = "Adam, without compressed communication"},
+    {.type = "ZeroOneAdam", .instead = "Adam, without compressed communication"},
+    {.type = "OneBitLamb", .instead = "Lamb, without compressed communication"},
+    {.type = "FusedAdam", .instead = "AdamW, which is always fused"},
+    {.type = "FusedLamb", .instead = "Lamb, which is always fused"},
+};
+
+static enum berth_status find_optimizer(const struct reading *r,
+                                        const struct deepspeed_optimizer **found,
+                                        struct berth_error *error) {
     const char *type = json_text(deepspeed_value(r->root, "optimizer.type"));
-    *decoupled = 0;
-    if (type == NULL || strcasecmp(type, "Adam") == 0) {
-        return BERTH_OK;
+    *found = &optimizers[0];
+    for (size_t i = 0; type != NULL && i < sizeof optimizers / sizeof *optimizers; i++) {
+        if (strcasecmp(type, optimizers[i].type) == 0) {
+            *found = &optimizers[i];
+            type = NULL;
+        }
     }
-    if (strcasecmp(type, "AdamW") == 0) {
-        *decoupled = 1;
+    if (type == NULL && (*found)->name != NULL) {
         return BERTH_OK;
     }
     return error_set(error, BERTH_CONFIG,
-                     "%s: key \"optimizer.type\": \"%s\" is not available; known: Adam, AdamW",
-                     r->path, type);
+                     "%s: key \"optimizer.type\": \"%s\" is not available; use %s", r->path,
+                     type != NULL ? type : (*found)->type,
+                     type != NULL ? "Adam, AdamW or Lamb" : (*found)->instead);
+}
+
+// Keys of one kind of optimizer in a file for another one do nothing in DeepSpeed, or fail there.
+static enum berth_status refuse_keys(const struct reading *r, const char *const *keys,
+                                     const char *type, struct berth_error *error) {
+    for (; *keys != NULL; keys++) {
+        if (deepspeed_value(r->root, *keys) != NULL) {
+            return error_set(error, BERTH_CONFIG, "%s: key \"%s\" is not one of optimizer %s",
+                             r->path, *keys, type);
+        }
+    }
+    return BERTH_OK;
 }
 
 static enum berth_status take_betas(struct reading *r, struct berth_error *error) {
@@ -114,12 +148,31 @@ static enum berth_status take_betas(struct reading *r, struct berth_error *error
     return set_row(r, "adam_beta2", "optimizer.params.betas", second, error);
 }
 
+static enum berth_status take_lamb(struct reading *r, struct berth_error *error) {
+    static const char *const others[] = {"optimizer.params.adam_w_mode", NULL};
+    TRY(refuse_keys(r, others, "Lamb", error));
+    TRY(take(r, "optimizer.params.max_coeff", "max_coeff", "10", error));
+    TRY(take(r, "optimizer.params.min_coeff", "min_coeff", "0.01", error));
+    return take(r, "optimizer.params.eps_inside_sqrt", "eps_inside_sqrt", "false", error);
+}
+
+static enum berth_status take_adam(struct reading *r, const struct deepspeed_optimizer *optimizer,
+                                   struct berth_error *error) {
+    static const char *const others[] = {"optimizer.params.max_coeff", "optimizer.params.min_coeff",
+                                         "optimizer.params.eps_inside_sqrt", NULL};
+    TRY(refuse_keys(r, others, optimizer->type, error));
+    return optimizer->decoupled
+               ? set_row(r, "adam_w_mode", "optimizer.type", "true", error)
+               : take(r, "optimizer.params.adam_w_mode", "adam_w_mode", "true", error);
+}
+
 static enum berth_status take_optimizer(struct reading *r, struct berth_error *error) {
     if (deepspeed_value(r->root, "optimizer") == NULL) {
         return BERTH_OK;
     }
-    int decoupled;
-    TRY(check_optimizer(r, &decoupled, error));
+    const struct deepspeed_optimizer *optimizer;
+    TRY(find_optimizer(r, &optimizer, error));
+    TRY(set_row(r, "optimizer", "optimizer.type", optimizer->name, error));
     if (deepspeed_value(r->root, "optimizer.params.lr") == NULL && !is_given(r, "learning_rate")) {
         log_note(r->log, "%s: no optimizer.params.lr: DeepSpeed's default of 0.001", r->path);
     }
@@ -128,8 +181,7 @@ static enum berth_status take_optimizer(struct reading *r, struct berth_error *e
     TRY(take(r, "optimizer.params.eps", "adam_epsilon", "1e-8", error));
     TRY(take(r, "optimizer.params.weight_decay", "weight_decay", "0", error));
     TRY(take(r, "optimizer.params.bias_correction", "bias_correction", "true", error));
-    return decoupled ? set_row(r, "adam_w_mode", "optimizer.type", "true", error)
-                     : take(r, "optimizer.params.adam_w_mode", "adam_w_mode", "true", error);
+    return optimizer->layerwise ? take_lamb(r, error) : take_adam(r, optimizer, error);
 }
 
 // --- schedule -----------------------------------------------------------------------------------

@@ -7,7 +7,8 @@
 //   optimizer's parameters (gradient_clipping is meant) and fp16 together with bf16.
 // - fp16 runs as bf16 on the CPU and says so. Keys that need several processes are checked for
 //   their types and noted.
-// Leaves out: optimizers other than Adam and AdamW, and the schedules OneCycle and LRRangeTest.
+// Leaves out: optimizers other than Adam, AdamW and Lamb, and the schedules OneCycle and
+// LRRangeTest.
 #ifndef BERTH_TRAIN_DEEPSPEED_H
 #define BERTH_TRAIN_DEEPSPEED_H
 

@@ -57,6 +57,9 @@ const struct deepspeed_key deepspeed_keys[] = {
     {"optimizer.params", "weight_decay", KEY_REAL, KEY_READ},
     {"optimizer.params", "bias_correction", KEY_BOOLEAN, KEY_READ},
     {"optimizer.params", "adam_w_mode", KEY_BOOLEAN, KEY_READ},
+    {"optimizer.params", "max_coeff", KEY_REAL, KEY_READ},
+    {"optimizer.params", "min_coeff", KEY_REAL, KEY_READ},
+    {"optimizer.params", "eps_inside_sqrt", KEY_BOOLEAN, KEY_READ},
     {"optimizer.params", "torch_adam", KEY_BOOLEAN, KEY_WITHOUT},
     {"optimizer.params", "amsgrad", KEY_BOOLEAN, KEY_WITHOUT},
 

@@ -49,6 +49,7 @@ static enum berth_status settle(struct job *job, struct berth_error *error) {
     if (config->deepspeed_config != NULL) {
         TRY(deepspeed_apply(config, config->deepspeed_config, &job->log, error));
     }
+    TRY(optimizer_settle(config, error));
     TRY(need(config->train_file, "train_file", error));
     if (config->resume_from_checkpoint == NULL) {
         TRY(need(config->model_name_or_path, "model_name_or_path", error));

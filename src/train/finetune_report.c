@@ -56,13 +56,17 @@ static void report_batches(const struct finetune_plan *plan, const struct berth_
 static void report_optimizer(const struct finetune_plan *plan, const struct berth_log *log) {
     const struct berth_config *config = plan->config;
     struct berth_field fields[] = {
-        log_text("optimizer", config->adam_w_mode ? "AdamW" : "Adam with L2 decay"),
+        log_text("optimizer", config->optimizer),
+        log_text("optimizer_formula", config->adam_w_mode ? optimizer_of(config).row->formula
+                                                          : "m^/(sqrt(v^)+eps), g += d p"),
         log_text("schedule", plan->schedule->row->name),
         log_text("schedule_formula", plan->schedule->row->formula),
         log_real("learning_rate", config->learning_rate),
         log_integer("warmup_steps", plan->schedule->warmup_steps),
         log_real("weight_decay", config->weight_decay),
+        log_text("no_decay", config->no_decay),
         log_real("max_grad_norm", config->max_grad_norm),
+        log_text("clip_by", config->clip_by),
         log_integer("seed", config->seed),
     };
     log_fields(log, BERTH_RECORD_PLAN, "optimizer", fields, COUNT(fields));

@@ -11,12 +11,12 @@
 
 #define HISTORY_FORMAT 1
 
-// What decides the order of the data, the shape of the numbers or the head's first values: a run
-// cannot go on with another value. (train_batch_size is compared as resolved.)
+// What decides the order of the data, the shape of the numbers, what the moments mean or the head's
+// first values: a run cannot go on with another value. (train_batch_size is compared as resolved.)
 static const char *const fixed_settings[] = {
     "seed",       "precision",           "max_seq_length",
     "doc_stride", "max_query_length",    "max_train_samples",
-    "tokenizer",  "max_steps_per_epoch",
+    "tokenizer",  "max_steps_per_epoch", "optimizer",
 };
 // What may differ without a word.
 static const char *const free_settings[] = {

@@ -36,7 +36,11 @@ enum berth_status state_init(struct state *state, struct device *device,
         TRY_DONE(take(state, &state->gradients, all, "the gradients", error));
         TRY_DONE(take(state, &state->moment1, all, "the first moment", error));
         TRY_DONE(take(state, &state->moment2, all, "the second moment", error));
-        TRY_DONE(take(state, &state->stats, sizeof *state->stats, "gradient statistics", error));
+        size_t tensors = table->count;
+        TRY_DONE(take(state, &state->stats, (1 + tensors) * sizeof *state->stats,
+                      "gradient statistics", error));
+        TRY_DONE(take(state, &state->lamb, tensors * sizeof *state->lamb,
+                      "statistics of the tensors", error));
     }
     return BERTH_OK;
 done:
@@ -60,7 +64,9 @@ void state_done(struct state *state) {
     give(state->device, state->gradients, bytes.gradients);
     give(state->device, state->moment1, bytes.gradients);
     give(state->device, state->moment2, bytes.gradients);
-    give(state->device, state->stats, sizeof *state->stats);
+    size_t tensors = state->table->count;
+    give(state->device, state->stats, (1 + tensors) * sizeof *state->stats);
+    give(state->device, state->lamb, tensors * sizeof *state->lamb);
     *state = (struct state){0};
 }
 

@@ -21,7 +21,8 @@ struct state {
     void *copy;               // compute dtype [matrix_count]; NULL in f32, where master serves
     float *gradients;         // f32 [total]; NULL for inference, as are the moments
     float *moment1, *moment2; // f32 [total]
-    struct grad_stats *stats;
+    struct grad_stats *stats; // [1 + tensors]: of all gradients, then of each tensor's
+    struct lamb_stats *lamb;  // [tensors]
 };
 
 // Bytes of each kind of buffer, for the plan.

@@ -15,13 +15,7 @@ struct trainer_rules trainer_rules_of(const struct berth_config *config,
     double hidden = config->hidden_dropout_prob;
     double attention = config->attention_probs_dropout_prob;
     return (struct trainer_rules){
-        .beta1 = config->adam_beta1,
-        .beta2 = config->adam_beta2,
-        .epsilon = config->adam_epsilon,
-        .weight_decay = config->weight_decay,
-        .max_grad_norm = config->max_grad_norm,
-        .bias_correction = config->bias_correction,
-        .l2_mode = !config->adam_w_mode,
+        .optimizer = optimizer_of(config),
         .micro_average = config->loss_average != NULL && strcmp(config->loss_average, "micro") == 0,
         .seed = (uint64_t)config->seed,
         .hidden_dropout = hidden < 0 ? shape->hidden_dropout_prob : hidden,
@@ -101,6 +95,9 @@ enum berth_status trainer_init(struct trainer *trainer, struct state *state,
     trainer->model = state_model(state, config);
     struct device *device = state->device;
     struct trainer_bytes bytes;
+    if (shape->train_tokens > 0) {
+        TRY(optimizer_check(&rules->optimizer, state->table, error));
+    }
     TRY(trainer_measure(state, config, shape, &bytes, error));
     struct device_shape worst = device_shape_of(state, config, shape);
     TRY(device->reserve(device, &worst, error));
@@ -209,39 +206,6 @@ static void run_backward(struct trainer *trainer, const struct update_args *args
     }
 }
 
-// AdamW over [first, first + count): matrices with their compute copy, then tables, then what has
-// no decay.
-static void run_adamw(struct trainer *trainer, const struct update_args *args, int64_t first,
-                      int64_t count, double weight_decay) {
-    const struct state *state = trainer->state;
-    const struct trainer_rules *rules = &trainer->rules;
-    double t = (double)args->step + 1;
-    struct mat compute = {0};
-    if (state->copy != NULL && first == 0) {
-        compute = mat_of(state->copy, 1, count, state->compute);
-    }
-    state->device->adamw(state->device,
-                         &(struct adamw_args){
-                             .parameters = state->master + first,
-                             .gradients = state->gradients + first,
-                             .first_moment = state->moment1 + first,
-                             .second_moment = state->moment2 + first,
-                             .compute = compute,
-                             .count = count,
-                             .learning_rate = args->learning_rate,
-                             .beta1 = rules->beta1,
-                             .beta2 = rules->beta2,
-                             .epsilon = rules->epsilon,
-                             .weight_decay = weight_decay,
-                             .correction1 = rules->bias_correction ? 1 - pow(rules->beta1, t) : 1,
-                             .correction2 = rules->bias_correction ? 1 - pow(rules->beta2, t) : 1,
-                             .gradient_scale = 1,
-                             .max_grad_norm = rules->max_grad_norm,
-                             .l2_mode = rules->l2_mode,
-                             .stats = state->stats,
-                         });
-}
-
 static void run_step(struct trainer *trainer, const struct update_args *args,
                      struct update_result *result) {
     const struct state *state = trainer->state;
@@ -252,11 +216,11 @@ static void run_step(struct trainer *trainer, const struct update_args *args,
     state->device->download(state->device, &stats, state->stats, sizeof stats);
     result->grad_norm = sqrt(stats.sum_squares);
     if (isfinite(result->grad_norm) && isfinite(result->loss)) {
-        int64_t matrices = table->matrix_count, decayed = table->decay_count;
-        double decay = trainer->rules.weight_decay;
-        run_adamw(trainer, args, 0, matrices, decay);
-        run_adamw(trainer, args, matrices, decayed - matrices, decay);
-        run_adamw(trainer, args, decayed, table->total - decayed, 0);
+        const struct optimizer_step step = {.number = args->step,
+                                            .learning_rate = args->learning_rate,
+                                            .gradient_scale = 1,
+                                            .grad_norm = result->grad_norm};
+        optimizer_step(&trainer->rules.optimizer, state, &step);
     }
     result->step_seconds = machine_seconds() - begin;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One update: forward and backward over its micro-batches, the norm, the clipping, AdamW.
+// One update: forward and backward over its micro-batches, the norm, then the optimizer's step.
 //
 //   loss of an update = sum of its sequences' losses / their count   (loss_average "update")
 //                     = mean over micro-batches of their means       (loss_average "micro")
@@ -14,14 +14,14 @@
 #include "data/packer.h"
 #include "model/bert.h"
 #include "train/batching.h"
+#include "train/optimizer.h"
 #include "train/state.h"
 
 #include <stdint.h>
 
 // The numbers of the optimizer and of dropout; fixed for a run.
 struct trainer_rules {
-    double beta1, beta2, epsilon, weight_decay, max_grad_norm;
-    int bias_correction, l2_mode;
+    struct optimizer optimizer;
     int micro_average; // loss_average "micro"
     uint64_t seed;
     double hidden_dropout, attention_dropout;

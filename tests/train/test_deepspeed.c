@@ -75,6 +75,32 @@ static void test_cscs(void **state) {
     assert_note("one process");
 }
 
+// The optimizer of BingBert's pre-training, phase 128.
+static void test_lamb(void **state) {
+    struct berth_config config =
+        good("{\"train_batch_size\":64,\"optimizer\":{\"type\":\"Lamb\",\"params\":{\"lr\":11e-3,"
+             "\"weight_decay\":0.01,\"bias_correction\":false,\"max_coeff\":0.3,"
+             "\"min_coeff\":0.02}},\"gradient_clipping\":1.0}");
+    assert_string_equal(config.optimizer, "lamb");
+    assert_true(config.learning_rate == 11e-3 && config.weight_decay == 0.01);
+    assert_true(config.max_coeff == 0.3 && config.min_coeff == 0.02 && config.adam_epsilon == 1e-8);
+    assert_int_equal(config.bias_correction, 0);
+    assert_int_equal(config.eps_inside_sqrt, 0);
+    config = good("{\"train_batch_size\":64,\"optimizer\":{\"type\":\"lamb\",\"params\":"
+                  "{\"eps_inside_sqrt\":true}}}");
+    assert_true(config.learning_rate == 0.001 && config.weight_decay == 0);
+    assert_true(config.max_coeff == 10 && config.min_coeff == 0.01);
+    assert_int_equal(config.eps_inside_sqrt, 1);
+    config = good("{\"train_batch_size\":64,\"optimizer\":{\"type\":\"Adam\",\"params\":"
+                  "{\"adam_w_mode\":false}}}");
+    assert_string_equal(config.optimizer, "adam");
+    assert_int_equal(config.adam_w_mode, 0);
+    config = good("{\"train_batch_size\":64,\"optimizer\":{\"type\":\"AdamW\",\"params\":"
+                  "{\"adam_w_mode\":false}}}");
+    assert_string_equal(config.optimizer, "adamw");
+    assert_int_equal(config.adam_w_mode, 1); // the name wins, as there
+}
+
 static void test_schedules(void **state) {
     struct berth_config config =
         good("{\"train_batch_size\":8,\"optimizer\":{\"type\":\"adam\",\"params\":{\"lr\":1e-4}},"
@@ -142,8 +168,16 @@ static void test_errors_name_file_and_key(void **state) {
     refuse("{\"train_batch_size\":\"many\"}", BERTH_CONFIG, "train_batch_size", "an integer");
     refuse("{\"train_batch_size\":8,\"optimizer\":{\"params\":{\"betas\":[0.9]}}}", BERTH_CONFIG,
            "betas", "two numbers");
-    refuse("{\"train_batch_size\":8,\"optimizer\":{\"type\":\"Lamb\"}}", BERTH_CONFIG, "Lamb",
+    refuse("{\"train_batch_size\":8,\"optimizer\":{\"type\":\"Lion\"}}", BERTH_CONFIG, "Lion",
            "AdamW");
+    refuse("{\"train_batch_size\":8,\"optimizer\":{\"type\":\"onebitlamb\"}}", BERTH_CONFIG,
+           "OneBitLamb", "use Lamb, without compressed communication");
+    refuse(
+        "{\"train_batch_size\":8,\"optimizer\":{\"type\":\"AdamW\",\"params\":{\"max_coeff\":1}}}",
+        BERTH_CONFIG, "optimizer.params.max_coeff", "optimizer AdamW");
+    refuse("{\"train_batch_size\":8,\"optimizer\":{\"type\":\"Lamb\",\"params\":{\"adam_w_mode\":"
+           "true}}}",
+           BERTH_CONFIG, "optimizer.params.adam_w_mode", "optimizer Lamb");
     refuse("{\"train_batch_size\":8,\"scheduler\":{\"type\":\"OneCycle\"}}", BERTH_CONFIG,
            "OneCycle", "WarmupLR");
     refuse("{\"train_batch_size\":8,\"fp16\":{\"enabled\":true},\"bf16\":{\"enabled\":true}}",
@@ -170,6 +204,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(test_bing_bert_squad),
         SCRATCH_TEST(test_cscs),
+        SCRATCH_TEST(test_lamb),
         SCRATCH_TEST(test_schedules),
         SCRATCH_TEST(test_command_line_wins_and_says_so),
         SCRATCH_TEST(test_auto_leaves_the_setting),

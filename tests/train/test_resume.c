@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // RELIABILITY 14 and 15: a run stopped at any update boundary (mid-epoch, at an epoch's end, at the
 // last update) and resumed ends with the bytes of a run that was not, in fp32 and bf16, with and
-// without accumulation.
+// without accumulation, with every optimizer.
 #include "fixture.h"
 
 // Checkpoints of every update of a straight run, then a resumption from each of them.
@@ -55,6 +55,35 @@ static void test_named_folder_and_other_settings(void **state) {
     assert_int_equal(fixture_execute(&resumed), BERTH_CONFIG);
 }
 
+// Half-way through the first epoch and at its end, with the settings that make most of each.
+static void test_every_optimizer(void **state) {
+    static const char *const names[] = {"adam", "adam_weight_decay", "bertadam", "nvlamb", "lamb"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char output[32], resumed[32], from[64], to[64];
+        snprintf(output, sizeof output, "%s", names[i]);
+        struct fixture_run straight = fixture_default(output);
+        straight.config.optimizer = names[i];
+        straight.config.clip_by = "both";
+        straight.config.max_grad_norm = 0.5;
+        straight.config.save_total_limit = 100;
+        assert_int_equal(fixture_execute(&straight), BERTH_OK);
+        for (int step = 2; step <= 5; step += 3) {
+            snprintf(resumed, sizeof resumed, "%s-from-%d", names[i], step);
+            snprintf(from, sizeof from, "%s/checkpoint-%d", output, step);
+            snprintf(to, sizeof to, "%s/checkpoint-%d", resumed, step);
+            fixture_copy(in_folder(from), in_folder(to));
+            struct fixture_run run = straight;
+            run.config.output_dir = fixture_keep(resumed);
+            run.config.resume_from_checkpoint = "auto";
+            assert_int_equal(fixture_execute(&run), BERTH_OK);
+            assert_same_run(output, resumed);
+        }
+        struct fixture_run other = fixture_default("other");
+        other.config.resume_from_checkpoint = fixture_keep(to);
+        assert_int_equal(fixture_execute(&other), BERTH_CONFIG); // the moments are another's
+    }
+}
+
 static void test_auto_without_checkpoints_starts_anew(void **state) {
     struct fixture_run run = fixture_default("fresh");
     assert_int_equal(fixture_execute(&run), BERTH_OK);
@@ -82,6 +111,7 @@ int main(void) {
         FIXTURE_TEST(test_fp32),
         FIXTURE_TEST(test_bf16_with_accumulation),
         FIXTURE_TEST(test_named_folder_and_other_settings),
+        FIXTURE_TEST(test_every_optimizer),
         FIXTURE_TEST(test_auto_without_checkpoints_starts_anew),
         FIXTURE_TEST(test_finished_run),
     };

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// The optimizers, by the names of the programs that people come from: one row each says how it
+// clips, corrects and scales, and which parameters do not decay. What differs between them and is
+// no row's is a setting (betas, epsilon, ...); a setting below 0 or absent is the row's.
+//
+// With g the clipped gradient, m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g^2, m^ and v^ the
+// corrected moments (or m and v), d the weight decay of the parameter's group:
+//
+//   adamw, adam         p -= lr (m^ / (sqrt(v^) + eps) + d p)     adam_w_mode off: g += d p instead
+//   adam_weight_decay   the same without correction, eps 1e-6     Google's, and Intel's
+//   bertadam            the same, every tensor clipped by its own norm
+//   nvlamb              u = m^ / (sqrt(v^) + eps) + d p; p -= lr |p| / |u| u per tensor where d is
+//                       not 0, else p -= lr u                     NVIDIA's, and Habana's
+//   lamb                u = m / (sqrt(v) + eps) + d p;
+//                       p -= lr' c u, c = |p| / |u| cut to [min_coeff, max_coeff], every tensor;
+//                       lr' = lr sqrt(1 - b2^t) / (1 - b1^t) with correction     DeepSpeed's
+//
+// Sources: systems.md 3.3, 5.4, 6.8, 9. Leaves out: optimizers with compressed communication,
+// Adagrad, Lion, SGD.
+#ifndef BERTH_TRAIN_OPTIMIZER_H
+#define BERTH_TRAIN_OPTIMIZER_H
+
+#include "core/error.h"
+#include "train/state.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Bits: both may be set, global first.
+enum optimizer_clip { CLIP_GLOBAL = 1, CLIP_TENSOR = 2 };
+
+// Whose update is scaled by |p| / |u|.
+enum optimizer_trust { TRUST_NONE, TRUST_DECAYED, TRUST_ALL };
+
+struct optimizer_row {
+    const char *name;
+    const char *formula;  // for the plan
+    const char *no_decay; // the list of parameters that do not decay, by its name
+    const char *clip_by;  // "global" or "tensor"
+    double epsilon, weight_decay;
+    int bias_correction;
+    int exact_clip;       // clips to max_grad_norm / norm, without 1e-6
+    int corrects_rate;    // the correction is in the rate, the moments stay as they are
+    int has_coefficients; // min_coeff and max_coeff apply
+    int has_adam_w_mode;  // adam_w_mode may be off
+    enum optimizer_trust trust;
+};
+
+extern const struct optimizer_row optimizer_rows[];
+extern const size_t optimizer_row_count;
+
+// The optimizer of a run, every number settled.
+struct optimizer {
+    const struct optimizer_row *row;
+    double beta1, beta2, epsilon, weight_decay, max_grad_norm, min_coeff, max_coeff;
+    int bias_correction, l2_mode, epsilon_inside_root;
+    unsigned clips;       // enum optimizer_clip
+    const char *no_decay; // parts of names, separated by commas
+    int own_list;         // no_decay is the user's
+};
+
+// Puts the row's values in place of the settings that stand for them. Unknown names and settings
+// that the optimizer does not know are BERTH_USAGE and BERTH_CONFIG and name what is known.
+enum berth_status optimizer_settle(struct berth_config *config, struct berth_error *error);
+
+// From settings that optimizer_settle took or would take.
+struct optimizer optimizer_of(const struct berth_config *config);
+
+// 1 when weight decay acts on the parameter of that name: no part of no_decay is in it.
+int optimizer_decays(const struct optimizer *optimizer, const char *parameter);
+
+// BERTH_CONFIG when a part of the user's own list is in no parameter's name.
+enum berth_status optimizer_check(const struct optimizer *optimizer,
+                                  const struct param_table *table, struct berth_error *error);
+
+struct optimizer_step {
+    int64_t number; // updates that were made before, skipped ones not counted
+    double learning_rate;
+    double gradient_scale; // 1 / loss scale
+    double grad_norm;      // of all gradients, scaled; state->stats[0] holds its square
+};
+
+// One update of weights, compute copy and moments; clears the gradients. The norm is finite and in
+// state->stats[0] (grad_norm of core/device.h). state->lamb gets the coefficients of the tensors
+// that have one.
+void optimizer_step(const struct optimizer *optimizer, const struct state *state,
+                    const struct optimizer_step *step);
+
+#endif

@@ -1,0 +1,545 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each optimizer over a whole table of parameters against a model of its formula in float64
+// (systems.md 3.3, 5.4, 6.8, 9; DeepSpeed's Lamb): five updates of random gradients, some clipped
+// and some not, in fp32 and with a bf16 copy. The lists of what does not decay, the settings that a
+// name stands for, what is refused; the same bits for any number of threads.
+#include "core/device.h"
+#include "core/harness.h"
+#include "core/memory.h"
+#include "core/options.h"
+#include "core/rng.h"
+#include "train/optimizer.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { UPDATES = 5 };
+
+// Small enough that 1e-6 in the formula of clipping, and the epsilons, show.
+#define MOST 1e-4
+
+static const struct bert_config shape = {.vocab_size = 50,
+                                         .hidden_size = 24,
+                                         .num_hidden_layers = 2,
+                                         .num_attention_heads = 2,
+                                         .intermediate_size = 36,
+                                         .max_position_embeddings = 16,
+                                         .type_vocab_size = 2,
+                                         .initializer_range = 0.02};
+
+// --- a run on the device ------------------------------------------------------------------------
+
+struct run {
+    struct berth_config config;
+    struct device *device;
+    struct param_table table;
+    struct state state;
+    struct optimizer optimizer;
+};
+
+static void open_run(struct run *run, const char *name, enum dtype compute, int threads) {
+    *run = (struct run){0};
+    option_defaults(&run->config);
+    run->config.optimizer = name;
+    run->config.max_grad_norm = MOST;
+    struct device_options options = {.threads = threads};
+    assert_int_equal(device_cpu_open(&options, &run->device, NULL), BERTH_OK);
+    assert_int_equal(param_table_init(&run->table, &shape, PARAM_HEAD_SPAN, NULL), BERTH_OK);
+    assert_int_equal(state_init(&run->state, run->device, &run->table, compute, 1, NULL), BERTH_OK);
+    param_initialise(&run->table, &shape, 3, run->state.master);
+}
+
+static void close_run(struct run *run) {
+    state_done(&run->state);
+    param_table_done(&run->table);
+    run->device->close(run->device);
+}
+
+// Gradients of update `number`: small ones, large ones, and some that vary much between tensors.
+static float gradient_at(int number, size_t tensor, int64_t i) {
+    const double sizes[UPDATES] = {0.001, 0.3, 1e-7, 0.05, 3};
+    uint64_t index = (uint64_t)i;
+    double u = rng_draw(7 + (uint64_t)number, (uint32_t)tensor, &index) * 0x1p-32 - 0.5;
+    return (float)(u * sizes[number] * (1 + (double)(tensor % 7)));
+}
+
+static void fill_gradients(struct run *run, int number, double scale) {
+    for (size_t t = 0; t < run->table.count; t++) {
+        const struct param *param = &run->table.params[t];
+        for (int64_t i = 0; i < param->rows * param->cols; i++) {
+            run->state.gradients[param->offset + i] = (float)scale * gradient_at(number, t, i);
+        }
+    }
+}
+
+static double rate_of(int number) {
+    return 0.01 * (number + 1);
+}
+
+static void step_run(struct run *run, int number, double scale) {
+    struct state *state = &run->state;
+    fill_gradients(run, number, scale);
+    run->device->grad_norm(run->device, state->stats, state->gradients, run->table.total,
+                           1 / scale);
+    struct optimizer_step step = {.number = number,
+                                  .learning_rate = rate_of(number),
+                                  .gradient_scale = 1 / scale,
+                                  .grad_norm = sqrt(state->stats[0].sum_squares)};
+    optimizer_step(&run->optimizer, state, &step);
+}
+
+// --- the models in float64 ----------------------------------------------------------------------
+
+struct model {
+    double *p, *m, *v; // as the state's buffers
+    double *g;         // of one update
+};
+
+static double *zeros(int64_t count) {
+    double *values = memory_array_zeroed((size_t)count, sizeof *values);
+    assert_non_null(values);
+    return values;
+}
+
+static struct model model_new(const struct run *run) {
+    int64_t total = run->table.total;
+    struct model model = {zeros(total), zeros(total), zeros(total), zeros(total)};
+    for (int64_t i = 0; i < total; i++) {
+        model.p[i] = (double)run->state.master[i];
+    }
+    return model;
+}
+
+static void model_done(struct model *model) {
+    memory_free(model->p);
+    memory_free(model->m);
+    memory_free(model->v);
+    memory_free(model->g);
+}
+
+static double norm_of(const double *x, int64_t count) {
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++) {
+        sum += x[i] * x[i];
+    }
+    return sqrt(sum);
+}
+
+// One tensor of one update. t counts from 1.
+struct tensor {
+    double *p, *m, *v, *g;
+    int64_t count;
+    double decay; // of its group
+    double t, rate, global_norm;
+};
+
+static void scale(double *x, int64_t count, double factor) {
+    for (int64_t i = 0; i < count; i++) {
+        x[i] *= factor;
+    }
+}
+
+static double torch_clip(double norm, double most) {
+    double factor = most / (norm + 1e-6);
+    return factor < 1 ? factor : 1;
+}
+
+static double google_clip(double norm, double most) {
+    return norm > most ? most / norm : 1;
+}
+
+static void moments(struct tensor *x) {
+    for (int64_t i = 0; i < x->count; i++) {
+        x->m[i] = 0.9 * x->m[i] + (1 - 0.9) * x->g[i];
+        x->v[i] = 0.999 * x->v[i] + (1 - 0.999) * x->g[i] * x->g[i];
+    }
+}
+
+static void deepspeed_adamw(struct tensor *x) {
+    scale(x->g, x->count, torch_clip(x->global_norm, MOST));
+    moments(x);
+    double c1 = 1 - pow(0.9, x->t), c2 = 1 - pow(0.999, x->t);
+    for (int64_t i = 0; i < x->count; i++) {
+        double step = x->m[i] / c1 / (sqrt(x->v[i]) / sqrt(c2) + 1e-8);
+        x->p[i] -= x->rate * (step + x->decay * x->p[i]);
+    }
+}
+
+static void deepspeed_adam_l2(struct tensor *x) {
+    scale(x->g, x->count, torch_clip(x->global_norm, MOST));
+    for (int64_t i = 0; i < x->count; i++) {
+        x->g[i] += x->decay * x->p[i];
+    }
+    moments(x);
+    double c1 = 1 - pow(0.9, x->t), c2 = 1 - pow(0.999, x->t);
+    for (int64_t i = 0; i < x->count; i++) {
+        x->p[i] -= x->rate * x->m[i] / c1 / (sqrt(x->v[i]) / sqrt(c2) + 1e-8);
+    }
+}
+
+static void uncorrected(struct tensor *x, double epsilon) {
+    moments(x);
+    for (int64_t i = 0; i < x->count; i++) {
+        double step = x->m[i] / (sqrt(x->v[i]) + epsilon) + x->decay * x->p[i];
+        x->p[i] -= x->rate * step;
+    }
+}
+
+static void google(struct tensor *x) {
+    scale(x->g, x->count, google_clip(x->global_norm, MOST));
+    uncorrected(x, 1e-6);
+}
+
+static void bertadam(struct tensor *x) {
+    scale(x->g, x->count, torch_clip(norm_of(x->g, x->count), MOST));
+    uncorrected(x, 1e-6);
+}
+
+static void bertadam_both(struct tensor *x) {
+    scale(x->g, x->count, torch_clip(x->global_norm, MOST));
+    bertadam(x);
+}
+
+static void nvlamb(struct tensor *x) {
+    scale(x->g, x->count, google_clip(x->global_norm, MOST));
+    moments(x);
+    double c1 = 1 - pow(0.9, x->t), c2 = 1 - pow(0.999, x->t);
+    double *u = zeros(x->count);
+    for (int64_t i = 0; i < x->count; i++) {
+        u[i] = x->m[i] / c1 / (sqrt(x->v[i] / c2) + 1e-6) + x->decay * x->p[i];
+    }
+    double weights = norm_of(x->p, x->count), updates = norm_of(u, x->count);
+    double trust = x->decay > 0 && weights > 0 && updates > 0 ? weights / updates : 1;
+    for (int64_t i = 0; i < x->count; i++) {
+        x->p[i] -= x->rate * trust * u[i];
+    }
+    memory_free(u);
+}
+
+static double lamb_coefficient; // of the tensor before
+
+static void deepspeed_lamb(struct tensor *x) {
+    scale(x->g, x->count, torch_clip(x->global_norm, MOST));
+    moments(x);
+    double *u = zeros(x->count);
+    for (int64_t i = 0; i < x->count; i++) {
+        u[i] = x->m[i] / (sqrt(x->v[i]) + 1e-8) + x->decay * x->p[i];
+    }
+    double weights = norm_of(x->p, x->count), updates = norm_of(u, x->count), coefficient = 1;
+    if (weights != 0 && updates != 0) {
+        coefficient = weights / updates;
+        coefficient = coefficient > 0.3 ? 0.3 : coefficient;
+        coefficient = coefficient < 0.01 ? 0.01 : coefficient;
+    }
+    double rate = x->rate * sqrt(1 - pow(0.999, x->t)) / (1 - pow(0.9, x->t));
+    for (int64_t i = 0; i < x->count; i++) {
+        x->p[i] -= rate * coefficient * u[i];
+    }
+    lamb_coefficient = coefficient;
+    memory_free(u);
+}
+
+// What no list lets decay in a model of Hugging Face's names.
+static int is_plain(const char *name) {
+    size_t length = strlen(name);
+    return strstr(name, "LayerNorm") != NULL || strcmp(name + length - 5, ".bias") == 0;
+}
+
+struct optimizer_case {
+    const char *name;
+    void (*update)(struct tensor *x);
+    double decay;
+    void (*change)(struct berth_config *config); // of the defaults; may be NULL
+};
+
+static void l2(struct berth_config *config) {
+    config->adam_w_mode = 0;
+}
+
+static void both(struct berth_config *config) {
+    config->clip_by = "both";
+}
+
+// BingBert's configuration.
+static void bing(struct berth_config *config) {
+    config->weight_decay = 0.01;
+    config->max_coeff = 0.3;
+}
+
+static const struct optimizer_case cases[] = {
+    {"adamw", deepspeed_adamw, 0.01, NULL}, {"adam", deepspeed_adamw, 0.01, NULL},
+    {"adam", deepspeed_adam_l2, 0.01, l2},  {"adam_weight_decay", google, 0.01, NULL},
+    {"bertadam", bertadam, 0.01, NULL},     {"bertadam", bertadam_both, 0.01, both},
+    {"nvlamb", nvlamb, 0.01, NULL},         {"lamb", deepspeed_lamb, 0.01, bing},
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+static void step_model(const struct run *run, struct model *model, int number,
+                       const struct optimizer_case *c) {
+    for (size_t t = 0; t < run->table.count; t++) {
+        const struct param *param = &run->table.params[t];
+        for (int64_t i = 0; i < param->rows * param->cols; i++) {
+            model->g[param->offset + i] = (double)gradient_at(number, t, i);
+        }
+    }
+    double global_norm = norm_of(model->g, run->table.total);
+    for (size_t t = 0; t < run->table.count; t++) {
+        const struct param *param = &run->table.params[t];
+        const int64_t at = param->offset;
+        struct tensor tensor = {model->p + at,
+                                model->m + at,
+                                model->v + at,
+                                model->g + at,
+                                param->rows * param->cols,
+                                is_plain(param->name) ? 0 : c->decay,
+                                number + 1,
+                                rate_of(number),
+                                global_norm};
+        c->update(&tensor);
+        if (c->update == deepspeed_lamb) {
+            double found = run->state.lamb[t].coefficient;
+            assert_true(fabs(found - lamb_coefficient) <= 1e-5 * lamb_coefficient);
+        }
+    }
+}
+
+static void check(const struct run *run, const char *what, const float *found,
+                  const double *expected, double tolerance) {
+    for (size_t t = 0; t < run->table.count; t++) {
+        const struct param *param = &run->table.params[t];
+        int64_t count = param->rows * param->cols;
+        double difference = 0, size = norm_of(expected + param->offset, count);
+        for (int64_t i = param->offset; i < param->offset + count; i++) {
+            difference += ((double)found[i] - expected[i]) * ((double)found[i] - expected[i]);
+        }
+        if (!(sqrt(difference) <= tolerance * size)) {
+            fail_msg("%s: %s of %s is %.2e of its size off", run->optimizer.row->name, what,
+                     param->name, sqrt(difference) / size);
+        }
+    }
+}
+
+static void check_copy(const struct run *run) {
+    const uint16_t *copy = run->state.copy;
+    for (int64_t i = 0; i < run->table.matrix_count; i++) {
+        uint32_t bits = (uint32_t)copy[i] << 16;
+        float value;
+        memcpy(&value, &bits, sizeof value);
+        double own = (double)run->state.master[i];
+        assert_true(fabs((double)value - own) <= 0.004 * fabs(own) + 1e-30);
+    }
+}
+
+static void follow(const struct optimizer_case *c, enum dtype compute, double loss_scale) {
+    struct run run;
+    open_run(&run, c->name, compute, 2);
+    if (c->change != NULL) {
+        c->change(&run.config);
+    }
+    run.optimizer = optimizer_of(&run.config);
+    struct model model = model_new(&run);
+    for (int number = 0; number < UPDATES; number++) {
+        step_run(&run, number, loss_scale);
+        step_model(&run, &model, number, c);
+        check(&run, "the value", run.state.master, model.p, 4e-6);
+        check(&run, "the first moment", run.state.moment1, model.m, 4e-6);
+        check(&run, "the second moment", run.state.moment2, model.v, 4e-6);
+        for (int64_t i = 0; i < run.table.total; i++) {
+            assert_true(run.state.gradients[i] == 0);
+        }
+    }
+    if (compute == DTYPE_BF16) {
+        check_copy(&run);
+    }
+    model_done(&model);
+    close_run(&run);
+}
+
+static void test_models_in_float64(void **state) {
+    for (int i = 0; i < CASES; i++) {
+        follow(&cases[i], DTYPE_F32, 1);
+        follow(&cases[i], DTYPE_BF16, 1024);
+    }
+}
+
+// --- groups -------------------------------------------------------------------------------------
+
+static struct optimizer with_list(const char *list) {
+    struct berth_config config;
+    option_defaults(&config);
+    config.no_decay = list;
+    return optimizer_of(&config);
+}
+
+static void test_lists(void **state) {
+    struct param_table table;
+    assert_int_equal(param_table_init(&table, &shape, PARAM_HEAD_SPAN, NULL), BERTH_OK);
+    static const char *const lists[] = {"deepspeed", "google", "nvidia"};
+    int plain = 0;
+    for (size_t t = 0; t < table.count; t++) {
+        const char *name = table.params[t].name;
+        plain += is_plain(name);
+        assert_null(strstr(name, "pooler")); // no pooler in a model for questions
+        for (int i = 0; i < 3; i++) {
+            struct optimizer optimizer = with_list(lists[i]);
+            assert_int_equal(optimizer_decays(&optimizer, name), !is_plain(name));
+        }
+        struct optimizer none = with_list("none"), own = with_list("layer.1., qa_outputs");
+        assert_true(optimizer_decays(&none, name));
+        assert_int_equal(optimizer_decays(&own, name),
+                         strstr(name, "layer.1.") == NULL && strstr(name, "qa_outputs") == NULL);
+    }
+    assert_int_equal(plain, 2 * 10 + 2 + 1);
+    // Names of other programs: each list knows its own.
+    struct optimizer deepspeed = with_list("deepspeed"), google_list = with_list("google");
+    struct optimizer nvidia = with_list("nvidia");
+    assert_false(optimizer_decays(&deepspeed, "bert.encoder.layer.0.attn_nw"));
+    assert_false(optimizer_decays(&deepspeed, "bert.encoder.layer.0.inter_b"));
+    assert_true(optimizer_decays(&deepspeed, "bert.encoder.layer.0.inter_w"));
+    assert_false(optimizer_decays(&google_list, "bert/encoder/layer_norm/scale"));
+    assert_false(optimizer_decays(&nvidia, "bert/embeddings/LN/gamma"));
+    assert_true(optimizer_decays(&google_list, "bert/embeddings/LN/gamma"));
+    param_table_done(&table);
+}
+
+static void test_own_list_must_name_something(void **state) {
+    struct param_table table;
+    struct berth_error error = {0};
+    assert_int_equal(param_table_init(&table, &shape, PARAM_HEAD_SPAN, NULL), BERTH_OK);
+    struct optimizer good = with_list("bias,LayerNorm"), bad = with_list("bias,LayreNorm");
+    struct optimizer kernels = with_list("deepspeed"); // whose names are of several layouts
+    assert_int_equal(optimizer_check(&good, &table, &error), BERTH_OK);
+    assert_int_equal(optimizer_check(&kernels, &table, &error), BERTH_OK);
+    assert_int_equal(optimizer_check(&bad, &table, &error), BERTH_CONFIG);
+    assert_non_null(strstr(error.message, "\"LayreNorm\""));
+    param_table_done(&table);
+}
+
+// A list that cuts across the order of the buffer: every tensor still gets its own group's decay.
+static void test_any_list_is_followed(void **state) {
+    struct run run;
+    open_run(&run, "adamw", DTYPE_BF16, 2);
+    run.config.no_decay = "layer.0.,word_embeddings,output.dense.weight";
+    run.config.weight_decay = 0.5;
+    run.optimizer = optimizer_of(&run.config);
+    float *before = memory_new((size_t)run.table.total * sizeof *before);
+    memcpy(before, run.state.master, (size_t)run.table.total * sizeof *before);
+    struct optimizer_step step = {.learning_rate = 0.25, .gradient_scale = 1};
+    optimizer_step(&run.optimizer, &run.state, &step); // gradients of zero: decay is all there is
+    for (size_t t = 0; t < run.table.count; t++) {
+        const struct param *param = &run.table.params[t];
+        int kept = strstr(param->name, "layer.0.") != NULL ||
+                   strstr(param->name, "word_embeddings") != NULL ||
+                   strstr(param->name, "output.dense.weight") != NULL;
+        for (int64_t i = param->offset; i < param->offset + param->rows * param->cols; i++) {
+            float expected = kept ? before[i] : before[i] - 0.25F * (0.5F * before[i]);
+            assert_true(run.state.master[i] == expected);
+        }
+    }
+    check_copy(&run);
+    memory_free(before);
+    close_run(&run);
+}
+
+// --- threads ------------------------------------------------------------------------------------
+
+static void test_same_bits_for_any_number_of_threads(void **state) {
+    for (int i = 0; i < CASES; i++) {
+        float *first = NULL;
+        for (int threads = 1; threads <= 4; threads *= 2) {
+            struct run run;
+            open_run(&run, cases[i].name, DTYPE_F32, threads);
+            run.optimizer = optimizer_of(&run.config);
+            for (int number = 0; number < UPDATES; number++) {
+                step_run(&run, number, 1);
+            }
+            size_t bytes = (size_t)run.table.total * sizeof(float);
+            if (first == NULL) {
+                first = memory_new(bytes);
+                memcpy(first, run.state.master, bytes);
+            }
+            assert_memory_equal(first, run.state.master, bytes);
+            close_run(&run);
+        }
+        memory_free(first);
+    }
+}
+
+// --- settings -----------------------------------------------------------------------------------
+
+static struct berth_config settled(const char *name) {
+    struct berth_config config;
+    option_defaults(&config);
+    config.optimizer = name;
+    assert_int_equal(optimizer_settle(&config, NULL), BERTH_OK);
+    return config;
+}
+
+static void test_a_name_stands_for_its_settings(void **state) {
+    struct berth_config adamw = settled("adamw"), bert = settled("bertadam");
+    struct berth_config lamb = settled("lamb"), nv = settled("nvlamb");
+    assert_true(adamw.adam_epsilon == 1e-8 && adamw.weight_decay == 0.01);
+    assert_int_equal(adamw.bias_correction, 1);
+    assert_string_equal(adamw.clip_by, "global");
+    assert_true(bert.adam_epsilon == 1e-6);
+    assert_int_equal(bert.bias_correction, 0);
+    assert_string_equal(bert.clip_by, "tensor");
+    assert_true(lamb.weight_decay == 0 && lamb.max_coeff == 10 && lamb.min_coeff == 0.01);
+    assert_string_equal(nv.no_decay, "nvidia");
+    struct berth_config own;
+    option_defaults(&own);
+    own.optimizer = "bertadam";
+    own.adam_epsilon = 1e-3;
+    own.bias_correction = 1;
+    own.weight_decay = 0;
+    assert_int_equal(optimizer_settle(&own, NULL), BERTH_OK);
+    assert_true(own.adam_epsilon == 1e-3 && own.bias_correction == 1 && own.weight_decay == 0);
+}
+
+static void refuse(const struct berth_config *config, enum berth_status status, const char *part) {
+    struct berth_config own = *config;
+    struct berth_error error = {0};
+    assert_int_equal(optimizer_settle(&own, &error), status);
+    if (strstr(error.message, part) == NULL) {
+        fail_msg("\"%s\" does not say \"%s\"", error.message, part);
+    }
+}
+
+static void test_refusals(void **state) {
+    struct berth_config config;
+    option_defaults(&config);
+    config.optimizer = "adagrad";
+    refuse(&config, BERTH_USAGE, "nvlamb");
+    config.optimizer = "lamb";
+    config.adam_w_mode = 0;
+    refuse(&config, BERTH_CONFIG, "lamb has no such form");
+    config.adam_w_mode = 1;
+    config.min_coeff = 11;
+    refuse(&config, BERTH_CONFIG, "--max_coeff 10");
+}
+
+// The option's choices are the table's names.
+static void test_option_lists_every_name(void **state) {
+    const char *choices = option_find("optimizer")->choices;
+    size_t length = 0;
+    for (size_t i = 0; i < optimizer_row_count; i++) {
+        const char *name = optimizer_rows[i].name;
+        assert_memory_equal(choices + length, name, strlen(name));
+        length += strlen(name) + 1;
+    }
+    assert_int_equal(length, strlen(choices) + 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_models_in_float64),
+        cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_own_list_must_name_something),
+        cmocka_unit_test(test_any_list_is_followed),
+        cmocka_unit_test(test_same_bits_for_any_number_of_threads),
+        cmocka_unit_test(test_a_name_stands_for_its_settings),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_option_lists_every_name),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
