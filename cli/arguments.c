@@ -321,6 +321,9 @@ static int was_given(const struct cli_call *call, const char *name) {
 
 static enum berth_status check_required(const struct cli_call *call, struct berth_error *error) {
     const struct cli_verb *verb = call->verb;
+    if (call->download_only) {
+        return BERTH_OK; // what the verb needs to run is not needed for that
+    }
     for (const char *at = verb->required != NULL ? verb->required : ""; *at != '\0';) {
         char name[NAME_SIZE];
         size_t length = strcspn(at, " ");
@@ -358,6 +361,28 @@ enum berth_status cli_parse(struct cli_call *call, const struct cli_verb *verb, 
     }
     TRY(cli_legacy_finish(call, error));
     return check_required(call, error);
+}
+
+// The path is the process's: it is used until the end.
+static enum berth_status find_model(const char **name, struct berth_error *error) {
+    char *path;
+    if (*name == NULL) {
+        return BERTH_OK;
+    }
+    TRY(berth_find_model(*name, &path, error));
+    if (strcmp(path, *name) == 0) {
+        berth_string_free(path);
+        return BERTH_OK;
+    }
+    *name = path;
+    return BERTH_OK;
+}
+
+enum berth_status cli_find_models(struct cli_call *call, struct berth_error *error) {
+    for (size_t i = 0; i < call->verb->models && i < call->argument_count; i++) {
+        TRY(find_model(&call->arguments[i], error));
+    }
+    return find_model(&call->config.model_name_or_path, error);
 }
 
 // --- values of the verb's own options ------------------------------------------------------------

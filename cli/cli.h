@@ -44,12 +44,15 @@ struct cli_verb {
     size_t option_count;
     const char *required; // options that must be given, separated by blanks; NULL: none
     size_t arguments_least, arguments_most;
+    size_t models; // so many of the first arguments are models
     enum berth_status (*run)(struct cli_call *call, struct berth_error *error);
 };
 
 extern const struct cli_verb cli_finetune, cli_predict, cli_evaluate, cli_answer, cli_show,
     cli_tokenize, cli_features, cli_inspect, cli_convert, cli_compare, cli_init, cli_verify,
     cli_bench, cli_doctor;
+
+extern const struct cli_verb cli_fetch;
 
 // --- the command line ----------------------------------------------------------------------------
 
@@ -60,6 +63,7 @@ struct cli_call {
     const char *arguments[CLI_ARGUMENTS_MAX];
     size_t argument_count;
     int do_train, do_eval;   // -1: not said
+    int download_only;       // fetch the model and end
     int model_is_checkpoint; // --init_checkpoint or --model_file was given: --bert_model is a label
     char model_folder[4096]; // of a model that was given as a file
 };
@@ -69,6 +73,11 @@ enum berth_status cli_parse(struct cli_call *call, const struct cli_verb *verb, 
                             char **words, struct berth_error *error);
 // 1 when the row is an option of the verb.
 int cli_row_applies(const struct cli_verb *verb, const struct option_row *row);
+
+// Puts the folder in the hub's cache in place of a model's name, where no such folder is there.
+enum berth_status cli_find_models(struct cli_call *call, struct berth_error *error);
+// What --download_only asks for in place of the verb.
+enum berth_status cli_download_only(struct cli_call *call, struct berth_error *error);
 
 // The value of one of the verb's own options: text or NULL; number or `otherwise`; 0 or 1.
 const char *cli_value(const struct cli_call *call, const char *name);

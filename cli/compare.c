@@ -106,5 +106,6 @@ const struct cli_verb cli_compare = {
     .option_count = sizeof options / sizeof *options,
     .arguments_least = 2,
     .arguments_most = 2,
+    .models = 2,
     .run = run,
 };

@@ -46,5 +46,6 @@ const struct cli_verb cli_convert = {
     .option_count = sizeof options / sizeof *options,
     .arguments_least = 2,
     .arguments_most = 2,
+    .models = 1,
     .run = run,
 };

@@ -105,5 +105,6 @@ const struct cli_verb cli_inspect = {
     .option_count = sizeof options / sizeof *options,
     .arguments_least = 1,
     .arguments_most = 1,
+    .models = 1,
     .run = run,
 };

@@ -35,6 +35,7 @@ static const struct legacy legacies[] = {
     {.name = "do_train", .kind = SPECIAL},
     {.name = "do_predict", .kind = SPECIAL},
     {.name = "do_eval", .kind = SPECIAL},
+    {.name = "download_only", .kind = SPECIAL},
     {.name = "fp16",
      .kind = SETS,
      .row = "precision",
@@ -145,7 +146,9 @@ static enum berth_status set(struct cli_call *call, const char *row, const char 
 
 static enum berth_status set_special(struct cli_call *call, const struct legacy *legacy,
                                      int truth) {
-    if (strcmp(legacy->name, "do_train") == 0) {
+    if (strcmp(legacy->name, "download_only") == 0) {
+        call->download_only = truth;
+    } else if (strcmp(legacy->name, "do_train") == 0) {
         call->do_train = truth;
     } else {
         call->do_eval = truth || call->do_eval == 1;

@@ -10,7 +10,7 @@
 static const struct cli_verb *const verbs[] = {
     &cli_finetune, &cli_predict,  &cli_evaluate, &cli_answer,  &cli_show,
     &cli_tokenize, &cli_features, &cli_inspect,  &cli_convert, &cli_compare,
-    &cli_init,     &cli_verify,   &cli_bench,    &cli_doctor};
+    &cli_init,     &cli_verify,   &cli_bench,    &cli_doctor,  &cli_fetch};
 #define VERB_COUNT (sizeof verbs / sizeof *verbs)
 
 void cli_help_program(int to_error) {
@@ -121,6 +121,10 @@ static enum berth_status run_verb(const struct cli_verb *verb, int count, char *
         return need_words(verb, error);
     }
     TRY(cli_parse(&call, verb, count, words, error));
+    if (call.download_only) {
+        return cli_download_only(&call, error);
+    }
+    TRY(cli_find_models(&call, error));
     return verb->run(&call, error);
 }
 

@@ -14,7 +14,7 @@ ALLOWED = {  # room -> rooms it may include besides itself and berth.h
     "core": set(),
     "text": {"core"},
     "format": {"core"},
-    "net": {"core"},
+    "net": {"core", "format"},
     "report": {"core", "format"},  # event files are TFRecord and protobuf
     "cpu": {"core"},
     "gpu": {"core"},
@@ -23,7 +23,7 @@ ALLOWED = {  # room -> rooms it may include besides itself and berth.h
     "model": {"core", "format"},
     "task": {"core", "text", "format", "data", "model"},
     "train": {"core", "text", "format", "data", "model", "task", "report"},
-    "api": {"core", "text", "format", "data", "model", "task", "train", "report"},
+    "api": {"core", "text", "format", "net", "data", "model", "task", "train", "report"},
 }
 CLI_CORE_ONLY = {"core"}
 CLI_MAY_LOOK_INSIDE = {"bench.c", "doctor.c", "features.c"}

@@ -155,7 +155,7 @@ enum berth_record_kind {
     BERTH_RECORD_WARNING,  /* text for people */
     BERTH_RECORD_PLAN,     /* one part of the plan before start: text names it */
     BERTH_RECORD_STEP,     /* one update: step, epoch, loss, learning_rate, ... */
-    BERTH_RECORD_PROGRESS, /* done, total; text names the phase */
+    BERTH_RECORD_PROGRESS, /* done, total, or done_bytes, total_bytes; text names the phase */
     BERTH_RECORD_EVAL,     /* exact_match, f1, ... */
     BERTH_RECORD_SUMMARY   /* the end of the run */
 };
@@ -354,6 +354,40 @@ enum berth_status berth_compare(const char *a, const char *b, double tolerance,
                                                const struct berth_difference *difference),
                                 void *context, struct berth_comparison *comparison,
                                 struct berth_error *error);
+
+/* ---------------------------------------------------------------------------------------------
+ * Downloads. berth_fetch is the only function that uses the network.
+ */
+struct berth_fetch_settings {
+    const char *revision;   /* branch, tag or commit of the hub; NULL: "main" */
+    const char *files;      /* patterns, separated by commas, of the files to take; NULL: those that
+                               a BERT model needs, or all of a data set */
+    const char *sha256;     /* of what a URL gives; NULL: not known */
+    const char *md5;        /* the same; only against accidents */
+    const char *cache_dir;  /* NULL: by HF_HUB_CACHE, HF_HOME and so on */
+    const char *token_file; /* NULL: HF_TOKEN, else the file of HF_TOKEN_PATH or $HF_HOME/token */
+    int dataset;            /* the name is that of a data set of the hub, not of a model */
+    int64_t retries;        /* after a failure that may pass; < 0: 5 */
+};
+
+/* Downloads `name`: a model or data set of the Hugging Face hub ("org/name"; HF_ENDPOINT), a data set
+ * known by name ("squad", "squad_v2"), or an http(s) URL, into Hugging Face's cache layout. *path (for
+ * berth_string_free) is the snapshot's folder, of a URL the file. What is there already is not
+ * downloaded again; what was cut off is resumed; contents are checked against the digests that are
+ * known. With HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE (data sets and URLs: HF_DATASETS_OFFLINE, too)
+ * nothing is asked of the network: what the cache does not hold is BERTH_UNAVAILABLE. `stop` as for
+ * jobs. No connection: BERTH_UNAVAILABLE; not found: BERTH_NO_INPUT; wrong content, a listing with
+ * hostile paths: BERTH_BAD_DATA; a full disk: BERTH_IO. */
+enum berth_status berth_fetch(const char *name, const struct berth_fetch_settings *settings,
+                              struct berth_log log, const volatile int *stop, char **path,
+                              struct berth_error *error);
+
+/* The folder or file that a model's name means, in *path (berth_string_free): the name itself, unless
+ * nothing of that name is there and it is one of the hub's: then the snapshot of its branch main in
+ * the cache. Not in the cache, or not all of it: BERTH_NO_INPUT; links that leave the cache:
+ * BERTH_BAD_DATA. */
+enum berth_status berth_find_model(const char *name_or_path, char **path,
+                                   struct berth_error *error);
 
 #ifdef __cplusplus
 }

@@ -37,7 +37,7 @@ static enum berth_status sync_folder(const char *path, struct berth_error *error
                        : error_set_errno(error, BERTH_IO, errno_value, "cannot sync %s", path);
 }
 
-static enum berth_status sync_parent(const char *path, struct berth_error *error) {
+enum berth_status dir_sync_parent(const char *path, struct berth_error *error) {
     char *parent = file_parent(path);
     if (parent == NULL) {
         return file_no_path(error);
@@ -84,7 +84,7 @@ static enum berth_status make_one(const char *path, struct berth_error *error) {
         // Another process may have been faster.
         return dir_exists(path) ? BERTH_OK : file_cannot_create(path, errno_value, error);
     }
-    return sync_parent(path, error);
+    return dir_sync_parent(path, error);
 }
 
 enum berth_status dir_make(const char *path, struct berth_error *error) {
@@ -427,5 +427,5 @@ enum berth_status dir_publish(const char *temporary, const char *path, struct be
     if (rename_to_new(temporary, path) < 0) {
         return file_cannot_create(path, errno, error);
     }
-    return sync_parent(path, error);
+    return dir_sync_parent(path, error);
 }

@@ -85,6 +85,8 @@ enum berth_status dir_remove(const char *path, struct berth_error *error);
 // Syncs the folder `temporary` and everything in it, renames it to `path` (which must not exist),
 // syncs the parent.
 enum berth_status dir_publish(const char *temporary, const char *path, struct berth_error *error);
+// Syncs the folder that `path` lies in, so that a new name in it lasts.
+enum berth_status dir_sync_parent(const char *path, struct berth_error *error);
 // Names (not paths) in a folder, sorted, without . and ..; a NULL-terminated array in one block
 // (memory_free).
 enum berth_status dir_list(const char *path, char ***names, struct berth_error *error);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SHA-256 of files and memory, for the manifests of checkpoints (the door to libcrypto).
+// SHA-256 of files and memory, for the manifests of checkpoints.
 #ifndef BERTH_FORMAT_SHA256_H
 #define BERTH_FORMAT_SHA256_H
 

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// The files of a model, and finding a model by its name.
+#include "api/model_files.h"
+
+#include "berth.h"
+#include "core/file.h"
+#include "core/memory.h"
+#include "format/json.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define PATTERNS_MAX 3
+
+// --- which files --------------------------------------------------------------------------------
+
+static const char *const configurations[] = {"config.json", "bert_config.json"};
+
+static const struct {
+    const char *name;
+    enum model_file role;
+} companions[] = {{"vocab.txt", MODEL_FILE_NEEDED},
+                  {"tokenizer.json", MODEL_FILE_WANTED},
+                  {"tokenizer_config.json", MODEL_FILE_WANTED},
+                  {"special_tokens_map.json", MODEL_FILE_WANTED},
+                  {"added_tokens.json", MODEL_FILE_WANTED}};
+
+// The first pattern of a set tells whether the set is there.
+static const char *const weights[][PATTERNS_MAX] = {
+    {"model.safetensors"},
+    {"model.safetensors.index.json", "model-*-of-*.safetensors"},
+    {"pytorch_model.bin"},
+    {"pytorch_model.bin.index.json", "pytorch_model-*-of-*.bin"},
+    {"bert_model.ckpt.index", "bert_model.ckpt.data-*", "checkpoint"}};
+
+struct names {
+    const char *const *names;
+    size_t count;
+};
+
+static int matches(const char *pattern, const char *name) {
+    return fnmatch(pattern, name, FNM_PATHNAME | FNM_PERIOD) == 0;
+}
+
+// Gives `role` to all names of the pattern; how many there are.
+static size_t mark(const struct names *names, const char *pattern, enum model_file role,
+                   enum model_file *roles) {
+    size_t found = 0;
+    for (size_t i = 0; i < names->count; i++) {
+        if (matches(pattern, names->names[i])) {
+            roles[i] = role;
+            found++;
+        }
+    }
+    return found;
+}
+
+static size_t mark_weights(const struct names *names, enum model_file *roles) {
+    for (size_t set = 0; set < COUNT(weights); set++) {
+        size_t found = mark(names, weights[set][0], MODEL_FILE_NEEDED, roles);
+        for (size_t i = 1; found > 0 && i < PATTERNS_MAX && weights[set][i] != NULL; i++) {
+            mark(names, weights[set][i], MODEL_FILE_NEEDED, roles);
+        }
+        if (found > 0) {
+            return found;
+        }
+    }
+    return 0;
+}
+
+enum berth_status model_files_pick(const char *const *names, size_t count, enum model_file *roles,
+                                   const char *what, struct berth_error *error) {
+    const struct names all = {names, count};
+    size_t configs = 0;
+    for (size_t i = 0; i < count; i++) {
+        roles[i] = MODEL_FILE_OTHER;
+    }
+    for (size_t i = 0; i < COUNT(configurations); i++) {
+        configs += mark(&all, configurations[i], MODEL_FILE_NEEDED, roles);
+    }
+    for (size_t i = 0; i < COUNT(companions); i++) {
+        mark(&all, companions[i].name, companions[i].role, roles);
+    }
+    if (configs == 0) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: expected a model's config.json among its files, found none", what);
+    }
+    if (mark_weights(&all, roles) == 0) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: expected model.safetensors, pytorch_model.bin (or their indexes) or "
+                         "bert_model.ckpt.index among its files, found none",
+                         what);
+    }
+    return BERTH_OK;
+}
+
+// --- is a snapshot complete? --------------------------------------------------------------------
+
+static enum berth_status no_memory(struct berth_error *error) {
+    return error_set(error, BERTH_NO_MEMORY, "out of memory for a list of files");
+}
+
+static int holds(const char *folder, const char *name) {
+    char *path = path_join(folder, name);
+    int found = path != NULL && file_exists(path);
+    memory_free(path);
+    return found;
+}
+
+static enum berth_status check_names(const struct hub_snapshot *snapshot, const char *id,
+                                     const struct names *names, struct berth_error *error) {
+    enum model_file *roles = memory_array(names->count + 1, sizeof *roles);
+    if (roles == NULL) {
+        return no_memory(error);
+    }
+    enum berth_status status = model_files_pick(names->names, names->count, roles, id, error);
+    for (size_t i = 0; i < names->count && status == BERTH_OK; i++) {
+        if (roles[i] == MODEL_FILE_NEEDED && !holds(snapshot->folder, names->names[i])) {
+            status = error_set(error, BERTH_NO_INPUT,
+                               "%s: %s is not in the cache's snapshot %s: `berth fetch %s` "
+                               "completes it",
+                               id, names->names[i], snapshot->folder, id);
+        }
+    }
+    memory_free(roles);
+    return status;
+}
+
+static enum berth_status check_folder(const struct hub_snapshot *snapshot, const char *id,
+                                      struct berth_error *error) {
+    char **list;
+    TRY(dir_list(snapshot->folder, &list, error));
+    struct names names = {.names = (const char *const *)list};
+    while (list[names.count] != NULL) {
+        names.count++;
+    }
+    enum berth_status status = check_names(snapshot, id, &names, error);
+    memory_free(list);
+    return status == BERTH_BAD_DATA
+               ? error_prefix(error, BERTH_NO_INPUT, "the cache's snapshot %s is incomplete",
+                              snapshot->folder)
+               : status;
+}
+
+// The listing of all files of the commit; NULL: none was kept.
+static json *read_tree(const struct hub_snapshot *snapshot) {
+    char name[HUB_COMMIT_SIZE + 16];
+    snprintf(name, sizeof name, "trees/%s.json", snapshot->commit);
+    char *path = path_join(snapshot->repo, name);
+    json *tree = NULL;
+    if (path != NULL && file_exists(path) && json_read_file(path, &tree, NULL) != BERTH_OK) {
+        tree = NULL; // the folder itself tells enough
+    }
+    memory_free(path);
+    return tree;
+}
+
+enum berth_status model_files_check(const struct hub_snapshot *snapshot, const char *id,
+                                    struct berth_error *error) {
+    json *tree = read_tree(snapshot);
+    const json *files = json_member(tree, "files");
+    size_t count = json_length(files);
+    if (!json_is_object_value(files) || count == 0) {
+        json_free(tree);
+        return check_folder(snapshot, id, error);
+    }
+    const char **list = memory_array(count, sizeof *list);
+    enum berth_status status = list == NULL ? no_memory(error) : BERTH_OK;
+    struct names names = {.names = list};
+    struct json_walk walk = {.object = files};
+    while (status == BERTH_OK && json_walk_next(&walk)) {
+        list[names.count++] = walk.key;
+    }
+    status = status == BERTH_OK ? check_names(snapshot, id, &names, error) : status;
+    memory_free(list);
+    json_free(tree);
+    return status;
+}
+
+// --- by name ------------------------------------------------------------------------------------
+
+static enum berth_status find_in_cache(const char *id, char **path, struct berth_error *error) {
+    char *root = hub_cache_root();
+    struct hub_snapshot snapshot = {.folder = NULL};
+    enum berth_status status =
+        root == NULL ? no_memory(error)
+                     : hub_snapshot_find(root, "model", id, HUB_MAIN, &snapshot, error);
+    if (status == BERTH_OK && snapshot.folder == NULL) {
+        status = error_set(error, BERTH_NO_INPUT,
+                           "%s: no such folder, and no model of that name in the cache %s; "
+                           "`berth fetch %s` downloads it",
+                           id, root, id);
+    } else if (status == BERTH_OK) {
+        status = model_files_check(&snapshot, id, error);
+    }
+    if (status == BERTH_OK) {
+        *path = snapshot.folder;
+        snapshot.folder = NULL;
+    }
+    hub_snapshot_done(&snapshot);
+    memory_free(root);
+    return status;
+}
+
+enum berth_status berth_find_model(const char *name_or_path, char **path,
+                                   struct berth_error *error) {
+    *path = NULL;
+    if (hub_is_id(name_or_path) && !file_exists(name_or_path) && !dir_exists(name_or_path)) {
+        return find_in_cache(name_or_path, path, error);
+    }
+    *path = memory_string(name_or_path);
+    return *path != NULL ? BERTH_OK : no_memory(error);
+}

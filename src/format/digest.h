@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Digests of files and memory, as lower-case hexadecimal text (the door to libcrypto).
+#ifndef BERTH_FORMAT_DIGEST_H
+#define BERTH_FORMAT_DIGEST_H
+
+#include "core/error.h"
+
+#include <stddef.h>
+
+enum digest_kind {
+    DIGEST_SHA256,
+    DIGEST_GIT_BLOB, // SHA-1 of "blob LENGTH\0" and the content: git's name of a file
+    DIGEST_MD5       // only against accidents: anybody can make two files with one MD5
+};
+
+#define DIGEST_HEX_SIZE 65 // room for any of them
+
+// "SHA-256", ..., and how many hexadecimal digits one has.
+const char *digest_name(enum digest_kind kind);
+size_t digest_length(enum digest_kind kind);
+// Whether `text` is one, in lower case.
+int digest_is_hex(enum digest_kind kind, const char *text);
+
+enum berth_status digest_memory(enum digest_kind kind, const void *bytes, size_t length,
+                                char hex[DIGEST_HEX_SIZE], struct berth_error *error);
+// Read in pieces: the file's size does not matter.
+enum berth_status digest_file(enum digest_kind kind, const char *path, char hex[DIGEST_HEX_SIZE],
+                              struct berth_error *error);
+
+#endif

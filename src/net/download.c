@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: Apache-2.0
+// Downloading one file.
+#include "net/download.h"
+
+#include "core/file_partial.h"
+#include "core/memory.h"
+#include "format/hub_cache.h"
+#include "net/retry.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define LOCK_WAIT_MS 100
+#define NAME_LIMIT 4096
+#define NO_SIZE (-1)
+
+// A download while it runs.
+struct work {
+    const struct net *net;
+    const struct download *what;
+    struct download_result *result;
+    char blobs[NAME_LIMIT], partial_path[NAME_LIMIT], etag_path[NAME_LIMIT];
+    struct file_partial partial;
+    int64_t total;       // of the whole file; NO_SIZE: not known
+    char kept_etag[256]; // under which the partial file's bytes came; empty: not known
+    uint64_t asked_from; // of the request that runs
+    int complete;        // the bytes are all there
+    int restart;         // what came is of no use: ask for the whole
+};
+
+// --- places -------------------------------------------------------------------------------------
+
+static enum berth_status place(char path[NAME_LIMIT], const char *folder, const char *name,
+                               const char *ending, struct berth_error *error) {
+    int length = snprintf(path, NAME_LIMIT, "%s/%s%s", folder, name, ending);
+    return length < NAME_LIMIT
+               ? BERTH_OK
+               : error_set(error, BERTH_CANT_CREATE, "%.200s...: too long a path", folder);
+}
+
+static enum berth_status find_places(struct work *work, struct berth_error *error) {
+    const struct download *what = work->what;
+    char source[DIGEST_HEX_SIZE], ending[32];
+    const char *origin = what->by_content ? what->url : what->key; // equal keys: equal bytes
+    TRY(digest_memory(DIGEST_SHA256, origin, strlen(origin), source, error));
+    TRY(place(work->blobs, what->repo, "blobs", "", error));
+    TRY(dir_make(work->blobs, error));
+    if (!file_lies_in(work->blobs, what->repo)) {
+        return error_set(error, BERTH_BAD_DATA, "%s leaves the cache's folder %s: refused",
+                         work->blobs, what->repo);
+    }
+    TRY(dir_make(what->locks, error));
+    snprintf(ending, sizeof ending, ".%.8s.incomplete", source);
+    TRY(place(work->partial_path, work->blobs, what->key, ending, error));
+    snprintf(ending, sizeof ending, ".%.8s.etag", source);
+    return place(work->etag_path, work->blobs, what->key, ending, error);
+}
+
+// --- the lock -----------------------------------------------------------------------------------
+
+static enum berth_status take_lock(const struct work *work, struct file_lock *lock,
+                                   struct berth_error *error) {
+    char path[NAME_LIMIT];
+    int taken = 0, told = 0;
+    TRY(place(path, work->what->locks, work->what->key, ".lock", error));
+    for (;;) {
+        TRY(file_lock_try(lock, path, &taken, error));
+        if (taken) {
+            return BERTH_OK;
+        }
+        if (!told) {
+            log_note(&work->net->log, "%s: another process is downloading it; waiting",
+                     work->what->name);
+            told = 1;
+        }
+        TRY(retry_wait(work->net, LOCK_WAIT_MS, error));
+    }
+}
+
+// --- what the server says -----------------------------------------------------------------------
+
+static int is_page(const struct http_answer *answer) {
+    return strncasecmp(answer->type, "text/html", 9) == 0;
+}
+
+static int wants_page(const char *name) {
+    size_t length = strlen(name);
+    return (length > 5 && strcasecmp(name + length - 5, ".html") == 0) ||
+           (length > 4 && strcasecmp(name + length - 4, ".htm") == 0);
+}
+
+static enum berth_status refuse_page(const char *name, struct berth_error *error) {
+    return error_set(
+        error, BERTH_BAD_DATA,
+        "%s: a web page came in its place: does this network want a login, or a proxy?", name);
+}
+
+static enum berth_status refuse_size(const struct work *work, int64_t found,
+                                     struct berth_error *error) {
+    return error_set(error, BERTH_BAD_DATA,
+                     "%s: expected %" PRId64 " bytes, the server sends %" PRId64, work->what->name,
+                     work->total, found);
+}
+
+// The whole file's size by this response.
+static int64_t told_size(const struct http_answer *answer) {
+    if (answer->status == 206) {
+        return answer->range_total;
+    }
+    return answer->status == 200 ? answer->length : NO_SIZE;
+}
+
+static int is_digest(const char *etag) {
+    return digest_is_hex(DIGEST_SHA256, etag) || digest_is_hex(DIGEST_GIT_BLOB, etag);
+}
+
+// The hub's etag is the content's digest: another one is another content. A store that the hub
+// leads to has etags of its own.
+static enum berth_status check_hub_etag(const struct work *work, const struct http_answer *answer,
+                                        struct berth_error *error) {
+    const char *etag = answer->linked_etag[0] != '\0' ? answer->linked_etag : answer->etag;
+    if (!is_digest(etag) || strlen(etag) != strlen(work->what->key) ||
+        strcmp(etag, work->what->key) == 0) {
+        return BERTH_OK;
+    }
+    return error_set(error, BERTH_BAD_DATA,
+                     "%s: expected the content %s, the server offers %s: try again later",
+                     work->what->name, work->what->key, etag);
+}
+
+static enum berth_status check_room(const struct work *work, struct berth_error *error) {
+    uint64_t room = dir_free_bytes(work->blobs);
+    uint64_t needed =
+        work->total > (int64_t)work->partial.size ? (uint64_t)work->total - work->partial.size : 0;
+    return needed <= room
+               ? BERTH_OK
+               : error_set(error, BERTH_IO,
+                           "%s: needs %" PRIu64 " bytes more in %s, where %" PRIu64 " are free",
+                           work->what->name, needed, work->blobs, room);
+}
+
+// --- etags of plain URLs ------------------------------------------------------------------------
+
+static void read_etag(struct work *work) {
+    char *text;
+    size_t length;
+    work->kept_etag[0] = '\0';
+    if (file_read(work->etag_path, sizeof work->kept_etag - 1, &text, &length, NULL) == BERTH_OK) {
+        snprintf(work->kept_etag, sizeof work->kept_etag, "%s", text);
+        memory_free(text);
+    }
+}
+
+// Without an etag the bytes that follow cannot be continued by a later run.
+static enum berth_status keep_etag(struct work *work, const char *etag, struct berth_error *error) {
+    if (strcmp(etag, work->kept_etag) == 0) {
+        return BERTH_OK;
+    }
+    snprintf(work->kept_etag, sizeof work->kept_etag, "%s", etag);
+    return *etag != '\0' ? file_write(work->etag_path, etag, strlen(etag), error)
+                         : file_remove(work->etag_path, error);
+}
+
+// --- one response -------------------------------------------------------------------------------
+
+static int continues(const struct work *work, const struct http_answer *answer) {
+    return answer->status == 206 && answer->range_first == (int64_t)work->partial.size &&
+           (!work->what->by_content || strcmp(answer->etag, work->kept_etag) == 0);
+}
+
+// A 206 that is not the continuation of what there is: content that changed, or a server that errs.
+static enum berth_status begin_again(struct work *work, struct berth_error *error) {
+    work->restart = 1;
+    TRY(file_partial_restart(&work->partial, error));
+    return error_set(error, BERTH_UNAVAILABLE, "%s: the content has changed since the last try",
+                     work->what->name);
+}
+
+static enum berth_status begin_content(struct work *work, const struct http_answer *answer,
+                                       struct berth_error *error) {
+    int64_t size = told_size(answer);
+    if (answer->encoded) {
+        return error_set(error, BERTH_BAD_DATA, "%s: comes encoded, which was not asked for",
+                         work->what->name);
+    }
+    if (is_page(answer) && !wants_page(work->what->name)) {
+        return refuse_page(work->what->name, error);
+    }
+    if (work->what->etag_is_key) {
+        TRY(check_hub_etag(work, answer, error));
+    }
+    if (answer->status == 206 && !continues(work, answer)) {
+        return begin_again(work, error);
+    }
+    if (answer->status == 200 && work->partial.size > 0) {
+        TRY(file_partial_restart(&work->partial, error));
+    }
+    if (work->what->size == NO_SIZE) {
+        work->total = size;
+    } else if (size != NO_SIZE && size != work->total) {
+        return refuse_size(work, size, error);
+    }
+    if (work->what->by_content) {
+        TRY(keep_etag(work, answer->etag, error));
+    }
+    return check_room(work, error);
+}
+
+// 416: there is nothing from that byte on.
+static enum berth_status begin_unsatisfied(struct work *work, const struct http_answer *answer,
+                                           struct berth_error *error) {
+    int64_t size = work->what->size != NO_SIZE ? work->what->size : answer->range_total;
+    if (size == (int64_t)work->partial.size &&
+        (!work->what->by_content || strcmp(answer->etag, work->kept_etag) == 0)) {
+        work->complete = 1;
+        return BERTH_OK;
+    }
+    return begin_again(work, error);
+}
+
+static enum berth_status on_begin(void *context, const struct http_answer *answer,
+                                  struct berth_error *error) {
+    struct work *work = context;
+    if (answer->status == 200 || answer->status == 206) {
+        return begin_content(work, answer, error);
+    }
+    if (answer->status == 416 && work->asked_from > 0) {
+        return begin_unsatisfied(work, answer, error);
+    }
+    if (answer->status == 304 && work->what->known_etag != NULL) {
+        work->result->unchanged = 1;
+        return BERTH_OK;
+    }
+    return http_refusal(answer, work->what->name, error);
+}
+
+static enum berth_status on_bytes(void *context, const void *bytes, size_t length,
+                                  struct berth_error *error) {
+    struct work *work = context;
+    if (work->complete || work->result->unchanged) {
+        return BERTH_OK; // text that comes with a 416
+    }
+    uint64_t after = work->partial.size + length;
+    if (work->total != NO_SIZE && after > (uint64_t)work->total) {
+        return refuse_size(work, (int64_t)after, error);
+    }
+    TRY(file_partial_put(&work->partial, bytes, length, error));
+    if (work->total > 0) {
+        log_progress(&work->net->log, work->what->name, (int64_t)work->partial.size, work->total);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status ask(struct work *work, struct http_answer *answer,
+                             struct berth_error *error) {
+    const struct http_sink sink = {.begin = on_begin, .body = on_bytes, .context = work};
+    struct http_request request = {.url = work->what->url,
+                                   .token = work->what->token,
+                                   .from = work->partial.size,
+                                   .if_none_match = work->what->known_etag};
+    if (work->what->by_content) {
+        request.if_range = work->kept_etag;
+    }
+    if (request.from > 0 && work->what->by_content && work->kept_etag[0] == '\0') {
+        TRY(file_partial_restart(&work->partial, error));
+        request.from = 0;
+    }
+    work->asked_from = request.from;
+    enum berth_status status = http_get(work->net->http, &request, &sink, answer, error);
+    if (status == BERTH_OK && !work->complete && !work->result->unchanged) {
+        snprintf(work->result->etag, sizeof work->result->etag, "%s", answer->etag);
+        if (work->total != NO_SIZE && (int64_t)work->partial.size != work->total) {
+            status = refuse_size(work, (int64_t)work->partial.size, error);
+        }
+        work->complete = status == BERTH_OK;
+    }
+    return status;
+}
+
+// --- all of it ----------------------------------------------------------------------------------
+
+// What a former run left counts only when the rest can be told to belong to it.
+static enum berth_status look_at_partial(struct work *work, struct berth_error *error) {
+    TRY(file_partial_open(&work->partial, work->partial_path, error));
+    read_etag(work);
+    uint64_t size = work->partial.size;
+    int useless = work->what->by_content ? work->kept_etag[0] == '\0'
+                                         : work->total != NO_SIZE && size > (uint64_t)work->total;
+    if (size > 0 && useless) {
+        return file_partial_restart(&work->partial, error);
+    }
+    work->complete = size > 0 && !work->what->by_content && work->total == (int64_t)size;
+    return BERTH_OK;
+}
+
+static enum berth_status transfer(struct work *work, struct berth_error *error) {
+    struct retry retry = {0};
+    uint64_t reached = work->partial.size;
+    int restarts = 0;
+    while (!work->complete && !work->result->unchanged) {
+        struct http_answer answer;
+        struct berth_error failure = {.status = BERTH_OK};
+        answer.worth_a_retry = 0;
+        enum berth_status status = ask(work, &answer, &failure);
+        if (status == BERTH_OK) {
+            continue;
+        }
+        if (work->restart && restarts++ == 0) {
+            work->restart = 0;
+            log_note(&work->net->log, "%s; beginning anew", failure.message);
+            continue;
+        }
+        if (work->partial.size > reached) {
+            reached = work->partial.size;
+            retry.failures = 0;
+        }
+        status = retry_after(work->net, &retry, status, &answer, &failure);
+        if (status != BERTH_OK) {
+            return error_set(error, status, "%s", failure.message);
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status check_digest(const struct work *work, const struct download_digest *digest,
+                                      struct berth_error *error) {
+    char found[DIGEST_HEX_SIZE];
+    if (digest->hex == NULL) {
+        return BERTH_OK;
+    }
+    TRY(digest_file(digest->kind, work->partial_path, found, error));
+    return strcasecmp(found, digest->hex) == 0
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA,
+                           "%s: expected the %s %s, found %s: what came is removed; fetch again",
+                           work->what->name, digest_name(digest->kind), digest->hex, found);
+}
+
+static enum berth_status check_content(const struct work *work, struct berth_error *error) {
+    for (size_t i = 0; i < sizeof work->what->digests / sizeof *work->what->digests; i++) {
+        TRY(check_digest(work, &work->what->digests[i], error));
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status publish(struct work *work, struct berth_error *error) {
+    char path[NAME_LIMIT];
+    if (work->what->by_content) {
+        TRY(digest_file(DIGEST_SHA256, work->partial_path, work->result->blob, error));
+    }
+    TRY(place(path, work->blobs, work->result->blob, "", error));
+    TRY(file_partial_publish(&work->partial, path, error));
+    return file_remove(work->etag_path, error);
+}
+
+// Whether the blob came by another process, or long ago.
+static int is_there(const struct work *work) {
+    char path[NAME_LIMIT];
+    struct file_reader reader;
+    if (work->what->by_content || place(path, work->blobs, work->what->key, "", NULL) != BERTH_OK ||
+        file_reader_open(&reader, path, NULL) != BERTH_OK) {
+        return 0;
+    }
+    int whole = work->total == NO_SIZE || reader.size == (uint64_t)work->total;
+    file_reader_close(&reader);
+    return whole;
+}
+
+static enum berth_status run(struct work *work, struct berth_error *error) {
+    if (is_there(work)) {
+        return BERTH_OK;
+    }
+    TRY(look_at_partial(work, error));
+    TRY(check_room(work, error));
+    TRY(transfer(work, error));
+    if (work->result->unchanged) {
+        return file_remove(work->partial_path, error);
+    }
+    enum berth_status status = check_content(work, error);
+    if (status == BERTH_BAD_DATA) {
+        file_remove(work->partial_path, NULL);
+        file_remove(work->etag_path, NULL);
+    }
+    TRY(status);
+    return publish(work, error);
+}
+
+enum berth_status download(const struct net *net, const struct download *what,
+                           struct download_result *result, struct berth_error *error) {
+    struct work work = {.net = net,
+                        .what = what,
+                        .result = result,
+                        .total = what->size,
+                        .partial = {.descriptor = -1}};
+    struct file_lock lock;
+    *result = (struct download_result){.unchanged = 0};
+    if (!what->by_content) {
+        snprintf(result->blob, sizeof result->blob, "%s", what->key);
+    }
+    TRY(find_places(&work, error));
+    TRY(take_lock(&work, &lock, error));
+    enum berth_status status = run(&work, error);
+    file_partial_close(&work.partial);
+    file_lock_let_go(&lock);
+    return status;
+}
+
+// --- documents ----------------------------------------------------------------------------------
+
+struct document {
+    const char *what;
+    size_t limit;
+    char *text;
+    size_t length, capacity;
+};
+
+static enum berth_status document_begin(void *context, const struct http_answer *answer,
+                                        struct berth_error *error) {
+    struct document *document = context;
+    document->length = 0;
+    if (answer->status != 200) {
+        return http_refusal(answer, document->what, error);
+    }
+    return is_page(answer) ? refuse_page(document->what, error) : BERTH_OK;
+}
+
+static enum berth_status document_body(void *context, const void *bytes, size_t length,
+                                       struct berth_error *error) {
+    struct document *document = context;
+    size_t after = document->length + length;
+    if (after > document->limit) {
+        return error_set(error, BERTH_BAD_DATA, "%s: more than %zu bytes", document->what,
+                         document->limit);
+    }
+    if (after + 1 > document->capacity) {
+        size_t capacity = 2 * after + 1;
+        char *grown = memory_resize(document->text, capacity, 1);
+        if (grown == NULL) {
+            return error_no_memory(error, capacity, document->what);
+        }
+        document->text = grown;
+        document->capacity = capacity;
+    }
+    memcpy(document->text + document->length, bytes, length);
+    document->length = after;
+    document->text[after] = '\0';
+    return BERTH_OK;
+}
+
+enum berth_status download_text(const struct net *net, const struct http_request *request,
+                                const char *what, size_t limit, char **text, size_t *length,
+                                struct http_answer *answer, struct berth_error *error) {
+    struct document document = {.what = what, .limit = limit};
+    const struct http_sink sink = {
+        .begin = document_begin, .body = document_body, .context = &document};
+    struct retry retry = {0};
+    struct berth_error failure;
+    enum berth_status status;
+    do {
+        failure = (struct berth_error){.status = BERTH_OK};
+        status = http_get(net->http, request, &sink, answer, &failure);
+        if (status == BERTH_OK) {
+            break;
+        }
+        status = retry_after(net, &retry, status, answer, &failure);
+        if (status != BERTH_OK) {
+            memory_free(document.text);
+            return error_set(error, status, "%s", failure.message);
+        }
+    } while (1);
+    if (document.text == NULL) {
+        return error_set(error, BERTH_BAD_DATA, "%s: an empty answer", what);
+    }
+    *text = document.text;
+    *length = document.length;
+    return BERTH_OK;
+}

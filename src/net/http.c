@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0
+// The only file that includes libcurl.
+//
+// Leaves out: uploads, cookies, .netrc, compressed bodies, every protocol but http and https.
+#include "net/http.h"
+
+#include "core/memory.h"
+#include "core/number.h"
+
+#include <curl/curl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define REDIRECTS_MAX 10
+#define DEFAULT_SECONDS 10
+
+struct http {
+    CURL *curl;
+    const volatile int *stop;
+    long connect_seconds; // HF_HUB_ETAG_TIMEOUT
+    long stall_seconds;   // HF_HUB_DOWNLOAD_TIMEOUT: without a byte
+};
+
+// One request and its redirects while it runs.
+struct exchange {
+    struct http *http;
+    const struct http_sink *sink;
+    struct http_answer *answer;
+    struct berth_error *error;
+    enum berth_status status; // of the sink
+    int begun;                // the sink's begin was called
+};
+
+// --- opening ------------------------------------------------------------------------------------
+
+static long seconds_of(const char *name) {
+    const char *value = getenv(name);
+    int64_t seconds;
+    int good =
+        value != NULL && number_parse_integer(value, &seconds) && seconds > 0 && seconds <= 86400;
+    return good ? (long)seconds : DEFAULT_SECONDS;
+}
+
+enum berth_status http_open(struct http **http, const volatile int *stop,
+                            struct berth_error *error) {
+    struct http *made = memory_array_zeroed(1, sizeof *made);
+    *http = NULL;
+    if (made == NULL) {
+        return error_no_memory(error, sizeof *made, "a connection");
+    }
+    made->stop = stop;
+    made->connect_seconds = seconds_of("HF_HUB_ETAG_TIMEOUT");
+    made->stall_seconds = seconds_of("HF_HUB_DOWNLOAD_TIMEOUT");
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK) {
+        made->curl = curl_easy_init();
+    }
+    if (made->curl == NULL) {
+        memory_free(made);
+        return error_set(error, BERTH_INTERNAL, "libcurl does not start");
+    }
+    *http = made;
+    return BERTH_OK;
+}
+
+void http_close(struct http *http) {
+    if (http != NULL) {
+        curl_easy_cleanup(http->curl);
+        curl_global_cleanup();
+        memory_free(http);
+    }
+}
+
+// --- URLs ---------------------------------------------------------------------------------------
+
+// A part of a URL (curl_free); NULL where it has none or is no URL.
+static char *part_of(const char *url, CURLUPart part) {
+    CURLU *parsed = curl_url();
+    char *text = NULL;
+    if (parsed != NULL && curl_url_set(parsed, CURLUPART_URL, url, 0) == CURLUE_OK) {
+        curl_url_get(parsed, part, &text, part == CURLUPART_PORT ? CURLU_DEFAULT_PORT : 0);
+    }
+    curl_url_cleanup(parsed);
+    return text;
+}
+
+static int same_part(const char *a, const char *b, CURLUPart part) {
+    char *of_a = part_of(a, part), *of_b = part_of(b, part);
+    int same = of_a != NULL && of_b != NULL && strcasecmp(of_a, of_b) == 0;
+    curl_free(of_a);
+    curl_free(of_b);
+    return same;
+}
+
+int http_same_origin(const char *a, const char *b) {
+    return same_part(a, b, CURLUPART_SCHEME) && same_part(a, b, CURLUPART_HOST) &&
+           same_part(a, b, CURLUPART_PORT);
+}
+
+static int has_scheme(const char *url, const char *scheme) {
+    char *found = part_of(url, CURLUPART_SCHEME);
+    int same = found != NULL && strcasecmp(found, scheme) == 0;
+    curl_free(found);
+    return same;
+}
+
+int http_is_private(const char *url) {
+    static const char *const here[] = {"localhost", "127.0.0.1", "[::1]"};
+    char *host = part_of(url, CURLUPART_HOST);
+    int local = 0;
+    for (size_t i = 0; host != NULL && i < sizeof here / sizeof *here; i++) {
+        local = local || strcasecmp(host, here[i]) == 0;
+    }
+    curl_free(host);
+    return local || has_scheme(url, "https");
+}
+
+char *http_host(const char *url) {
+    char *host =
+        has_scheme(url, "http") || has_scheme(url, "https") ? part_of(url, CURLUPART_HOST) : NULL;
+    char *copy = host != NULL ? memory_string(host) : NULL;
+    curl_free(host);
+    return copy;
+}
+
+// --- headers ------------------------------------------------------------------------------------
+
+static void take_etag(char *to, size_t size, const char *value) {
+    size_t length = strlen(value);
+    int quoted = length >= 2 && value[0] == '"' && value[length - 1] == '"';
+    if (strncmp(value, "W/", 2) == 0 || length - (quoted ? 2 : 0) >= size) {
+        return; // weak: says nothing of bytes
+    }
+    snprintf(to, size, "%.*s", (int)(length - (quoted ? 2 : 0)), value + quoted);
+}
+
+static void take_length(struct http_answer *answer, const char *value) {
+    number_parse_integer(value, &answer->length);
+}
+
+// "bytes 100-199/200", "bytes */200"
+static void take_range(struct http_answer *answer, const char *value) {
+    char first[32] = "", total[32] = "";
+    if (sscanf(value, "bytes %30[0-9]-%*[0-9]/%30[0-9]", first, total) == 2) {
+        number_parse_integer(first, &answer->range_first);
+    } else if (sscanf(value, "bytes */%30[0-9]", total) != 1) {
+        return;
+    }
+    number_parse_integer(total, &answer->range_total);
+}
+
+// <https://...>; rel="next", perhaps among others
+static void take_link(struct http_answer *answer, const char *value) {
+    for (const char *at = strchr(value, '<'); at != NULL; at = strchr(at + 1, '<')) {
+        const char *end = strchr(at, '>');
+        if (end == NULL) {
+            return;
+        }
+        size_t length = (size_t)(end - at) - 1;
+        if (strncmp(end + 1, "; rel=\"next\"", 12) == 0 && length < sizeof answer->next) {
+            snprintf(answer->next, sizeof answer->next, "%.*s", (int)length, at + 1);
+        }
+    }
+}
+
+static void take_own_etag(struct http_answer *answer, const char *value) {
+    take_etag(answer->etag, sizeof answer->etag, value);
+}
+
+static void take_linked_etag(struct http_answer *answer, const char *value) {
+    take_etag(answer->linked_etag, sizeof answer->linked_etag, value);
+}
+
+static void take_linked_size(struct http_answer *answer, const char *value) {
+    number_parse_integer(value, &answer->linked_size);
+}
+
+static void take_commit(struct http_answer *answer, const char *value) {
+    snprintf(answer->commit, sizeof answer->commit, "%s", value);
+}
+
+static void take_type(struct http_answer *answer, const char *value) {
+    snprintf(answer->type, sizeof answer->type, "%s", value);
+}
+
+static void take_location(struct http_answer *answer, const char *value) {
+    snprintf(answer->location, sizeof answer->location, "%s", value);
+}
+
+static void take_encoding(struct http_answer *answer, const char *value) {
+    answer->encoded = strcasecmp(value, "identity") != 0;
+}
+
+static const struct {
+    const char *name;
+    void (*take)(struct http_answer *answer, const char *value);
+} headers[] = {{"content-length", take_length},
+               {"content-range", take_range},
+               {"content-type", take_type},
+               {"content-encoding", take_encoding},
+               {"etag", take_own_etag},
+               {"x-linked-etag", take_linked_etag},
+               {"x-linked-size", take_linked_size},
+               {"x-repo-commit", take_commit},
+               {"link", take_link},
+               {"location", take_location}};
+
+// What one response says of itself goes with the next; what it says of the content stays.
+static void forget_response(struct http_answer *answer) {
+    answer->status = 0;
+    answer->length = answer->range_first = answer->range_total = -1;
+    answer->etag[0] = answer->type[0] = answer->next[0] = answer->location[0] = '\0';
+    answer->encoded = 0;
+}
+
+static size_t on_header(char *bytes, size_t one, size_t length, void *context) {
+    struct exchange *exchange = context;
+    char line[4096];
+    if (length >= sizeof line) {
+        return length; // none that counts here is so long
+    }
+    snprintf(line, sizeof line, "%.*s", (int)length, bytes);
+    line[strcspn(line, "\r\n")] = '\0';
+    if (strncmp(line, "HTTP/", 5) == 0) { // also after "100 Continue" and a proxy's answer
+        forget_response(exchange->answer);
+        return length;
+    }
+    size_t name = strcspn(line, ":");
+    const char *value = line + name + (line[name] == ':');
+    value += strspn(value, " \t");
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+        if (strlen(headers[i].name) == name && strncasecmp(line, headers[i].name, name) == 0) {
+            headers[i].take(exchange->answer, value);
+        }
+    }
+    return length;
+}
+
+// --- the body -----------------------------------------------------------------------------------
+
+static int is_redirect(const struct http_answer *answer) {
+    long status = answer->status;
+    return (status == 301 || status == 302 || status == 303 || status == 307 || status == 308) &&
+           answer->location[0] != '\0';
+}
+
+static enum berth_status begin_body(struct exchange *exchange) {
+    if (!exchange->begun) {
+        exchange->begun = 1;
+        exchange->status =
+            exchange->sink->begin(exchange->sink->context, exchange->answer, exchange->error);
+    }
+    return exchange->status;
+}
+
+static size_t on_body(char *bytes, size_t one, size_t length, void *context) {
+    struct exchange *exchange = context;
+    curl_easy_getinfo(exchange->http->curl, CURLINFO_RESPONSE_CODE, &exchange->answer->status);
+    if (is_redirect(exchange->answer)) {
+        return length;
+    }
+    if (begin_body(exchange) == BERTH_OK) {
+        exchange->status =
+            exchange->sink->body(exchange->sink->context, bytes, length, exchange->error);
+    }
+    return exchange->status == BERTH_OK ? length : CURL_WRITEFUNC_ERROR;
+}
+
+static int on_progress(void *context, curl_off_t total, curl_off_t now, curl_off_t up_total,
+                       curl_off_t up_now) {
+    const struct exchange *exchange = context;
+    return exchange->http->stop != NULL && *exchange->http->stop != 0;
+}
+
+// --- one request --------------------------------------------------------------------------------
+
+static struct curl_slist *add_header(struct curl_slist *list, int *failed, const char *format,
+                                     const char *value) {
+    char line[4200];
+    if (value == NULL || *failed) {
+        return list;
+    }
+    int length = snprintf(line, sizeof line, format, value);
+    struct curl_slist *longer = length < (int)sizeof line ? curl_slist_append(list, line) : NULL;
+    *failed = longer == NULL;
+    return longer != NULL ? longer : list;
+}
+
+static struct curl_slist *make_headers(const struct http_request *request, int *failed) {
+    char from[32];
+    snprintf(from, sizeof from, "%" PRIu64, request->from);
+    const char *range = request->from > 0 ? from : NULL;
+    *failed = 0;
+    struct curl_slist *list = add_header(NULL, failed, "Authorization: Bearer %s", request->token);
+    list = add_header(list, failed, "Range: bytes=%s-", range);
+    list = add_header(list, failed, "If-Range: \"%s\"", range != NULL ? request->if_range : NULL);
+    return add_header(list, failed, "If-None-Match: \"%s\"", request->if_none_match);
+}
+
+static void set_options(struct exchange *exchange, const char *url, struct curl_slist *list) {
+    CURL *curl = exchange->http->curl;
+    curl_easy_reset(curl); // keeps the connections
+    curl_easy_setopt(curl, CURLOPT_URL, url);
+    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(curl, CURLOPT_USERAGENT, "berth/" BERTH_VERSION);
+    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, list);
+    curl_easy_setopt(curl, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, exchange->http->connect_seconds);
+    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, exchange->http->stall_seconds);
+    curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(curl, CURLOPT_HEADERDATA, exchange);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, exchange);
+    curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+    curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+    curl_easy_setopt(curl, CURLOPT_XFERINFODATA, exchange);
+}
+
+static int is_transient(long status) {
+    return status == 408 || status == 429 || status >= 500;
+}
+
+static enum berth_status transfer_failed(struct exchange *exchange, CURLcode code,
+                                         const char *url) {
+    static const CURLcode hopeless[] = {CURLE_URL_MALFORMAT, CURLE_UNSUPPORTED_PROTOCOL,
+                                        CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE};
+    exchange->answer->worth_a_retry = is_transient(exchange->answer->status);
+    if (exchange->status != BERTH_OK) {
+        return exchange->status; // the sink has told why
+    }
+    if (code == CURLE_OUT_OF_MEMORY) {
+        return error_set(exchange->error, BERTH_NO_MEMORY, "out of memory for a connection");
+    }
+    if (code == CURLE_ABORTED_BY_CALLBACK) {
+        return error_set(exchange->error, BERTH_INTERRUPTED, "stopped while downloading %s", url);
+    }
+    exchange->answer->worth_a_retry = 1;
+    for (size_t i = 0; i < sizeof hopeless / sizeof *hopeless; i++) {
+        if (code == hopeless[i]) {
+            exchange->answer->worth_a_retry = 0;
+        }
+    }
+    return error_set(exchange->error, BERTH_UNAVAILABLE, "%s: %s", url, curl_easy_strerror(code));
+}
+
+static enum berth_status perform(struct exchange *exchange, const struct http_request *request,
+                                 const char *url) {
+    struct http_request sent = *request;
+    int failed;
+    if (!http_same_origin(url, request->url)) {
+        sent.token = NULL;
+    }
+    struct curl_slist *list = make_headers(&sent, &failed);
+    if (failed) {
+        curl_slist_free_all(list);
+        return error_set(exchange->error, BERTH_NO_MEMORY, "out of memory for a request");
+    }
+    forget_response(exchange->answer);
+    set_options(exchange, url, list);
+    CURLcode code = curl_easy_perform(exchange->http->curl);
+    curl_easy_setopt(exchange->http->curl, CURLOPT_HTTPHEADER, NULL);
+    curl_slist_free_all(list);
+    curl_easy_getinfo(exchange->http->curl, CURLINFO_RESPONSE_CODE, &exchange->answer->status);
+    return code == CURLE_OK && exchange->status == BERTH_OK ? BERTH_OK
+                                                            : transfer_failed(exchange, code, url);
+}
+
+// The URL that a redirect leads to (memory_free).
+static enum berth_status follow(const struct http_answer *answer, const char *from, char **to,
+                                struct berth_error *error) {
+    CURLU *url = curl_url();
+    char *target = NULL;
+    *to = NULL;
+    if (url != NULL && curl_url_set(url, CURLUPART_URL, from, 0) == CURLUE_OK &&
+        curl_url_set(url, CURLUPART_URL, answer->location, 0) == CURLUE_OK) {
+        curl_url_get(url, CURLUPART_URL, &target, 0);
+    }
+    curl_url_cleanup(url);
+    int good = target != NULL && (has_scheme(target, "https") ||
+                                  (has_scheme(target, "http") && !has_scheme(from, "https")));
+    if (good) {
+        *to = memory_string(target);
+    }
+    curl_free(target);
+    if (good) {
+        return *to != NULL ? BERTH_OK
+                           : error_set(error, BERTH_NO_MEMORY, "out of memory for a URL");
+    }
+    return error_set(error, BERTH_UNAVAILABLE, "%s leads to %.200s: refused", from,
+                     answer->location);
+}
+
+// The last response had no body, or is there as a whole.
+static enum berth_status finish(struct exchange *exchange) {
+    exchange->answer->worth_a_retry = is_transient(exchange->answer->status);
+    return begin_body(exchange);
+}
+
+enum berth_status http_get(struct http *http, const struct http_request *request,
+                           const struct http_sink *sink, struct http_answer *answer,
+                           struct berth_error *error) {
+    struct exchange exchange = {.http = http, .sink = sink, .answer = answer, .error = error};
+    *answer = (struct http_answer){.linked_size = -1};
+    char *url = memory_string(request->url);
+    enum berth_status status = BERTH_OK;
+    for (int redirects = 0; url != NULL && status == BERTH_OK; redirects++) {
+        status = perform(&exchange, request, url);
+        if (status != BERTH_OK || !is_redirect(answer)) {
+            break;
+        }
+        char *next = NULL;
+        status = redirects == REDIRECTS_MAX
+                     ? error_set(error, BERTH_UNAVAILABLE, "%s: more than %d redirects",
+                                 request->url, REDIRECTS_MAX)
+                     : follow(answer, url, &next, error);
+        memory_free(url);
+        url = next;
+    }
+    if (url == NULL && status == BERTH_OK) {
+        status = error_set(error, BERTH_NO_MEMORY, "out of memory for a URL");
+    }
+    memory_free(url);
+    return status == BERTH_OK ? finish(&exchange) : status;
+}
+
+enum berth_status http_refusal(const struct http_answer *answer, const char *what,
+                               struct berth_error *error) {
+    long status = answer->status;
+    if (status == 404 || status == 410) {
+        return error_set(error, BERTH_NO_INPUT, "%s: not found (HTTP %ld): is the name right?",
+                         what, status);
+    }
+    if (status == 401 || status == 403) {
+        return error_set(error, BERTH_UNAVAILABLE,
+                         "%s: refused (HTTP %ld): misspelt, private or gated; for the latter two "
+                         "set HF_TOKEN or give --token_file",
+                         what, status);
+    }
+    return error_set(error, BERTH_UNAVAILABLE, "%s: the server answered HTTP %ld", what, status);
+}
