@@ -7,13 +7,25 @@ static const struct cli_option options[] = {
      .kind = CLI_TEXT,
      .unit = "FORMAT",
      .fallback = "hf",
-     .help = "hf: Hugging Face folder, every tensor under its name and in its type; "
-             "onnx: a graph for ONNX Runtime and others; gguf: the encoder for llama.cpp"},
+     .help =
+         "hf: Hugging Face folder; torch: the same with pytorch_model.bin; tensorflow: Google's "
+         "checkpoint; nvidia: ckpt_<step>.pt; deepspeed: its checkpoint folder (all of these "
+         "keep every tensor in its type); onnx: a graph for ONNX Runtime and others; gguf: the "
+         "encoder for llama.cpp"},
     {.name = "dtype",
      .kind = CLI_TEXT,
      .unit = "TYPE",
      .fallback = "f32",
      .help = "type of the matrices: f32, or f16 (gguf only)"},
+    {.name = "kernel_layers",
+     .kind = CLI_FLAG,
+     .help = "deepspeed: name the layers' tensors as its transformer kernel does (attn_qkvw, ...)"},
+    {.name = "step",
+     .kind = CLI_INTEGER,
+     .maximum = 1e15,
+     .unit = "N",
+     .fallback = "0",
+     .help = "nvidia, deepspeed: the step in the checkpoint's name"},
     {.name = "allow_lossy",
      .kind = CLI_FLAG,
      .help = "go on when tensors must be left out or get a narrower type"},
@@ -22,6 +34,8 @@ static const struct cli_option options[] = {
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     struct berth_convert_settings settings = {.to = cli_value(call, "to"),
                                               .dtype = cli_value(call, "dtype"),
+                                              .kernel_layers = cli_flag(call, "kernel_layers"),
+                                              .step = cli_integer(call, "step", 0),
                                               .allow_lossy = cli_flag(call, "allow_lossy")};
     if (settings.to == NULL) {
         settings.to = "hf";
@@ -35,10 +49,11 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
 const struct cli_verb cli_convert = {
     .name = "convert",
     .summary = "write a model in another format",
-    .usage = "IN OUT [--to FORMAT] [--dtype TYPE] [--allow_lossy]",
+    .usage = "IN OUT [--to FORMAT] [--dtype TYPE] [--step N] [--kernel_layers] [--allow_lossy]",
     .example = "berth convert squad-minilm squad-minilm-onnx --to onnx\n"
                "berth convert all-MiniLM-L6-v2 minilm-gguf --to gguf --dtype f16 --allow_lossy",
-    .notes = "IN is a model folder, OUT a new folder, which appears as a whole or not at all; "
+    .notes = "IN is a model folder of any of the formats but onnx and gguf, or the file of weights "
+             "in it, OUT a new folder, which appears as a whole or not at all; "
              "config.json and the tokenizer's files are copied along. When something would be lost "
              "(a tensor that the format has no place for, a narrower type), the tensors are named "
              "and nothing is written without --allow_lossy: exit code 78.",

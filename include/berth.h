@@ -313,13 +313,15 @@ enum berth_status berth_init_model(const char *name_or_file, const char *output_
                                    struct berth_error *error);
 
 struct berth_convert_settings {
-    const char *to;    /* "hf", "onnx" or "gguf" */
+    const char *to;    /* "hf", "torch", "tensorflow", "nvidia", "deepspeed", "onnx" or "gguf" */
     const char *dtype; /* type of the matrices, where the format leaves a choice: "f32", "f16"
-                          (gguf); NULL: "f32". "hf" keeps every tensor's type */
+                          (gguf); NULL: "f32". All but "onnx" and "gguf" keep every tensor's */
     int allow_lossy;   /* go on when tensors must be left out or get a narrower type */
+    int kernel_layers; /* deepspeed: the layers' tensors as its transformer kernel names them */
+    int64_t step;      /* nvidia, deepspeed: of training, in the name of the checkpoint */
 };
 
-/* Writes the model folder `input` in another format into the new folder `output_dir`, which appears
+/* Writes the model `input`, a folder or the file of weights in one, in another format into the new folder `output_dir`, which appears
  * as a whole or not at all; config.json and the tokenizer's files are copied along. What is lost is
  * a warning in the log with allow_lossy, else BERTH_CONFIG naming the tensors. An output that is
  * there and not empty is BERTH_CANT_CREATE, an unknown format BERTH_USAGE. */

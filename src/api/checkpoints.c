@@ -2,6 +2,7 @@
 // Checkpoints as files: listing tensors, checking hashes, writing a fresh model.
 #include "core/file.h"
 #include "core/memory.h"
+#include "format/deepspeed.h"
 #include "format/tensor_file.h"
 #include "model/config.h"
 #include "model/folder.h"
@@ -72,8 +73,13 @@ static enum berth_status read_config(const char *folder, char **config_json,
     return status;
 }
 
-static enum berth_status inspect_folder(const char *folder, visitor *visit, void *context,
-                                        struct berth_error *error) {
+// DeepSpeed's folders hold several files of one model: `path` is the one to look into, NULL for
+// other folders.
+static enum berth_status inspect_folder(const char *folder, const char *path, visitor *visit,
+                                        void *context, struct berth_error *error) {
+    if (path != NULL) {
+        return inspect_file(path, visit, context, error);
+    }
     char **names;
     size_t containers = 0;
     enum berth_status status = BERTH_OK;
@@ -96,17 +102,19 @@ static enum berth_status inspect_folder(const char *folder, visitor *visit, void
 
 enum berth_status berth_inspect(const char *path, visitor *tensor, void *context,
                                 char **config_json, struct berth_error *error) {
-    char *config = NULL;
+    char *config = NULL, *states = NULL;
     enum berth_status status;
     *config_json = NULL;
     if (!dir_exists(path)) {
         return inspect_file(path, tensor, context, error);
     }
     TRY_DONE(read_config(path, &config, error));
-    TRY_DONE(inspect_folder(path, tensor, context, error));
+    TRY_DONE(deepspeed_find(path, &states, error));
+    TRY_DONE(inspect_folder(path, states, tensor, context, error));
     *config_json = config;
     config = NULL;
 done:
+    memory_free(states);
     memory_free(config);
     return status;
 }

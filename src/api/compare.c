@@ -4,89 +4,44 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "format/tensor_file.h"
+#include "model/config.h"
 #include "model/folder.h"
-#include "model/names.h"
+#include "model/weights.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_SIZE 128
 #define PIECE ((size_t)1 << 15) // numbers at a time
-
-struct named {
-    char name[NAME_SIZE];
-    const struct tensor_entry *entry;
-    int transposed; // its matrix is the transpose of Hugging Face's
-};
-
-struct side {
-    struct tensor_file file;
-    struct named *list; // sorted by name
-    size_t count;
-};
 
 // --- opening ------------------------------------------------------------------------------------
 
-static int compare_names(const void *a, const void *b) {
-    return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
+// That of the configuration beside the weights; 0 where there is none that can be read, which a
+// comparison does without.
+static enum berth_status find_vocab_size(const char *path, int64_t *size,
+                                         struct berth_error *error) {
+    struct bert_config config;
+    char *config_path = folder_config_path(path);
+    *size = 0;
+    if (config_path == NULL) {
+        return error_no_memory(error, strlen(path), "a path");
+    }
+    enum berth_status status =
+        file_exists(config_path) ? bert_config_read(config_path, &config, error) : BERTH_NO_INPUT;
+    memory_free(config_path);
+    if (status == BERTH_OK) {
+        *size = config.vocab_size;
+        bert_config_done(&config);
+    }
+    return status == BERTH_NO_MEMORY ? status : BERTH_OK;
 }
 
-// A name that is too long to be translated stays as much of itself as fits.
-static void name_entries(struct side *side) {
-    for (size_t i = 0; i < side->file.count; i++) {
-        const struct tensor_entry *entry = &side->file.entries[i];
-        struct named *named = &side->list[side->count];
-        enum name_use use = name_translate(entry->name, named->name, sizeof named->name);
-        if (use == NAME_DROPPED) {
-            continue;
-        }
-        if (named->name[0] == '\0') {
-            snprintf(named->name, sizeof named->name, "%s", entry->name);
-        }
-        named->entry = entry;
-        named->transposed = use == NAME_TRANSPOSED && entry->rank == 2;
-        side->count++;
-    }
-    qsort(side->list, side->count, sizeof *side->list, compare_names);
-}
-
-static enum berth_status check_distinct(const struct side *side, struct berth_error *error) {
-    for (size_t i = 1; i < side->count; i++) {
-        const struct named *before = &side->list[i - 1], *named = &side->list[i];
-        if (strcmp(before->name, named->name) == 0) {
-            return error_set(error, BERTH_BAD_DATA, "%s: tensors \"%s\" and \"%s\" are both %s",
-                             side->file.path, before->entry->name, named->entry->name, named->name);
-        }
-    }
-    return BERTH_OK;
-}
-
-static void side_close(struct side *side) {
-    tensor_file_close(&side->file);
-    memory_free(side->list);
-}
-
-static enum berth_status side_open(struct side *side, const char *path, struct berth_error *error) {
-    *side = (struct side){0};
-    if (dir_exists(path)) {
-        TRY(folder_open_weights(path, &side->file, error));
-    } else {
-        TRY(tensor_file_open(&side->file, path, error));
-    }
-    side->list = memory_array(side->file.count + 1, sizeof *side->list);
-    enum berth_status status;
-    if (side->list == NULL) {
-        status = error_no_memory(error, side->file.count * sizeof *side->list, path);
-    } else {
-        name_entries(side);
-        status = check_distinct(side, error);
-    }
-    if (status != BERTH_OK) {
-        side_close(side);
-    }
-    return status;
+static enum berth_status side_open(struct weights *side, const char *path,
+                                   struct berth_error *error) {
+    int64_t vocab_size;
+    TRY(find_vocab_size(path, &vocab_size, error));
+    return weights_open(side, path, vocab_size, error);
 }
 
 // --- numbers ------------------------------------------------------------------------------------
@@ -142,25 +97,18 @@ static double distance(double a, double b) {
     return isnan(apart) ? INFINITY : apart;
 }
 
-static void add_piece(struct sums *sums, const struct tensor_entry *a, const char *a_bytes,
-                      const struct tensor_entry *b, const char *b_bytes, size_t count) {
-    size_t a_size = tensor_dtype_size(a->dtype), b_size = tensor_dtype_size(b->dtype);
+static void add_piece(struct sums *sums, enum tensor_dtype a, const char *a_bytes,
+                      enum tensor_dtype b, const char *b_bytes, size_t count) {
+    size_t a_size = tensor_dtype_size(a), b_size = tensor_dtype_size(b);
     for (size_t i = 0; i < count; i++) {
-        double left = widen[a->dtype](a_bytes + i * a_size);
-        double right = widen[b->dtype](b_bytes + i * b_size);
+        double left = widen[a](a_bytes + i * a_size);
+        double right = widen[b](b_bytes + i * b_size);
         double apart = distance(left, right);
         sums->largest = apart > sums->largest ? apart : sums->largest;
         sums->ab += left * right;
         sums->aa += left * left;
         sums->bb += right * right;
     }
-}
-
-static enum berth_status read_piece(const struct side *side, const struct tensor_entry *entry,
-                                    size_t first, size_t count, char *to,
-                                    struct berth_error *error) {
-    size_t size = tensor_dtype_size(entry->dtype);
-    return side->file.format->read(&side->file, entry, first * size, count * size, to, error);
 }
 
 static double cosine_of(const struct sums *sums) {
@@ -174,7 +122,7 @@ static double cosine_of(const struct sums *sums) {
 // --- one tensor ---------------------------------------------------------------------------------
 
 struct comparing {
-    struct side a, b;
+    struct weights a, b;
     double tolerance;
     void (*visit)(void *context, const struct berth_difference *difference);
     void *context;
@@ -182,49 +130,46 @@ struct comparing {
     char *a_bytes, *b_bytes; // [8 * PIECE]
 };
 
-static enum berth_status compare_pieces(struct comparing *comparing, const struct tensor_entry *a,
-                                        const struct tensor_entry *b, size_t count,
-                                        struct sums *sums, struct berth_error *error) {
+static enum berth_status compare_pieces(struct comparing *comparing, const struct weight *a,
+                                        const struct weight *b, size_t count, struct sums *sums,
+                                        struct berth_error *error) {
     for (size_t first = 0; first < count; first += PIECE) {
         size_t piece = count - first < PIECE ? count - first : PIECE;
-        TRY(read_piece(&comparing->a, a, first, piece, comparing->a_bytes, error));
-        TRY(read_piece(&comparing->b, b, first, piece, comparing->b_bytes, error));
-        add_piece(sums, a, comparing->a_bytes, b, comparing->b_bytes, piece);
+        TRY(weights_read_piece(&comparing->a, a, first, piece, comparing->a_bytes, error));
+        TRY(weights_read_piece(&comparing->b, b, first, piece, comparing->b_bytes, error));
+        add_piece(sums, a->entry->dtype, comparing->a_bytes, b->entry->dtype, comparing->b_bytes,
+                  piece);
     }
     return BERTH_OK;
 }
 
-// One of the two is stored transposed: that one is turned as a whole.
-static enum berth_status compare_turned(struct comparing *comparing, const struct named *a,
-                                        const struct named *b, size_t count, struct sums *sums,
-                                        struct berth_error *error) {
-    const struct tensor_entry *turned = (a->transposed ? a : b)->entry;
-    size_t size = tensor_dtype_size(turned->dtype), room = count * 8;
-    char *blocks = memory_array(3, room);
-    if (blocks == NULL) {
-        return error_no_memory(error, 3 * room, a->name);
+// One of the two is stored transposed: both are read as a whole.
+static enum berth_status compare_whole(struct comparing *comparing, const struct weight *a,
+                                       const struct weight *b, size_t count, struct sums *sums,
+                                       struct berth_error *error) {
+    size_t a_bytes = weight_bytes(a), b_bytes = weight_bytes(b);
+    char *block = memory_new(a_bytes + b_bytes);
+    if (block == NULL) {
+        return error_no_memory(error, a_bytes + b_bytes, a->name);
     }
-    char *a_bytes = blocks, *b_bytes = blocks + room, *spare = blocks + 2 * room;
     enum berth_status status;
-    TRY_DONE(tensor_file_read(&comparing->a.file, a->entry, a_bytes, error));
-    TRY_DONE(tensor_file_read(&comparing->b.file, b->entry, b_bytes, error));
-    tensor_transpose(a->transposed ? a_bytes : b_bytes, turned->shape[0], turned->shape[1], size,
-                     spare);
-    add_piece(sums, a->entry, a->transposed ? spare : a_bytes, b->entry,
-              a->transposed ? b_bytes : spare, count);
+    TRY_DONE(weights_read(&comparing->a, a, block, error));
+    TRY_DONE(weights_read(&comparing->b, b, block + a_bytes, error));
+    add_piece(sums, a->entry->dtype, block, b->entry->dtype, block + a_bytes, count);
 done:
-    memory_free(blocks);
+    memory_free(block);
     return status;
 }
 
-static enum berth_status compare_numbers(struct comparing *comparing, const struct named *a,
-                                         const struct named *b, struct berth_difference *difference,
+static enum berth_status compare_numbers(struct comparing *comparing, const struct weight *a,
+                                         const struct weight *b,
+                                         struct berth_difference *difference,
                                          struct berth_error *error) {
     struct sums sums = {0};
-    size_t count = (size_t)((a->entry->end - a->entry->begin) / tensor_dtype_size(a->entry->dtype));
-    TRY(a->transposed == b->transposed
-            ? compare_pieces(comparing, a->entry, b->entry, count, &sums, error)
-            : compare_turned(comparing, a, b, count, &sums, error));
+    size_t count = (size_t)weight_elements(a);
+    int straight = weight_is_straight(a) && weight_is_straight(b);
+    TRY(straight ? compare_pieces(comparing, a, b, count, &sums, error)
+                 : compare_whole(comparing, a, b, count, &sums, error));
     difference->elements = (int64_t)count;
     difference->largest = sums.largest;
     difference->cosine = cosine_of(&sums);
@@ -232,32 +177,24 @@ static enum berth_status compare_numbers(struct comparing *comparing, const stru
     return BERTH_OK;
 }
 
-// Dimension i in Hugging Face's order.
-static int64_t dimension(const struct named *named, int i) {
-    return named->entry->shape[named->transposed ? 1 - i : i];
-}
-
-static void print_shape(char *text, size_t size, const struct named *named) {
+static void print_shape(char *text, size_t size, const struct weight *weight) {
     size_t used = (size_t)snprintf(text, size, "[");
-    for (int i = 0; i < named->entry->rank && used < size; i++) {
+    for (int i = 0; i < weight->rank && used < size; i++) {
         used += (size_t)snprintf(text + used, size - used, "%s%lld", i > 0 ? ", " : "",
-                                 (long long)dimension(named, i));
+                                 (long long)weight->shape[i]);
     }
     if (used < size) {
         snprintf(text + used, size - used, "]");
     }
 }
 
-static int same_shape(const struct named *a, const struct named *b) {
-    int same = a->entry->rank == b->entry->rank;
-    for (int i = 0; same && i < a->entry->rank; i++) {
-        same = dimension(a, i) == dimension(b, i);
-    }
-    return same;
+static int same_shape(const struct weight *a, const struct weight *b) {
+    return a->rank == b->rank &&
+           memcmp(a->shape, b->shape, (size_t)a->rank * sizeof *a->shape) == 0;
 }
 
 // Why two tensors cannot be compared into remark[size]; 0 when they can.
-static int remark_on(const struct named *a, const struct named *b, char *remark, size_t size) {
+static int remark_on(const struct weight *a, const struct weight *b, char *remark, size_t size) {
     char shapes[2][96];
     if (a == NULL || b == NULL) {
         snprintf(remark, size, "only in %s", a != NULL ? "A" : "B");
@@ -284,8 +221,8 @@ static void count_in(struct berth_comparison *total, const struct berth_differen
 }
 
 // One of the two is NULL where only the other side has the name.
-static enum berth_status compare_pair(struct comparing *comparing, const struct named *a,
-                                      const struct named *b, struct berth_error *error) {
+static enum berth_status compare_pair(struct comparing *comparing, const struct weight *a,
+                                      const struct weight *b, struct berth_error *error) {
     char remark[256];
     struct berth_difference difference = {
         .name = a != NULL ? a->name : b->name, .largest = NAN, .cosine = NAN, .differs = 1};
@@ -303,16 +240,24 @@ static enum berth_status compare_pair(struct comparing *comparing, const struct 
 
 // --- all of them --------------------------------------------------------------------------------
 
+// The next tensor that says something, or NULL behind the last.
+static const struct weight *next(const struct weights *side, size_t *at) {
+    while (*at < side->count && side->list[*at].use == NAME_BUFFER) {
+        ++*at;
+    }
+    return *at < side->count ? &side->list[*at] : NULL;
+}
+
 static enum berth_status compare_all(struct comparing *comparing, struct berth_error *error) {
-    const struct side *a = &comparing->a, *b = &comparing->b;
-    for (size_t i = 0, k = 0; i < a->count || k < b->count;) {
-        int order = i == a->count   ? 1
-                    : k == b->count ? -1
-                                    : strcmp(a->list[i].name, b->list[k].name);
-        TRY(compare_pair(comparing, order <= 0 ? &a->list[i] : NULL,
-                         order >= 0 ? &b->list[k] : NULL, error));
+    size_t i = 0, k = 0;
+    const struct weight *a = next(&comparing->a, &i), *b = next(&comparing->b, &k);
+    while (a != NULL || b != NULL) {
+        int order = a == NULL ? 1 : b == NULL ? -1 : strcmp(a->name, b->name);
+        TRY(compare_pair(comparing, order <= 0 ? a : NULL, order >= 0 ? b : NULL, error));
         i += order <= 0;
         k += order >= 0;
+        a = next(&comparing->a, &i);
+        b = next(&comparing->b, &k);
     }
     return BERTH_OK;
 }
@@ -337,7 +282,7 @@ berth_compare(const char *a, const char *b, double tolerance,
 done:
     memory_free(comparing.a_bytes);
     memory_free(comparing.b_bytes);
-    side_close(&comparing.a);
-    side_close(&comparing.b);
+    weights_close(&comparing.a);
+    weights_close(&comparing.b);
     return status;
 }

@@ -3,11 +3,13 @@
 #ifndef BERTH_API_CONVERSION_H
 #define BERTH_API_CONVERSION_H
 
+#include "berth.h"
 #include "core/error.h"
 #include "core/log.h"
-#include "format/tensor_file.h"
+#include "format/tensor.h"
 #include "model/config.h"
 #include "model/params.h"
+#include "model/weights.h"
 
 #include <stddef.h>
 
@@ -18,6 +20,11 @@ struct convert_target {
     const char *dtypes; // what `dtype` may say, separated by blanks; the first is the default.
                         // NULL: each tensor keeps its type, whatever it is
     int span_head;      // whether it can hold qa_outputs
+    const struct name_dialect *names;  // of its tensors; NULL: Hugging Face's
+    const struct name_dialect *kernel; // those with kernel_layers; NULL: it has none
+    int vocab_multiple; // the word table's rows are padded with zeros to a multiple of this; 0: not
+    int unties;         // whether tensors that are one block of numbers are written once
+    int google_config;  // whether its readers ask for bert_config.json
     // Writes the weights into conversion->folder.
     enum berth_status (*write)(const struct conversion *conversion, struct berth_error *error);
 };
@@ -26,17 +33,39 @@ extern const struct convert_target convert_targets[];
 extern const size_t convert_target_count;
 
 struct conversion {
-    const char *input;  // folder of the model
+    const char *input;  // the model: a folder or a file of weights
     const char *folder; // to write into
     const struct convert_target *target;
+    const struct name_dialect *names; // of the target's tensors
+    int64_t step;
     struct berth_log log;
     struct bert_config config;
-    struct tensor_file weights;
+    struct weights weights;
     struct param_table table;   // what the target holds; empty when it keeps all tensors
     enum tensor_dtype matrices; // of the target's matrices, unless it keeps the tensors' types
 };
 
-// hf: model.safetensors.
+// All tensors of the source, in memory, under the target's names and in its layout.
+struct outgoing {
+    struct tensor_out *list; // sorted by name, all distinct
+    char (*names)[WEIGHT_NAME_SIZE];
+    size_t count;
+    char *data;
+    size_t bytes;
+};
+enum berth_status outgoing_read(const struct conversion *conversion, struct outgoing *outgoing,
+                                struct berth_error *error);
+void outgoing_done(struct outgoing *outgoing);
+// Whether the source's tensors go out as they stand, names and all: from safetensors to a target
+// with the same names.
+int outgoing_is_copy(const struct conversion *conversion);
+
 enum berth_status convert_to_hf(const struct conversion *conversion, struct berth_error *error);
+enum berth_status convert_to_torch(const struct conversion *conversion, struct berth_error *error);
+enum berth_status convert_to_tensorflow(const struct conversion *conversion,
+                                        struct berth_error *error);
+enum berth_status convert_to_nvidia(const struct conversion *conversion, struct berth_error *error);
+enum berth_status convert_to_deepspeed(const struct conversion *conversion,
+                                       struct berth_error *error);
 
 #endif

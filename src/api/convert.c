@@ -5,13 +5,11 @@
 #include "core/memory.h"
 #include "model/export_gguf.h"
 #include "model/folder.h"
-#include "model/names.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#define NAME_SIZE 128
 #define COMPANION_LIMIT ((size_t)1 << 30)
 
 // Copied beside the weights, byte by byte, where they are there.
@@ -69,16 +67,16 @@ static int holds(enum tensor_dtype narrow, enum tensor_dtype wide) {
 static void find_losses(const struct conversion *conversion, struct losses *losses) {
     *losses = (struct losses){0};
     for (size_t i = 0; i < conversion->weights.count; i++) {
-        const struct tensor_entry *entry = &conversion->weights.entries[i];
-        char name[NAME_SIZE];
-        if (!name_translate(entry->name, name, sizeof name)) {
+        const struct weight *weight = &conversion->weights.list[i];
+        const struct param *param = param_table_find(&conversion->table, weight->name);
+        const char *name = weight->use == NAME_STACKED ? weight->name : weight->entry->name;
+        if (weight->use == NAME_BUFFER) {
             continue;
         }
-        const struct param *param = param_table_find(&conversion->table, name);
         if (param == NULL) {
-            add_loss(&losses->dropped, entry->name);
-        } else if (!holds(entry->dtype, stored_type(conversion, param))) {
-            add_loss(&losses->narrowed, entry->name);
+            add_loss(&losses->dropped, name);
+        } else if (!holds(weight->entry->dtype, stored_type(conversion, param))) {
+            add_loss(&losses->narrowed, name);
         }
     }
 }
@@ -109,16 +107,6 @@ static enum berth_status allow_losses(const struct conversion *conversion, int a
 
 // --- reading ------------------------------------------------------------------------------------
 
-static int has_tensor(const struct tensor_file *file, const char *wanted) {
-    for (size_t i = 0; i < file->count; i++) {
-        char name[NAME_SIZE];
-        if (name_translate(file->entries[i].name, name, sizeof name) && strcmp(name, wanted) == 0) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
 static enum berth_status read_config(struct conversion *conversion, struct berth_error *error) {
     char *path = folder_config_path(conversion->input);
     if (path == NULL) {
@@ -129,25 +117,46 @@ static enum berth_status read_config(struct conversion *conversion, struct berth
     return status;
 }
 
+static void note_what_stays(const struct conversion *conversion) {
+    const struct weights *weights = &conversion->weights;
+    if (outgoing_is_copy(conversion)) {
+        return;
+    }
+    if (weights->dropped > 0) {
+        log_note(&conversion->log,
+                 "%zu tensors are no part of the model and stay behind: an "
+                 "optimizer's or a trainer's",
+                 weights->dropped);
+    }
+    if (weights->padding_rows > 0 && conversion->target->vocab_multiple == 0) {
+        log_note(&conversion->log, "%zu rows that pad the vocabulary to %lld words are taken off",
+                 weights->padding_rows,
+                 (long long)conversion->config.vocab_size + (long long)weights->padding_rows);
+    }
+}
+
 static enum berth_status read_source(struct conversion *conversion, struct berth_error *error) {
-    if (!dir_exists(conversion->input)) {
-        return error_set(error, BERTH_NO_INPUT, "%s: no such folder; give a model's folder",
+    if (!dir_exists(conversion->input) && !file_exists(conversion->input)) {
+        return error_set(error, BERTH_NO_INPUT,
+                         "%s: no such folder; give a model's folder, or the file of weights in it",
                          conversion->input);
     }
     TRY(read_config(conversion, error));
-    TRY(folder_open_weights(conversion->input, &conversion->weights, error));
+    TRY(weights_open(&conversion->weights, conversion->input, conversion->config.vocab_size,
+                     error));
+    note_what_stays(conversion);
     if (conversion->target->dtypes == NULL) {
         return BERTH_OK;
     }
-    int span =
-        conversion->target->span_head && has_tensor(&conversion->weights, "qa_outputs.weight");
+    int span = conversion->target->span_head &&
+               weights_find(&conversion->weights, "qa_outputs.weight") != NULL;
     return param_table_init(&conversion->table, &conversion->config,
                             span ? PARAM_HEAD_SPAN : PARAM_HEAD_NONE, error);
 }
 
 static void conversion_done(struct conversion *conversion) {
     bert_config_done(&conversion->config);
-    tensor_file_close(&conversion->weights);
+    weights_close(&conversion->weights);
     param_table_done(&conversion->table);
 }
 
@@ -155,7 +164,7 @@ static void conversion_done(struct conversion *conversion) {
 
 static enum berth_status copy_companion(const struct conversion *conversion, const char *name,
                                         struct berth_error *error) {
-    char *from = path_join(conversion->input, name), *to = path_join(conversion->folder, name);
+    char *from = folder_file(conversion->input, name), *to = path_join(conversion->folder, name);
     char *bytes = NULL;
     size_t length;
     enum berth_status status = BERTH_OK;
@@ -175,26 +184,39 @@ static enum berth_status copy_companion(const struct conversion *conversion, con
 
 static const char *architecture_of(const struct conversion *conversion) {
     for (size_t i = 0; i < sizeof architecture_rows / sizeof *architecture_rows; i++) {
-        if (has_tensor(&conversion->weights, architecture_rows[i].tensor)) {
+        if (weights_find(&conversion->weights, architecture_rows[i].tensor) != NULL) {
             return architecture_rows[i].architecture;
         }
     }
     return "BertModel";
 }
 
-// For a source without one (Google's).
-static enum berth_status write_missing_config(const struct conversion *conversion,
-                                              struct berth_error *error) {
-    char *path = path_join(conversion->folder, "config.json");
-    if (path == NULL) {
-        return error_set(error, BERTH_NO_MEMORY, "out of memory for a file name");
+// config.json for a source without one (Google's); bert_config.json for a target that asks for it.
+static enum berth_status write_config(const struct conversion *conversion, const char *path,
+                                      int google, struct berth_error *error) {
+    if (google) {
+        return conversion->target->google_config
+                   ? bert_config_write_google(&conversion->config, path, error)
+                   : BERTH_OK;
     }
-    enum berth_status status = BERTH_OK;
-    if (!file_exists(path)) {
-        status = bert_config_write(&conversion->config, architecture_of(conversion), path, error);
+    return file_exists(path)
+               ? BERTH_OK
+               : bert_config_write(&conversion->config, architecture_of(conversion), path, error);
+}
+
+static enum berth_status write_configs(const struct conversion *conversion,
+                                       struct berth_error *error) {
+    static const char *const names[] = {"config.json", "bert_config.json"};
+    for (int google = 0; google < 2; google++) {
+        char *path = path_join(conversion->folder, names[google]);
+        if (path == NULL) {
+            return error_set(error, BERTH_NO_MEMORY, "out of memory for a file name");
+        }
+        enum berth_status status = write_config(conversion, path, google, error);
+        memory_free(path);
+        TRY(status);
     }
-    memory_free(path);
-    return status;
+    return BERTH_OK;
 }
 
 static enum berth_status write_folder(const struct conversion *conversion,
@@ -203,7 +225,7 @@ static enum berth_status write_folder(const struct conversion *conversion,
     for (size_t i = 0; i < sizeof companions / sizeof *companions; i++) {
         TRY(copy_companion(conversion, companions[i], error));
     }
-    TRY(write_missing_config(conversion, error));
+    TRY(write_configs(conversion, error));
     return conversion->target->write(conversion, error);
 }
 
@@ -296,6 +318,22 @@ static enum berth_status choose_type(struct conversion *conversion, const char *
                      conversion->target->name, allowed);
 }
 
+static enum berth_status choose_names(struct conversion *conversion,
+                                      const struct berth_convert_settings *settings,
+                                      struct berth_error *error) {
+    const struct convert_target *target = conversion->target;
+    conversion->names = settings->kernel_layers ? target->kernel : target->names;
+    conversion->step = settings->step;
+    if (settings->kernel_layers && target->kernel == NULL) {
+        return error_set(error, BERTH_USAGE,
+                         "--kernel_layers: %s has no such names; they are deepspeed's",
+                         target->name);
+    }
+    return settings->step >= 0 ? BERTH_OK
+                               : error_set(error, BERTH_USAGE, "--step %lld: expected 0 or more",
+                                           (long long)settings->step);
+}
+
 static enum berth_status check_output(const char *output, struct berth_error *error) {
     if (file_exists(output)) {
         return error_set(error, BERTH_CANT_CREATE, "%s is a file; give a new folder", output);
@@ -312,6 +350,7 @@ enum berth_status berth_convert(const char *input, const char *output_dir,
     struct conversion conversion = {.input = input, .log = log};
     TRY(find_target(settings->to, &conversion.target, error));
     TRY(choose_type(&conversion, settings->dtype, error));
+    TRY(choose_names(&conversion, settings, error));
     TRY(check_output(output_dir, error));
     enum berth_status status;
     TRY_DONE(read_source(&conversion, error));

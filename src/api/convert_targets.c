@@ -26,9 +26,9 @@ static enum berth_status fill_weights(const struct conversion *conversion, float
                             &report, error));
     enum berth_status status = BERTH_OK;
     if (report.missing != NULL) {
-        status =
-            error_set(error, BERTH_BAD_DATA, "%s: tensor \"%.*s\" is missing",
-                      conversion->weights.path, (int)strcspn(report.missing, "\n"), report.missing);
+        status = error_set(error, BERTH_BAD_DATA, "%s: tensor \"%.*s\" is missing",
+                           conversion->weights.file.path, (int)strcspn(report.missing, "\n"),
+                           report.missing);
     }
     folder_report_done(&report);
     return status;
@@ -162,7 +162,7 @@ static enum berth_status write_gguf_file(const struct conversion *conversion, co
 static enum berth_status write_gguf(const struct conversion *conversion,
                                     struct berth_error *error) {
     char *path = path_join(conversion->folder, "model.gguf");
-    char *vocab_path = path_join(conversion->input, "vocab.txt");
+    char *vocab_path = folder_file(conversion->input, "vocab.txt");
     enum berth_status status = path != NULL && vocab_path != NULL
                                    ? write_gguf_file(conversion, path, vocab_path, error)
                                    : no_name(error);
@@ -174,7 +174,23 @@ static enum berth_status write_gguf(const struct conversion *conversion,
 // --- the table ----------------------------------------------------------------------------------
 
 const struct convert_target convert_targets[] = {
-    {.name = "hf", .write = convert_to_hf},
+    {.name = "hf", .unties = 1, .write = convert_to_hf},
+    {.name = "torch", .write = convert_to_torch},
+    {.name = "tensorflow",
+     .names = &names_tensorflow,
+     .google_config = 1,
+     .write = convert_to_tensorflow},
+    {.name = "nvidia",
+     .names = &names_nvidia,
+     .vocab_multiple = 8,
+     .google_config = 1,
+     .write = convert_to_nvidia},
+    {.name = "deepspeed",
+     .names = &names_nvidia,
+     .kernel = &names_kernel,
+     .vocab_multiple = 8,
+     .google_config = 1,
+     .write = convert_to_deepspeed},
     {.name = "onnx", .dtypes = "f32", .span_head = 1, .write = write_onnx},
     {.name = "gguf", .dtypes = "f32 f16", .write = write_gguf},
 };

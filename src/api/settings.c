@@ -31,7 +31,7 @@ enum berth_status settings_tokenizer(const struct berth_config *config,
     if (config->vocab_file != NULL) {
         return tokenizer_open(config->vocab_file, &options, tokenizer, error);
     }
-    char *path = path_join(config->model_name_or_path, "vocab.txt");
+    char *path = folder_file(config->model_name_or_path, "vocab.txt");
     if (path == NULL) {
         return error_no_memory(error, strlen(config->model_name_or_path), "a path");
     }

@@ -380,5 +380,8 @@ static void close_file(struct tensor_file *file) {
     memory_free(container);
 }
 
-const struct tensor_format safetensors_format = {"safetensors", recognise, open_file, read_file,
-                                                 close_file};
+const struct tensor_format safetensors_format = {.name = "safetensors",
+                                                 .recognise = recognise,
+                                                 .open = open_file,
+                                                 .read = read_file,
+                                                 .close = close_file};

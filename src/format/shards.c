@@ -205,5 +205,8 @@ static void close_index(struct tensor_file *file) {
     free_shards((struct shards *)file->container);
 }
 
-const struct tensor_format tensor_shards_format = {"several files by their .index.json", recognise,
-                                                   open_index, read_tensor, close_index};
+const struct tensor_format tensor_shards_format = {.name = "several files by their .index.json",
+                                                   .recognise = recognise,
+                                                   .open = open_index,
+                                                   .read = read_tensor,
+                                                   .close = close_index};

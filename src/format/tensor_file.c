@@ -4,6 +4,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "format/deepspeed.h"
 #include "format/safetensors.h"
 #include "format/shards.h"
 #include "format/tensorflow.h"
@@ -14,12 +15,13 @@
 
 // The first that recognises a file opens it.
 static const struct tensor_format *const formats[] = {&tensor_shards_format, &safetensors_format,
-                                                      &torch_zip_format, &torch_legacy_format,
-                                                      &tensorflow_format};
+                                                      &deepspeed_format,     &torch_zip_format,
+                                                      &torch_legacy_format,  &tensorflow_format};
+#define FORMAT_COUNT (sizeof formats / sizeof *formats)
 
 #define FORMAT_NAMES                                                                               \
-    "safetensors, PyTorch, several of these by their .index.json, a TensorFlow checkpoint by its " \
-    ".index"
+    "safetensors, PyTorch, DeepSpeed's model states, several of these by their .index.json, a "    \
+    "TensorFlow checkpoint by its .index"
 
 // --- opening ------------------------------------------------------------------------------------
 
@@ -35,7 +37,7 @@ static enum berth_status recognise(struct tensor_file *file, struct berth_error 
     size_t length = reader.size < sizeof head ? (size_t)reader.size : sizeof head;
     enum berth_status status = file_reader_at(&reader, 0, head, length, error);
     file_reader_close(&reader);
-    for (size_t i = 0; status == BERTH_OK && i < sizeof formats / sizeof *formats; i++) {
+    for (size_t i = 0; status == BERTH_OK && i < FORMAT_COUNT; i++) {
         if (formats[i]->recognise(file->path, head, length)) {
             file->format = formats[i];
             return BERTH_OK;
@@ -98,6 +100,16 @@ void tensor_file_close(struct tensor_file *file) {
     memory_free(file->by_name);
     memory_free(file->path);
     *file = (struct tensor_file){0};
+}
+
+enum berth_status tensor_file_find_in(const char *folder, char **path, struct berth_error *error) {
+    *path = NULL;
+    for (size_t i = 0; i < FORMAT_COUNT && *path == NULL; i++) {
+        if (formats[i]->find != NULL) {
+            TRY(formats[i]->find(folder, path, error));
+        }
+    }
+    return BERTH_OK;
 }
 
 // --- looking things up --------------------------------------------------------------------------

@@ -30,6 +30,9 @@ struct tensor_format {
     enum berth_status (*read)(const struct tensor_file *file, const struct tensor_entry *entry,
                               uint64_t first, size_t bytes, void *to, struct berth_error *error);
     void (*close)(struct tensor_file *file);
+    // The newest file of the format in a folder where others of any name may lie: *path is newly
+    // allocated, NULL when there is none. NULL: its files have fixed names (folder.c).
+    enum berth_status (*find)(const char *folder, char **path, struct berth_error *error);
 };
 #define TENSOR_HEAD_BYTES 64
 
@@ -37,6 +40,8 @@ struct tensor_format {
 enum berth_status tensor_file_open(struct tensor_file *file, const char *path,
                                    struct berth_error *error);
 void tensor_file_close(struct tensor_file *file);
+// What the first format that finds anything in the folder finds; *path NULL: none does.
+enum berth_status tensor_file_find_in(const char *folder, char **path, struct berth_error *error);
 // The tensor of that name, or NULL.
 const struct tensor_entry *tensor_file_find(const struct tensor_file *file, const char *name);
 // All of a tensor in its own type into to[end - begin].

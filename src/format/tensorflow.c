@@ -588,5 +588,9 @@ static void close_file(struct tensor_file *file) {
     close_bundle((struct bundle *)file->container);
 }
 
-const struct tensor_format tensorflow_format = {"tensorflow", recognise, open_file, read_data,
-                                                close_file};
+const struct tensor_format tensorflow_format = {.name = "tensorflow",
+                                                .recognise = recognise,
+                                                .open = open_file,
+                                                .read = read_data,
+                                                .close = close_file,
+                                                .find = tensorflow_find};

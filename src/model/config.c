@@ -9,6 +9,7 @@
 
 #include "core/memory.h"
 #include "format/json.h"
+#include "model/architectures.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -166,9 +167,10 @@ static enum berth_status check_kind(const json *object, const char *path,
     TRY(json_get_text(object, path, "position_embedding_type", &positions, error));
     TRY(json_get_boolean(object, path, "is_decoder", &decoder, error));
     if (model_type != NULL && strcmp(model_type, "bert") != 0) {
+        const char *title = architecture_of_type(model_type);
         return error_set(error, BERTH_CONFIG,
-                         "%s: key \"model_type\": expected \"bert\", found \"%s\"", path,
-                         model_type);
+                         "%s: key \"model_type\": expected \"bert\", found \"%s\": this is %s",
+                         path, model_type, title != NULL ? title : "another architecture");
     }
     if (model_type == NULL && json_member(object, "hidden_size") == NULL) {
         return error_set(error, BERTH_CONFIG,
@@ -179,7 +181,7 @@ static enum berth_status check_kind(const json *object, const char *path,
     if (strcmp(positions, "absolute") != 0) {
         return error_set(error, BERTH_CONFIG,
                          "%s: key \"position_embedding_type\": expected \"absolute\", found "
-                         "\"%s\"; relative positions are not supported",
+                         "\"%s\": this is a BERT with relative positions",
                          path, positions);
     }
     if (decoder) {
@@ -287,6 +289,24 @@ static int set_texts(const struct bert_config *config, const char *architecture,
     json_remove(object, "dtype");
     failed |= json_set(object, "torch_dtype", json_new_text("float32"));
     return failed;
+}
+
+// In their files the two names of the erf form and those of the tanh form are one.
+enum berth_status bert_config_write_google(const struct bert_config *config, const char *path,
+                                           struct berth_error *error) {
+    json *object = json_new_object();
+    int failed = set_numbers(config, object);
+    failed |=
+        json_set(object, "hidden_act", json_new_text(activation_name(object, config->hidden_act)));
+    json_remove(object, "pad_token_id");
+    if (config->layer_norm_eps == 1e-12) {
+        json_remove(object, "layer_norm_eps");
+    }
+    enum berth_status status =
+        failed == 0 ? json_write_file(object, JSON_INDENT_2_SORTED, path, error)
+                    : error_set(error, BERTH_NO_MEMORY, "out of memory for the text of %s", path);
+    json_free(object);
+    return status;
 }
 
 // The settings as an object, to be freed; the file's own text is where unknown keys come from.

@@ -4,17 +4,16 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "format/deepspeed.h"
 #include "format/safetensors.h"
 #include "format/shards.h"
 #include "format/tensor_file.h"
-#include "format/tensorflow.h"
-#include "model/names.h"
+#include "model/weights.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define WEIGHTS_FILE "model.safetensors"
-#define NAME_SIZE 128
 
 void folder_report_done(struct folder_report *report) {
     memory_free(report->missing);
@@ -50,34 +49,71 @@ static enum berth_status add_line(struct lines *lines, const char *name,
 
 // --- opening ------------------------------------------------------------------------------------
 
+// 1 or 0; -1 when memory is out.
 static int holds(const char *folder, const char *name) {
     char *path = path_join(folder, name);
-    int found = path != NULL && file_exists(path);
+    int found = path != NULL ? file_exists(path) : -1;
     memory_free(path);
     return found;
 }
 
-// A TensorFlow checkpoint, or the error that `path`, the usual file, is not there.
-static enum berth_status open_other(const char *folder, struct tensor_file *file, const char *path,
-                                    struct berth_error *error) {
-    char *index = NULL;
-    if (dir_exists(folder)) {
-        TRY(tensorflow_find(folder, &index, error));
+// Whether the folder is one of DeepSpeed's tags, whose configuration lies around it; -1 when memory
+// is out.
+static int is_tag(const char *folder) {
+    int states = holds(folder, DEEPSPEED_STATES);
+    if (states != 1) {
+        return states;
     }
-    enum berth_status status = tensor_file_open(file, index != NULL ? index : path, error);
-    memory_free(index);
-    return status;
+    int usual = holds(folder, "config.json"), google = holds(folder, "bert_config.json");
+    return usual < 0 || google < 0 ? -1 : !usual && !google;
 }
 
-char *folder_config_path(const char *folder) {
-    char *path = path_join(folder, "config.json");
-    char *google = path_join(folder, "bert_config.json");
-    if (path != NULL && google != NULL && !file_exists(path) && file_exists(google)) {
-        memory_free(path);
-        return google;
+// The folder in which `path` lies.
+static char *parent_of(const char *path) {
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') {
+        length--;
     }
-    memory_free(google);
-    return path;
+    while (length > 0 && path[length - 1] != '/') {
+        length--;
+    }
+    return length > 0 ? memory_string_of(path, length) : memory_string(".");
+}
+
+// The folder of configuration and vocabulary: `path`, of a file the folder that it is in, of one of
+// DeepSpeed's tags the folder around it.
+static char *home_of(const char *path) {
+    int is_folder = dir_exists(path);
+    int tag = is_folder ? is_tag(path) : 0;
+    if (tag != 0) {
+        return tag < 0 ? NULL : parent_of(path);
+    }
+    if (is_folder || !file_exists(path)) {
+        return memory_string(path);
+    }
+    char *folder = parent_of(path), *home = folder;
+    tag = folder != NULL ? is_tag(folder) : -1;
+    if (tag != 0) {
+        home = tag < 0 ? NULL : parent_of(folder);
+        memory_free(folder);
+    }
+    return home;
+}
+
+char *folder_file(const char *path, const char *name) {
+    char *home = home_of(path);
+    char *file = home != NULL ? path_join(home, name) : NULL;
+    memory_free(home);
+    return file;
+}
+
+char *folder_config_path(const char *path) {
+    char *usual = folder_file(path, "config.json"), *google = folder_file(path, "bert_config.json");
+    int use_google = usual != NULL && google != NULL && !file_exists(usual) && file_exists(google);
+    char *chosen = google == NULL ? NULL : use_google ? google : usual;
+    memory_free(chosen == google ? NULL : google);
+    memory_free(chosen == usual ? NULL : usual);
+    return chosen;
 }
 
 // The first that a folder holds is its weights.
@@ -85,57 +121,63 @@ static const char *const weights_files[] = {WEIGHTS_FILE, (WEIGHTS_FILE SHARDS_E
                                             "pytorch_model.bin",
                                             ("pytorch_model.bin" SHARDS_ENDING)};
 
-enum berth_status folder_open_weights(const char *folder, struct tensor_file *file,
-                                      struct berth_error *error) {
+// The weights of one of the formats that have files of other names; NULL when there are none.
+static enum berth_status find_weights(const char *folder, char **path, struct berth_error *error) {
     enum { COUNT = sizeof weights_files / sizeof *weights_files };
-    size_t found = 0;
-    while (found < COUNT && !holds(folder, weights_files[found])) {
-        found++;
+    for (size_t i = 0; i < COUNT; i++) {
+        *path = path_join(folder, weights_files[i]);
+        if (*path == NULL) {
+            return error_no_memory(error, strlen(folder), "a path");
+        }
+        if (file_exists(*path)) {
+            return BERTH_OK;
+        }
+        memory_free(*path);
     }
-    char *path = path_join(folder, found < COUNT ? weights_files[found] : WEIGHTS_FILE);
-    if (path == NULL) {
-        return error_set(error, BERTH_NO_MEMORY, "out of memory for a file name");
+    return tensor_file_find_in(folder, path, error);
+}
+
+enum berth_status folder_open_weights(const char *path, struct tensor_file *file,
+                                      struct berth_error *error) {
+    char *found = NULL;
+    if (!dir_exists(path)) {
+        return tensor_file_open(file, path, error);
     }
-    enum berth_status status =
-        found < COUNT ? tensor_file_open(file, path, error) : open_other(folder, file, path, error);
-    memory_free(path);
+    TRY(find_weights(path, &found, error));
+    if (found == NULL) {
+        return error_set(error, BERTH_NO_INPUT,
+                         "%s: no weights in this folder: expected " WEIGHTS_FILE
+                         ", pytorch_model.bin, one of them in several files with its index, a "
+                         "TensorFlow checkpoint, ckpt_<step>.pt or DeepSpeed's \"latest\"",
+                         path);
+    }
+    enum berth_status status = tensor_file_open(file, found, error);
+    memory_free(found);
     return status;
 }
 
 // --- matching names -----------------------------------------------------------------------------
 
-// The entry of a parameter; NULL: none.
-struct found {
-    const struct tensor_entry *entry;
-    int transposed; // its matrix is the transpose of the parameter
-};
-
-// Everything a reading of weights needs; found[i] is that of params[i].
+// Everything a reading of weights needs; found[i] is the tensor of params[i], NULL: none.
 struct reading {
-    struct tensor_file file;
+    struct weights weights;
     const struct param_table *table;
-    struct found *found;
+    const struct weight **found;
     struct lines missing, unexpected;
     size_t loaded;
 };
 
-static enum berth_status match_entry(struct reading *reading, const struct tensor_entry *entry,
-                                     struct berth_error *error) {
-    char name[NAME_SIZE];
-    enum name_use use = name_translate(entry->name, name, sizeof name);
-    if (use == NAME_DROPPED) {
+static enum berth_status match_weight(struct reading *reading, const struct weight *weight,
+                                      struct berth_error *error) {
+    if (weight->use == NAME_BUFFER) {
         return BERTH_OK;
     }
-    const struct param *param = param_table_find(reading->table, name);
+    const struct param *param = param_table_find(reading->table, weight->name);
     if (param == NULL) {
-        return add_line(&reading->unexpected, entry->name, error);
+        return add_line(&reading->unexpected,
+                        weight->use == NAME_STACKED ? weight->name : weight->entry->name, error);
     }
-    struct found *found = &reading->found[param - reading->table->params];
-    if (found->entry != NULL) {
-        return error_set(error, BERTH_BAD_DATA, "%s: tensors \"%s\" and \"%s\" are both %s",
-                         reading->file.path, found->entry->name, entry->name, name);
-    }
-    *found = (struct found){.entry = entry, .transposed = use == NAME_TRANSPOSED};
+    reading->found[param - reading->table->params] = weight;
     return BERTH_OK;
 }
 
@@ -151,25 +193,22 @@ static void print_shape(char *text, size_t size, const int64_t *shape, int rank)
 }
 
 static enum berth_status check_shape(const struct reading *reading, const struct param *param,
-                                     const struct found *match, struct berth_error *error) {
-    const struct tensor_entry *entry = match->entry;
-    int64_t expected[2] = {param->rows, param->cols};
-    if (match->transposed) {
-        expected[0] = param->cols;
-        expected[1] = param->rows;
-    }
-    const int64_t *shape = param->rank == 2 ? expected : expected + 1;
-    if (entry->rank == param->rank &&
-        memcmp(entry->shape, shape, (size_t)param->rank * sizeof *shape) == 0) {
+                                     const struct weight *weight, struct berth_error *error) {
+    const int64_t sizes[2] = {param->rows, param->cols};
+    const int64_t *shape = param->rank == 2 ? sizes : sizes + 1;
+    if (weight->rank == param->rank &&
+        memcmp(weight->shape, shape, (size_t)param->rank * sizeof *shape) == 0) {
         return BERTH_OK;
     }
+    int turned = !weight_is_straight(weight);
+    const int64_t as_stored[2] = {shape[turned], shape[0]};
     char wanted[64], found[256];
-    print_shape(wanted, sizeof wanted, shape, param->rank);
-    print_shape(found, sizeof found, entry->shape, entry->rank);
+    print_shape(wanted, sizeof wanted, turned ? as_stored : shape, param->rank);
+    print_shape(found, sizeof found, turned ? weight->entry->shape : weight->shape, weight->rank);
     return error_set(error, BERTH_BAD_DATA,
                      "%s: tensor \"%s\": expected the shape %s, found %s: the weights do not fit "
                      "the config.json",
-                     reading->file.path, entry->name, wanted, found);
+                     reading->weights.file.path, weight->entry->name, wanted, found);
 }
 
 static int is_body(const struct param *param) {
@@ -181,27 +220,34 @@ static enum berth_status check_body(const struct reading *reading, struct berth_
     size_t missing = 0;
     for (size_t i = 0; i < reading->table->count; i++) {
         const struct param *param = &reading->table->params[i];
-        if (reading->found[i].entry == NULL && is_body(param)) {
+        if (reading->found[i] == NULL && is_body(param)) {
             first = first == NULL ? param : first;
             missing++;
         }
+    }
+    if (missing > 0 && weights_find(&reading->weights, NAME_FINAL_NORM) != NULL) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: tensor \"" NAME_FINAL_NORM
+                         "\": this is a BERT with pre-layer norms; only post-layer norms can be "
+                         "computed",
+                         reading->weights.file.path);
     }
     return missing == 0
                ? BERTH_OK
                : error_set(error, BERTH_BAD_DATA,
                            "%s: tensor \"%s\" is missing (%zu in all): these are not the weights "
                            "of a BERT of this config.json",
-                           reading->file.path, first->name, missing);
+                           reading->weights.file.path, first->name, missing);
 }
 
 static enum berth_status match_names(struct reading *reading, struct berth_error *error) {
-    for (size_t i = 0; i < reading->file.count; i++) {
-        TRY(match_entry(reading, &reading->file.entries[i], error));
+    for (size_t i = 0; i < reading->weights.count; i++) {
+        TRY(match_weight(reading, &reading->weights.list[i], error));
     }
     TRY(check_body(reading, error));
     for (size_t i = 0; i < reading->table->count; i++) {
-        if (reading->found[i].entry != NULL) {
-            TRY(check_shape(reading, &reading->table->params[i], &reading->found[i], error));
+        if (reading->found[i] != NULL) {
+            TRY(check_shape(reading, &reading->table->params[i], reading->found[i], error));
         } else {
             TRY(add_line(&reading->missing, reading->table->params[i].name, error));
         }
@@ -211,35 +257,16 @@ static enum berth_status match_names(struct reading *reading, struct berth_error
 
 // --- reading ------------------------------------------------------------------------------------
 
-static enum berth_status read_tensor(const struct tensor_file *file, const struct found *found,
-                                     const struct param *param, float *to,
-                                     struct berth_error *error) {
-    int64_t count = param->rows * param->cols;
-    if (!found->transposed) {
-        return tensor_file_read_f32(file, found->entry, 0, count, to, error);
-    }
-    float *theirs = memory_array((size_t)count, sizeof *theirs);
-    if (theirs == NULL) {
-        return error_no_memory(error, (size_t)count * sizeof *theirs, param->name);
-    }
-    enum berth_status status = tensor_file_read_f32(file, found->entry, 0, count, theirs, error);
-    if (status == BERTH_OK) {
-        tensor_transpose(theirs, param->cols, param->rows, sizeof *theirs, to);
-    }
-    memory_free(theirs);
-    return status;
-}
-
 static enum berth_status read_tensors(struct reading *reading, const struct bert_config *config,
                                       uint64_t seed, float *buffer, struct berth_error *error) {
     memset(buffer, 0, (size_t)reading->table->total * sizeof *buffer);
     for (size_t i = 0; i < reading->table->count; i++) {
         const struct param *param = &reading->table->params[i];
-        if (reading->found[i].entry == NULL) {
+        if (reading->found[i] == NULL) {
             param_initialise_one(param, config, seed, buffer);
             continue;
         }
-        TRY(read_tensor(&reading->file, &reading->found[i], param, buffer + param->offset, error));
+        TRY(weights_read_f32(&reading->weights, reading->found[i], buffer + param->offset, error));
         reading->loaded++;
     }
     return BERTH_OK;
@@ -250,7 +277,7 @@ enum berth_status folder_read_weights(const char *folder, const struct bert_conf
                                       struct folder_report *report, struct berth_error *error) {
     struct reading reading = {.table = table};
     *report = (struct folder_report){0};
-    TRY(folder_open_weights(folder, &reading.file, error));
+    TRY(weights_open(&reading.weights, folder, config->vocab_size, error));
     enum berth_status status;
     reading.found = memory_array_zeroed(table->count, sizeof *reading.found);
     if (reading.found == NULL) {
@@ -262,14 +289,14 @@ enum berth_status folder_read_weights(const char *folder, const struct bert_conf
     *report = (struct folder_report){.missing = reading.missing.text,
                                      .unexpected = reading.unexpected.text,
                                      .loaded = reading.loaded,
-                                     .ignored_keys = reading.file.ignored_keys};
+                                     .ignored_keys = reading.weights.file.ignored_keys};
 done:
     if (status != BERTH_OK) {
         memory_free(reading.missing.text);
         memory_free(reading.unexpected.text);
     }
     memory_free(reading.found);
-    tensor_file_close(&reading.file);
+    weights_close(&reading.weights);
     return status;
 }
 

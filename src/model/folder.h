@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model folder, Hugging Face's: config.json, model.safetensors, vocab.txt and the tokenizer
-// files; or Google's: bert_config.json, a TensorFlow checkpoint, vocab.txt.
+// A model folder: config.json or Google's bert_config.json, the weights in one of the formats of
+// format/tensor_file.h, vocab.txt and the tokenizer's files. Wherever a folder is asked for, the
+// file of weights in it will do, and one of DeepSpeed's tags.
 #ifndef BERTH_MODEL_FOLDER_H
 #define BERTH_MODEL_FOLDER_H
 
@@ -20,20 +21,26 @@ struct folder_report {
 };
 void folder_report_done(struct folder_report *report);
 
+// The path of a file that belongs to the model: in the folder `path`; beside it when `path` is a
+// file of weights; in the folder around one of DeepSpeed's tags. Newly allocated, NULL when memory
+// is out.
+char *folder_file(const char *path, const char *name);
+
 // The folder's config.json, or Google's bert_config.json where only that is there; newly allocated,
 // NULL when memory is out.
-char *folder_config_path(const char *folder);
+char *folder_config_path(const char *path);
 
 // Opens the folder's weights: the first that is there of model.safetensors, its index of several
-// files, pytorch_model.bin, its index, a TensorFlow checkpoint (of several the one that the file
-// `checkpoint` names). tensor_file_close closes them.
-enum berth_status folder_open_weights(const char *folder, struct tensor_file *file,
+// files, pytorch_model.bin, its index, and what the other formats find in it (a TensorFlow
+// checkpoint, DeepSpeed's newest tag, NVIDIA's last ckpt_<step>.pt). A file is opened as what it
+// is. tensor_file_close closes them.
+enum berth_status folder_open_weights(const char *path, struct tensor_file *file,
                                       struct berth_error *error);
 
 // Reads the weights of `folder` into buffer[table->total]; names go through the dialect table
 // (names.h), matrices that another layout stores transposed are turned. Missing head
-// tensors get initial values from `seed`. A shape mismatch, a missing body tensor: an error that says
-// so.
+// tensors get initial values from `seed`. A shape mismatch, a missing body tensor: an error that
+// says so.
 enum berth_status folder_read_weights(const char *folder, const struct bert_config *config,
                                       const struct param_table *table, uint64_t seed, float *buffer,
                                       struct folder_report *report, struct berth_error *error);

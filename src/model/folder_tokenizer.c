@@ -30,7 +30,7 @@ static enum berth_status no_name(struct berth_error *error) {
 static enum berth_status read_settings(const char *folder, json **settings,
                                        struct berth_error *error) {
     *settings = NULL;
-    char *path = path_join(folder, SETTINGS_FILE);
+    char *path = folder_file(folder, SETTINGS_FILE);
     if (path == NULL) {
         return no_name(error);
     }
@@ -64,7 +64,7 @@ static enum berth_status copy_file(const char *from, const char *to, struct bert
 // Copies source/name to target/name; fine when it is not there.
 static enum berth_status copy_member(const char *source, const char *target, const char *name,
                                      struct berth_error *error) {
-    char *from = path_join(source, name), *to = path_join(target, name);
+    char *from = folder_file(source, name), *to = path_join(target, name);
     enum berth_status status = BERTH_OK;
     if (from == NULL || to == NULL) {
         status = no_name(error);
@@ -101,7 +101,7 @@ static enum berth_status is_own_vocab(const char *source, const char *vocab_path
     if (vocab_path == NULL) {
         return BERTH_OK;
     }
-    char *own = path_join(source, VOCAB_FILE), *bytes[2] = {NULL};
+    char *own = folder_file(source, VOCAB_FILE), *bytes[2] = {NULL};
     size_t lengths[2];
     enum berth_status status = BERTH_OK;
     if (own == NULL) {
@@ -182,7 +182,7 @@ static enum berth_status write_missing_specials(const char *target, struct berth
 }
 
 static int has_settings(const char *source) {
-    char *path = source != NULL ? path_join(source, SETTINGS_FILE) : NULL;
+    char *path = source != NULL ? folder_file(source, SETTINGS_FILE) : NULL;
     int found = path != NULL && file_exists(path);
     memory_free(path);
     return found;

@@ -2,17 +2,21 @@
 // Tables of rewriting rules, tried from the first to the last, once each but where a rule says
 // everywhere. A pattern that begins with '^' matches at the start of a name, one that ends in '$'
 // at its end; where it stood, the replacement stands afterwards. A rule without a replacement drops
-// the tensor.
+// the tensor. A new dialect is a table of rules to it and a row at the end; what its names become
+// here is rows of the first table.
 #include "model/names.h"
 
 #include <string.h>
 
-enum { ONCE, EVERYWHERE, TRANSPOSED };
+enum { ONCE, EVERYWHERE, TRANSPOSED, STACKED, BUFFER };
 
 struct name_rule {
     const char *pattern, *replacement;
     int kind;
 };
+
+// What NAME_PART stands for, in the order of the stack.
+static const char *const parts[NAME_PARTS] = {"query", "key", "value"};
 
 static const struct name_rule rules_to_ours[] = {
     // Google's TensorFlow checkpoints
@@ -31,18 +35,30 @@ static const struct name_rule rules_to_ours[] = {
     {"/layer_", "/layer/", ONCE},
     {"/", ".", EVERYWHERE},
 
-    {"^optimizer.", NULL, ONCE},                // of checkpoints: moments and copies
-    {"^optimizer_state_dict.", NULL, ONCE},     //
-    {"^master params.", NULL, ONCE},            //
-    {"^model_state_dict.", "", ONCE},           // of checkpoints: the model
-    {"^state_dict.", "", ONCE},                 //
-    {"^model.", "", ONCE},                      //
-    {"^module.", "", ONCE},                     // torch's DataParallel, DeepSpeed
-    {"^model.", "", ONCE},                      // training scripts that wrap the model
-    {"embeddings.position_ids$", NULL, ONCE},   // 0, 1, 2, ...: an old buffer of transformers
-    {".gamma$", ".weight", ONCE},               // layer norms of TensorFlow, converted ones too
-    {".beta$", ".bias", ONCE},                  //
-    {".dense_act.", ".dense.", ONCE},           // NVIDIA's and DeepSpeed's fused linear + GELU
+    {"^optimizer.", NULL, ONCE},            // of checkpoints: moments and copies
+    {"^optimizer_state_dict.", NULL, ONCE}, //
+    {"^master params.", NULL, ONCE},        //
+    {"^model_state_dict.", "", ONCE},       // of checkpoints: the model
+    {"^state_dict.", "", ONCE},             //
+    {"^model.", "", ONCE},                  //
+    {"^module.", "", ONCE},                 // torch's DataParallel, DeepSpeed
+    {"^model.", "", ONCE},                  // training scripts that wrap the model
+    {"embeddings.position_ids$", "embeddings.position_ids", BUFFER},
+    {".gamma$", ".weight", ONCE},     // layer norms of TensorFlow, converted ones too
+    {".beta$", ".bias", ONCE},        //
+    {".dense_act.", ".dense.", ONCE}, // NVIDIA's and DeepSpeed's fused linear + GELU
+    {".attn_qkvw$", ".attention.self.*.weight", STACKED}, // DeepSpeed's transformer kernel
+    {".attn_qkvb$", ".attention.self.*.bias", STACKED},
+    {".attn_ow$", ".attention.output.dense.weight", ONCE},
+    {".attn_ob$", ".attention.output.dense.bias", ONCE},
+    {".attn_nw$", ".attention.output.LayerNorm.weight", ONCE},
+    {".attn_nb$", ".attention.output.LayerNorm.bias", ONCE},
+    {".inter_w$", ".intermediate.dense.weight", ONCE},
+    {".inter_b$", ".intermediate.dense.bias", ONCE},
+    {".output_w$", ".output.dense.weight", ONCE},
+    {".output_b$", ".output.dense.bias", ONCE},
+    {".norm_w$", ".output.LayerNorm.weight", ONCE},
+    {".norm_b$", ".output.LayerNorm.bias", ONCE},
     {"^embeddings.", "bert.embeddings.", ONCE}, // a bare BertModel
     {"^encoder.", "bert.encoder.", ONCE},       //
     {"^pooler.", "bert.pooler.", ONCE},         //
@@ -63,6 +79,54 @@ static const struct name_rule rules_to_tensorflow[] = {
     {".layer.", ".layer_", ONCE},
     {".", "/", EVERYWHERE},
 };
+
+static const struct name_rule rules_to_nvidia[] = {
+    {".intermediate.dense.", ".intermediate.dense_act.", ONCE},
+    {"^bert.pooler.dense.", "bert.pooler.dense_act.", ONCE},
+    {"^cls.predictions.transform.dense.", "cls.predictions.transform.dense_act.", ONCE},
+};
+
+static const struct name_rule rules_to_kernel[] = {
+    {".attention.self.query.weight$", ".attn_qkvw", STACKED},
+    {".attention.self.key.weight$", ".attn_qkvw", STACKED},
+    {".attention.self.value.weight$", ".attn_qkvw", STACKED},
+    {".attention.self.query.bias$", ".attn_qkvb", STACKED},
+    {".attention.self.key.bias$", ".attn_qkvb", STACKED},
+    {".attention.self.value.bias$", ".attn_qkvb", STACKED},
+    {".attention.output.dense.weight$", ".attn_ow", ONCE},
+    {".attention.output.dense.bias$", ".attn_ob", ONCE},
+    {".attention.output.LayerNorm.weight$", ".attn_nw", ONCE},
+    {".attention.output.LayerNorm.bias$", ".attn_nb", ONCE},
+    {".PostAttentionLayerNorm.weight$", ".attn_nw", ONCE},
+    {".PostAttentionLayerNorm.bias$", ".attn_nb", ONCE},
+    {".intermediate.dense.weight$", ".inter_w", ONCE},
+    {".intermediate.dense.bias$", ".inter_b", ONCE},
+    {".output.dense.weight$", ".output_w", ONCE},
+    {".output.dense.bias$", ".output_b", ONCE},
+    {".output.LayerNorm.weight$", ".norm_w", ONCE},
+    {".output.LayerNorm.bias$", ".norm_b", ONCE},
+    {".PreAttentionLayerNorm.weight$", ".norm_w", ONCE},
+    {".PreAttentionLayerNorm.bias$", ".norm_b", ONCE},
+    {"^bert.pooler.dense.", "bert.pooler.dense_act.", ONCE},
+    {"^cls.predictions.transform.dense.", "cls.predictions.transform.dense_act.", ONCE},
+};
+
+// The kernel has one pair of names for the layer norms of both kinds of layer.
+static const struct name_rule rules_to_pre_norm[] = {
+    {".attention.output.LayerNorm.", ".PostAttentionLayerNorm.", ONCE},
+    {".output.LayerNorm.", ".PreAttentionLayerNorm.", ONCE},
+};
+
+#define ROW(rules) rules, sizeof rules / sizeof *rules
+struct name_dialect {
+    const struct name_rule *rules;
+    size_t count;
+};
+static const struct name_dialect ours = {ROW(rules_to_ours)};
+static const struct name_dialect pre_norm = {ROW(rules_to_pre_norm)};
+const struct name_dialect names_tensorflow = {ROW(rules_to_tensorflow)};
+const struct name_dialect names_nvidia = {ROW(rules_to_nvidia)};
+const struct name_dialect names_kernel = {ROW(rules_to_kernel)};
 
 // Where the pattern stands in the name, and the length of its text; NULL when it does not.
 static char *find_pattern(char *name, const char *pattern, size_t *length) {
@@ -96,9 +160,11 @@ static int replace(char *name, size_t size, char *place, size_t length, const ch
 // Applies one rule; 0 when the name becomes too long.
 static int apply(const struct name_rule *rule, char *name, size_t size, enum name_use *use) {
     size_t length;
+    static const enum name_use uses[] = {
+        [TRANSPOSED] = NAME_TRANSPOSED, [STACKED] = NAME_STACKED, [BUFFER] = NAME_BUFFER};
     char *place = find_pattern(name, rule->pattern, &length);
-    if (place != NULL && rule->kind == TRANSPOSED) {
-        *use = NAME_TRANSPOSED;
+    if (place != NULL && rule->kind >= TRANSPOSED) {
+        *use = uses[rule->kind];
     }
     while (place != NULL) {
         if (rule->replacement == NULL) {
@@ -113,8 +179,8 @@ static int apply(const struct name_rule *rule, char *name, size_t size, enum nam
     return 1;
 }
 
-static enum name_use rewrite(const struct name_rule *rules, size_t count, const char *from,
-                             char *name, size_t size) {
+static enum name_use rewrite(const struct name_dialect *dialect, const char *from, char *name,
+                             size_t size) {
     enum name_use use = NAME_KEPT;
     size_t length = strlen(from);
     name[0] = '\0';
@@ -122,8 +188,8 @@ static enum name_use rewrite(const struct name_rule *rules, size_t count, const 
         return NAME_KEPT;
     }
     memcpy(name, from, length + 1);
-    for (size_t i = 0; i < count && use != NAME_DROPPED; i++) {
-        if (!apply(&rules[i], name, size, &use)) {
+    for (size_t i = 0; i < dialect->count && use != NAME_DROPPED; i++) {
+        if (!apply(&dialect->rules[i], name, size, &use)) {
             name[0] = '\0';
             break;
         }
@@ -132,10 +198,33 @@ static enum name_use rewrite(const struct name_rule *rules, size_t count, const 
 }
 
 enum name_use name_translate(const char *theirs, char *name, size_t size) {
-    return rewrite(rules_to_ours, sizeof rules_to_ours / sizeof *rules_to_ours, theirs, name, size);
+    return rewrite(&ours, theirs, name, size);
 }
 
-enum name_use name_for_tensorflow(const char *ours, char *name, size_t size) {
-    return rewrite(rules_to_tensorflow, sizeof rules_to_tensorflow / sizeof *rules_to_tensorflow,
-                   ours, name, size);
+enum name_use name_for(const struct name_dialect *dialect, const char *our_name, char *name,
+                       size_t size) {
+    return rewrite(dialect, our_name, name, size);
+}
+
+void name_pre_norm(const char *our_name, char *name, size_t size) {
+    rewrite(&pre_norm, our_name, name, size);
+}
+
+int name_part(const char *stacked, int part, char *name, size_t size) {
+    const char *place = strchr(stacked, '*');
+    size_t length = strlen(stacked);
+    if (place == NULL || length >= size) {
+        name[0] = '\0';
+        return 0;
+    }
+    memcpy(name, stacked, length + 1);
+    return replace(name, size, name + (place - stacked), 1, parts[part]);
+}
+
+int name_part_of(const char *our_name) {
+    int part = NAME_PARTS - 1;
+    while (part > 0 && strstr(our_name, parts[part]) == NULL) {
+        part--;
+    }
+    return part;
 }

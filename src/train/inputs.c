@@ -18,7 +18,7 @@ static enum berth_status find_vocabulary(struct model_files *files,
                                          const struct berth_config *config, const char *folder,
                                          struct berth_error *error) {
     files->vocab_path = config->vocab_file != NULL ? memory_string(config->vocab_file)
-                                                   : path_join(folder, "vocab.txt");
+                                                   : folder_file(folder, "vocab.txt");
     return files->vocab_path != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
 }
 
@@ -101,11 +101,11 @@ enum berth_status model_files_open(struct model_files *files, struct berth_confi
                                    const char *folder, const struct berth_log *log,
                                    struct berth_error *error) {
     *files = (struct model_files){0};
-    if (!dir_exists(folder)) {
+    if (!dir_exists(folder) && !file_exists(folder)) {
         return error_set(error, BERTH_NO_INPUT,
-                         "%s: no such folder; expected a model folder: Hugging Face's "
-                         "(config.json, model.safetensors, vocab.txt) or Google's "
-                         "(bert_config.json, a TensorFlow checkpoint, vocab.txt)",
+                         "%s: no such folder; expected a model folder: config.json or "
+                         "bert_config.json, vocab.txt, and the weights as model.safetensors, "
+                         "pytorch_model.bin, a checkpoint of TensorFlow, NVIDIA or DeepSpeed",
                          folder);
     }
     char *path = folder_config_path(folder);

@@ -39,6 +39,60 @@ expect_code 0
 expect_out "39 tensors, 39 compared, 0 differ"
 rm -r hf google
 
+# --- torch, tensorflow, nvidia, deepspeed: there and back ---------------------------------------
+
+for to in torch tensorflow nvidia deepspeed "deepspeed --kernel-layers"; do
+    run convert squad-minilm there --to $to --step 12
+    expect_code 0
+    run convert there back
+    expect_code 0
+    for file in model.safetensors config.json vocab.txt; do
+        cmp -s squad-minilm/$file back/$file || fail "$to: $file differs"
+    done
+    run compare squad-minilm there
+    expect_code 0
+    expect_out "39 tensors, 39 compared, 0 differ"
+    rm -r there back
+done
+
+# What the others' programs look for, and every way to name a model.
+run convert squad-minilm deepspeed --to deepspeed --step 12
+[ "$(cat deepspeed/latest)" = global_step12 ] || fail "latest: $(cat deepspeed/latest)"
+grep -q '"intermediate_size": 64' deepspeed/bert_config.json || fail "no bert_config.json"
+run convert squad-minilm nvidia --to nvidia --step 9
+cp squad-minilm/model.safetensors squad-minilm/vocab.txt nvidia/ && cp nvidia/ckpt_9.pt nvidia/ckpt_10.pt
+rm nvidia/model.safetensors
+echo damaged >nvidia/ckpt_9.pt
+question="--question Where --context Oslo --threads 1 --json"
+run answer --model squad-minilm $question
+cp "$out" expected
+for model in deepspeed deepspeed/global_step12 deepspeed/global_step12/mp_rank_00_model_states.pt \
+    nvidia nvidia/ckpt_10.pt; do
+    run answer --model $model $question
+    expect_code 0
+    cmp -s "$out" expected || fail "another answer"
+    run inspect $model
+    [ $model = nvidia ] || expect_out bert.encoder.layer.1.intermediate.dense_act.weight
+    run convert $model back
+    cmp -s squad-minilm/model.safetensors back/model.safetensors || fail "differs"
+    rm -r back
+done
+echo nowhere >deepspeed/latest
+run inspect deepspeed
+expect_code 66
+expect_err 'names the tag "nowhere"'
+echo ../x >deepspeed/latest
+run convert deepspeed new
+expect_code 65
+expect_err 'expected the name of a folder'
+rm -r deepspeed nvidia expected
+run convert squad-minilm new --kernel-layers
+expect_code 2
+expect_err deepspeed
+run convert squad-minilm new --to nvidia --step -1
+expect_code 2
+expect_left ""
+
 # --- onnx, gguf ---------------------------------------------------------------------------------
 
 run convert squad-minilm onnx --to onnx
@@ -92,9 +146,9 @@ for words in "hf f32" "onnx f16" "gguf bf16"; do
 done
 run convert nowhere new
 expect_code 66
-run convert squad-minilm/model.safetensors new
-expect_code 66
-expect_err "give a model's folder"
+run convert squad-minilm/vocab.txt new
+expect_code 65
+expect_err "no known format"
 run convert squad-minilm
 expect_code 2
 expect_left ""
@@ -152,4 +206,13 @@ while read -r line; do
     code=$?
     expect_code 0
 done <examples
+sed -n 's/^    \(berth inspect squad.*\)$/\1/p' "$here/../../doc/formats.md" >examples
+[ "$(wc -l <examples)" -ge 3 ] || fail "the examples are gone"
+while read -r line; do
+    what=$line
+    $line >"$out" 2>"$err" </dev/null
+    code=$?
+    expect_code 0
+done <examples
+expect_out bert.encoder.layer.1.attn_qkvw
 finish

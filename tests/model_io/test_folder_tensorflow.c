@@ -58,7 +58,8 @@ static void test_names_in_both_directions(void **state) {
         char name[96];
         assert_int_equal(name_translate(names[i].google, name, sizeof name), names[i].use);
         assert_string_equal(name, names[i].ours);
-        assert_int_equal(name_for_tensorflow(names[i].ours, name, sizeof name), names[i].use);
+        assert_int_equal(name_for(&names_tensorflow, names[i].ours, name, sizeof name),
+                         names[i].use);
         assert_string_equal(name, names[i].google);
         // A name of our own is its own translation: nothing is turned twice.
         assert_int_equal(name_translate(names[i].ours, name, sizeof name), NAME_KEPT);
@@ -195,7 +196,8 @@ static enum berth_status read_with_shape(struct model *model, const char *name, 
     for (size_t i = 0; i < model->table.count; i++) {
         const struct param *param = &model->table.params[i];
         char google[96];
-        int transposed = name_for_tensorflow(param->name, google, sizeof google) == NAME_TRANSPOSED;
+        int transposed =
+            name_for(&names_tensorflow, param->name, google, sizeof google) == NAME_TRANSPOSED;
         struct tensor_out tensor = {
             .name = google,
             .dtype = TENSOR_F32,

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every tensor of the source in its own type, as a target with dictionaries of tensors holds it:
+// renamed, turned, stacked, padded. It is all in memory at once, and once only.
+#include "api/conversion.h"
+#include "core/memory.h"
+#include "format/json.h"
+#include "format/safetensors.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// While the tensors are collected.
+struct collecting {
+    const struct conversion *conversion;
+    const struct weights *weights;
+    struct outgoing *outgoing;
+    unsigned char *parts; // of list[i]: how many of a stack are there
+    size_t used;          // bytes of outgoing->data
+    int keeps_names, is_bare;
+    struct berth_error *error;
+};
+
+// --- names --------------------------------------------------------------------------------------
+
+static int is_safetensors(const struct tensor_file *file) {
+    return file->format == &safetensors_format;
+}
+
+int outgoing_is_copy(const struct conversion *conversion) {
+    return conversion->names == NULL && is_safetensors(&conversion->weights.file);
+}
+
+// Whether transformers itself gives the name: a bare BertModel's "embeddings.…" too.
+static int is_hf_name(const struct weight *weight) {
+    const char *ours = weight->name, *theirs = weight->entry->name;
+    return weight->use != NAME_STACKED &&
+           (strcmp(ours, theirs) == 0 ||
+            (strncmp(ours, "bert.", 5) == 0 && strcmp(ours + 5, theirs) == 0));
+}
+
+// All names stay, or all are translated: half a "bert." in a file would be no model's.
+static int keeps_names(const struct conversion *conversion) {
+    int all = conversion->names == NULL && conversion->weights.dropped == 0;
+    for (size_t i = 0; all && i < conversion->weights.count; i++) {
+        all = is_hf_name(&conversion->weights.list[i]);
+    }
+    return all;
+}
+
+// transformers leaves out "bert." in the files of its BertModel, and only there.
+static enum berth_status find_bare(const struct conversion *conversion, int *is_bare,
+                                   struct berth_error *error) {
+    json *config;
+    const char *source = conversion->config.source_json;
+    *is_bare = 0;
+    if (conversion->names != NULL || source == NULL) {
+        return BERTH_OK;
+    }
+    TRY(json_read_memory("config.json", source, strlen(source), &config, error));
+    const char *first = json_text(json_at(json_member(config, "architectures"), 0));
+    *is_bare = first != NULL && strcmp(first, "BertModel") == 0;
+    json_free(config);
+    for (size_t i = 0; *is_bare && i < conversion->weights.count; i++) {
+        *is_bare = strncmp(conversion->weights.list[i].name, "bert.", 5) == 0;
+    }
+    return BERTH_OK;
+}
+
+// Tensors that torch's files hold twice as one block of numbers; transformers' own have them once.
+static const struct tie_row {
+    const char *copy, *source;
+} tie_rows[] = {
+    {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
+    {"cls.predictions.decoder.bias", "cls.predictions.bias"},
+};
+
+static int is_tied_copy(const struct weights *weights, const struct weight *weight) {
+    const struct weight *source = NULL;
+    for (size_t i = 0; i < sizeof tie_rows / sizeof *tie_rows; i++) {
+        if (strcmp(weight->name, tie_rows[i].copy) == 0) {
+            source = weights_find(weights, tie_rows[i].source);
+        }
+    }
+    return source != NULL && source->entry->begin == weight->entry->begin &&
+           source->entry->end == weight->entry->end && source->rank == weight->rank &&
+           memcmp(source->shape, weight->shape, sizeof source->shape) == 0;
+}
+
+// The name that goes out, "" when it does not fit, and how the numbers stand under it.
+static enum name_use rename_weight(const struct collecting *collecting, const struct weight *weight,
+                                   char name[WEIGHT_NAME_SIZE]) {
+    const struct name_dialect *names = collecting->conversion->names;
+    const char *source = weight->name + (collecting->is_bare ? strlen("bert.") : 0);
+    name[0] = '\0';
+    if (strlen(weight->entry->name) >= WEIGHT_NAME_SIZE) {
+        return NAME_KEPT; // ours is not all of it
+    }
+    if (names != NULL) {
+        return name_for(names, source, name, WEIGHT_NAME_SIZE);
+    }
+    memcpy(name, source, strlen(source) + 1);
+    return NAME_KEPT;
+}
+
+// --- shapes -------------------------------------------------------------------------------------
+
+// Rows of zeros that the target puts below the words.
+static int64_t padding_rows(const struct conversion *conversion, const struct weight *weight) {
+    int64_t multiple = conversion->target->vocab_multiple;
+    int64_t rows = weight->rank >= 1 ? weight->shape[0] : 0;
+    return multiple > 0 && rows == conversion->config.vocab_size &&
+                   weight_has_word_rows(weight->name)
+               ? (rows + multiple - 1) / multiple * multiple - rows
+               : 0;
+}
+
+static size_t row_bytes(const struct weight *weight) {
+    return weight->shape[0] > 0 ? weight_bytes(weight) / (size_t)weight->shape[0] : 0;
+}
+
+static size_t outgoing_bytes(const struct conversion *conversion, const struct weight *weight) {
+    int64_t rows = padding_rows(conversion, weight);
+    return weight_bytes(weight) + (rows > 0 ? (size_t)rows * row_bytes(weight) : 0);
+}
+
+// --- one tensor ---------------------------------------------------------------------------------
+
+static enum berth_status read_turned(const struct collecting *collecting,
+                                     const struct weight *weight, char *to) {
+    size_t bytes = weight_bytes(weight);
+    char *own = memory_new(bytes);
+    if (own == NULL) {
+        return error_no_memory(collecting->error, bytes, weight->name);
+    }
+    enum berth_status status = weights_read(collecting->weights, weight, own, collecting->error);
+    if (status == BERTH_OK) {
+        tensor_transpose(own, weight->shape[0], weight->shape[1],
+                         tensor_dtype_size(weight->entry->dtype), to);
+    }
+    memory_free(own);
+    return status;
+}
+
+// A tensor with data of `bytes` bytes; `name` is the entry's own or copied.
+static struct tensor_out *new_tensor(struct collecting *collecting, const struct weight *weight,
+                                     const char *name, size_t bytes) {
+    struct outgoing *outgoing = collecting->outgoing;
+    struct tensor_out *tensor = &outgoing->list[outgoing->count];
+    if (name != weight->entry->name) {
+        name = memcpy(outgoing->names[outgoing->count], name, strlen(name) + 1);
+    }
+    *tensor = (struct tensor_out){.name = name,
+                                  .dtype = weight->entry->dtype,
+                                  .rank = weight->rank,
+                                  .data = outgoing->data + collecting->used};
+    memcpy(tensor->shape, weight->shape, sizeof tensor->shape);
+    outgoing->count++;
+    collecting->used += bytes;
+    return tensor;
+}
+
+static enum berth_status refuse(const struct collecting *collecting,
+                                const struct tensor_entry *entry) {
+    return error_set(collecting->error, BERTH_BAD_DATA,
+                     "%s: tensor \"%s\" of type %s: the type or the name cannot be converted",
+                     collecting->weights->file.path, entry->name, entry->dtype_name);
+}
+
+// --- stacks -------------------------------------------------------------------------------------
+
+// The stack of that name; its parts follow one another closely in the order of our names.
+static struct tensor_out *find_stack(const struct collecting *collecting, const char *name) {
+    size_t count = collecting->outgoing->count;
+    for (size_t i = count; i > 0 && count - i < 2 * NAME_PARTS; i--) {
+        struct tensor_out *tensor = &collecting->outgoing->list[i - 1];
+        if (strcmp(tensor->name, name) == 0) {
+            return tensor;
+        }
+    }
+    return NULL;
+}
+
+static int fits_stack(const struct tensor_out *stack, const struct weight *weight) {
+    return stack->dtype == weight->entry->dtype && stack->rank == weight->rank &&
+           stack->shape[0] == NAME_PARTS * weight->shape[0] &&
+           memcmp(stack->shape + 1, weight->shape + 1, (TENSOR_MAX_RANK - 1) * sizeof(int64_t)) ==
+               0;
+}
+
+static enum berth_status add_part(struct collecting *collecting, const struct weight *weight,
+                                  const char *name) {
+    size_t bytes = weight_bytes(weight);
+    struct tensor_out *stack = find_stack(collecting, name);
+    if (stack == NULL) {
+        stack = new_tensor(collecting, weight, name, NAME_PARTS * bytes);
+        stack->shape[0] *= NAME_PARTS;
+    }
+    if (weight->rank < 1 || !fits_stack(stack, weight)) {
+        return error_set(collecting->error, BERTH_BAD_DATA,
+                         "%s: tensor \"%s\": query, key and value differ in type or shape and "
+                         "cannot be stacked",
+                         collecting->weights->file.path, weight->entry->name);
+    }
+    collecting->parts[stack - collecting->outgoing->list]++;
+    char *to = (char *)stack->data + (size_t)name_part_of(weight->name) * bytes;
+    return weights_read(collecting->weights, weight, to, collecting->error);
+}
+
+static enum berth_status check_stacks(const struct collecting *collecting) {
+    for (size_t i = 0; i < collecting->outgoing->count; i++) {
+        unsigned parts = collecting->parts[i];
+        if (parts != 0 && parts != NAME_PARTS) {
+            return error_set(collecting->error, BERTH_BAD_DATA,
+                             "%s: one of query, key and value is missing: %s cannot be stacked",
+                             collecting->weights->file.path, collecting->outgoing->list[i].name);
+        }
+    }
+    return BERTH_OK;
+}
+
+// --- all of them --------------------------------------------------------------------------------
+
+static enum berth_status add_weight(struct collecting *collecting, const struct weight *weight) {
+    char own_name[WEIGHT_NAME_SIZE];
+    enum name_use use = NAME_KEPT;
+    const char *name = weight->entry->name;
+    if (!collecting->keeps_names) {
+        use = rename_weight(collecting, weight, own_name);
+        name = own_name;
+    }
+    if (weight->entry->dtype == TENSOR_OTHER || name[0] == '\0') {
+        return refuse(collecting, weight->entry);
+    }
+    if (use == NAME_STACKED) {
+        return add_part(collecting, weight, name);
+    }
+    struct tensor_out *tensor =
+        new_tensor(collecting, weight, name, outgoing_bytes(collecting->conversion, weight));
+    tensor->shape[0] += padding_rows(collecting->conversion, weight);
+    if (use != NAME_TRANSPOSED || weight->rank != 2) {
+        return weights_read(collecting->weights, weight, (char *)tensor->data, collecting->error);
+    }
+    tensor->shape[0] = weight->shape[1];
+    tensor->shape[1] = weight->shape[0];
+    return read_turned(collecting, weight, (char *)tensor->data);
+}
+
+// A tensor of the file as it stands.
+static enum berth_status copy_entry(struct collecting *collecting,
+                                    const struct tensor_entry *entry) {
+    struct weight whole = {.entry = entry, .rank = entry->rank};
+    memcpy(whole.shape, entry->shape, sizeof whole.shape);
+    if (entry->dtype == TENSOR_OTHER) {
+        return refuse(collecting, entry);
+    }
+    size_t bytes = (size_t)(entry->end - entry->begin);
+    struct tensor_out *tensor = new_tensor(collecting, &whole, entry->name, bytes);
+    return tensor_file_read(&collecting->weights->file, entry, (char *)tensor->data,
+                            collecting->error);
+}
+
+static enum berth_status collect(struct collecting *collecting) {
+    const struct weights *weights = collecting->weights;
+    if (outgoing_is_copy(collecting->conversion)) {
+        for (size_t i = 0; i < weights->file.count; i++) {
+            TRY(copy_entry(collecting, &weights->file.entries[i]));
+        }
+        return BERTH_OK;
+    }
+    for (size_t i = 0; i < weights->count; i++) {
+        const struct weight *weight = &weights->list[i];
+        if (!collecting->conversion->target->unties || !is_tied_copy(weights, weight)) {
+            TRY(add_weight(collecting, weight));
+        }
+    }
+    return check_stacks(collecting);
+}
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp(((const struct tensor_out *)a)->name, ((const struct tensor_out *)b)->name);
+}
+
+// Different names of another container may have become one.
+static enum berth_status check_distinct(const struct collecting *collecting) {
+    const struct outgoing *outgoing = collecting->outgoing;
+    if (outgoing->count > 0) {
+        qsort(outgoing->list, outgoing->count, sizeof *outgoing->list, compare_names);
+    }
+    for (size_t i = 1; i < outgoing->count; i++) {
+        if (strcmp(outgoing->list[i - 1].name, outgoing->list[i].name) == 0) {
+            return error_set(collecting->error, BERTH_BAD_DATA,
+                             "%s: two of its tensors are both %s", collecting->weights->file.path,
+                             outgoing->list[i].name);
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status make_room(struct collecting *collecting) {
+    const struct weights *weights = collecting->weights;
+    struct outgoing *outgoing = collecting->outgoing;
+    size_t room = weights->count > weights->file.count ? weights->count : weights->file.count;
+    if (outgoing_is_copy(collecting->conversion)) {
+        for (size_t i = 0; i < weights->file.count; i++) {
+            const struct tensor_entry *entry = &weights->file.entries[i];
+            outgoing->bytes += (size_t)(entry->end - entry->begin);
+        }
+    } else {
+        for (size_t i = 0; i < weights->count; i++) {
+            outgoing->bytes += outgoing_bytes(collecting->conversion, &weights->list[i]);
+        }
+    }
+    outgoing->list = memory_array(room + 1, sizeof *outgoing->list);
+    outgoing->names = memory_array(room + 1, sizeof *outgoing->names);
+    collecting->parts = memory_array_zeroed(room + 1, sizeof *collecting->parts);
+    outgoing->data = memory_pages(outgoing->bytes);
+    return outgoing->list != NULL && outgoing->names != NULL && collecting->parts != NULL &&
+                   outgoing->data != NULL
+               ? BERTH_OK
+               : error_no_memory(collecting->error, outgoing->bytes, "the weights");
+}
+
+enum berth_status outgoing_read(const struct conversion *conversion, struct outgoing *outgoing,
+                                struct berth_error *error) {
+    struct collecting collecting = {.conversion = conversion,
+                                    .weights = &conversion->weights,
+                                    .outgoing = outgoing,
+                                    .keeps_names = keeps_names(conversion),
+                                    .error = error};
+    enum berth_status status;
+    *outgoing = (struct outgoing){0};
+    TRY_DONE(find_bare(conversion, &collecting.is_bare, error));
+    TRY_DONE(make_room(&collecting));
+    TRY_DONE(collect(&collecting));
+    TRY_DONE(check_distinct(&collecting));
+done:
+    memory_free(collecting.parts);
+    if (status != BERTH_OK) {
+        outgoing_done(outgoing);
+    }
+    return status;
+}
+
+void outgoing_done(struct outgoing *outgoing) {
+    memory_pages_free(outgoing->data, outgoing->bytes);
+    memory_free(outgoing->names);
+    memory_free(outgoing->list);
+    *outgoing = (struct outgoing){0};
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/weights.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+#include "model/architectures.h"
+#include "model/folder.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// --- from entries to weights --------------------------------------------------------------------
+
+static struct weight *add(struct weights *weights, const struct tensor_entry *entry,
+                          enum name_use use) {
+    struct weight *weight = &weights->list[weights->count++];
+    *weight = (struct weight){.entry = entry, .use = use, .rank = entry->rank};
+    memcpy(weight->shape, entry->shape, sizeof weight->shape);
+    return weight;
+}
+
+static enum berth_status add_stack(struct weights *weights, const struct tensor_entry *entry,
+                                   const char *stacked, struct berth_error *error) {
+    if (entry->rank < 1 || entry->shape[0] % NAME_PARTS != 0) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: tensor \"%s\": expected query, key and value one below the other, "
+                         "found a number of rows that is no multiple of 3",
+                         weights->file.path, entry->name);
+    }
+    for (int part = 0; part < NAME_PARTS; part++) {
+        struct weight *weight = add(weights, entry, NAME_STACKED);
+        weight->part = part;
+        weight->shape[0] /= NAME_PARTS;
+        if (!name_part(stacked, part, weight->name, sizeof weight->name)) {
+            snprintf(weight->name, sizeof weight->name, "%d.%s", part, entry->name);
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status add_entry(struct weights *weights, const struct tensor_entry *entry,
+                                   struct berth_error *error) {
+    char name[WEIGHT_NAME_SIZE];
+    enum name_use use = name_translate(entry->name, name, sizeof name);
+    if (use == NAME_DROPPED) {
+        weights->dropped++;
+        return BERTH_OK;
+    }
+    if (use == NAME_STACKED) {
+        return add_stack(weights, entry, name, error);
+    }
+    struct weight *weight = add(weights, entry, use);
+    snprintf(weight->name, sizeof weight->name, "%s", name[0] != '\0' ? name : entry->name);
+    if (use == NAME_TRANSPOSED && entry->rank == 2) {
+        weight->shape[0] = entry->shape[1];
+        weight->shape[1] = entry->shape[0];
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status add_entries(struct weights *weights, struct berth_error *error) {
+    const struct tensor_file *file = &weights->file;
+    weights->list = memory_array(file->count * NAME_PARTS + 1, sizeof *weights->list);
+    if (weights->list == NULL) {
+        return error_no_memory(error, file->count * NAME_PARTS * sizeof *weights->list, file->path);
+    }
+    for (size_t i = 0; i < file->count; i++) {
+        TRY(add_entry(weights, &file->entries[i], error));
+    }
+    return BERTH_OK;
+}
+
+// --- names --------------------------------------------------------------------------------------
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp(((const struct weight *)a)->name, ((const struct weight *)b)->name);
+}
+
+static void sort(struct weights *weights) {
+    if (weights->count > 0) {
+        qsort(weights->list, weights->count, sizeof *weights->list, compare_names);
+    }
+}
+
+static void rename_norms(struct weights *weights) {
+    for (size_t i = 0; i < weights->count; i++) {
+        char name[WEIGHT_NAME_SIZE];
+        name_pre_norm(weights->list[i].name, name, sizeof name);
+        if (name[0] != '\0') {
+            memcpy(weights->list[i].name, name, strlen(name) + 1);
+        }
+    }
+    sort(weights);
+}
+
+static enum berth_status check_names(const struct weights *weights, struct berth_error *error) {
+    for (size_t i = 1; i < weights->count; i++) {
+        const struct weight *before = &weights->list[i - 1], *weight = &weights->list[i];
+        if (strcmp(before->name, weight->name) == 0) {
+            return error_set(error, BERTH_BAD_DATA, "%s: tensors \"%s\" and \"%s\" are both %s",
+                             weights->file.path, before->entry->name, weight->entry->name,
+                             weight->name);
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status check_architecture(const struct weights *weights,
+                                            struct berth_error *error) {
+    for (size_t i = 0; i < weights->count; i++) {
+        const char *found = architecture_of_tensor(weights->list[i].name);
+        if (found != NULL) {
+            return error_set(error, BERTH_BAD_DATA,
+                             "%s: tensor \"%s\": this is %s; expected a BERT with learned absolute "
+                             "positions",
+                             weights->file.path, weights->list[i].entry->name, found);
+        }
+    }
+    return BERTH_OK;
+}
+
+// --- the vocabulary's padding -------------------------------------------------------------------
+
+// Tensors with a row for each word.
+static const char *const word_rows[] = {"bert.embeddings.word_embeddings.weight",
+                                        "cls.predictions.decoder.weight",
+                                        "cls.predictions.decoder.bias", "cls.predictions.bias"};
+
+static int is_padded(int64_t rows, int64_t vocab_size) {
+    static const int64_t multiples[] = {8, 64, 128};
+    int found = 0;
+    for (size_t i = 0; i < sizeof multiples / sizeof *multiples; i++) {
+        found |= rows == (vocab_size + multiples[i] - 1) / multiples[i] * multiples[i];
+    }
+    return found && rows > vocab_size;
+}
+
+static void hide_padding(struct weights *weights, int64_t vocab_size) {
+    for (size_t i = 0; i < sizeof word_rows / sizeof *word_rows; i++) {
+        struct weight *weight = (struct weight *)weights_find(weights, word_rows[i]);
+        if (weight != NULL && weight->rank >= 1 && weight_is_straight(weight) &&
+            is_padded(weight->shape[0], vocab_size)) {
+            if (i == 0) {
+                weights->padding_rows = (size_t)(weight->shape[0] - vocab_size);
+            }
+            weight->shape[0] = vocab_size;
+        }
+    }
+}
+
+int weight_has_word_rows(const char *name) {
+    size_t i = 0;
+    while (i < sizeof word_rows / sizeof *word_rows && strcmp(word_rows[i], name) != 0) {
+        i++;
+    }
+    return i < sizeof word_rows / sizeof *word_rows;
+}
+
+// --- opening ------------------------------------------------------------------------------------
+
+enum berth_status weights_open(struct weights *weights, const char *path, int64_t vocab_size,
+                               struct berth_error *error) {
+    *weights = (struct weights){0};
+    TRY(folder_open_weights(path, &weights->file, error));
+    enum berth_status status;
+    TRY_DONE(add_entries(weights, error));
+    sort(weights);
+    if (weights_find(weights, NAME_FINAL_NORM) != NULL) {
+        rename_norms(weights);
+    }
+    TRY_DONE(check_names(weights, error));
+    TRY_DONE(check_architecture(weights, error));
+    if (vocab_size > 0) {
+        hide_padding(weights, vocab_size);
+    }
+done:
+    if (status != BERTH_OK) {
+        weights_close(weights);
+    }
+    return status;
+}
+
+void weights_close(struct weights *weights) {
+    tensor_file_close(&weights->file);
+    memory_free(weights->list);
+    *weights = (struct weights){0};
+}
+
+static int compare_with_name(const void *name, const void *weight) {
+    return strcmp(name, ((const struct weight *)weight)->name);
+}
+
+const struct weight *weights_find(const struct weights *weights, const char *name) {
+    return weights->count > 0 ? bsearch(name, weights->list, weights->count, sizeof *weights->list,
+                                        compare_with_name)
+                              : NULL;
+}
+
+// --- reading ------------------------------------------------------------------------------------
+
+int64_t weight_elements(const struct weight *weight) {
+    int64_t count = 1;
+    for (int i = 0; i < weight->rank; i++) {
+        if (weight->shape[i] == 0) {
+            return 0; // whatever the others promise
+        }
+    }
+    for (int i = 0; i < weight->rank; i++) {
+        count *= weight->shape[i];
+    }
+    return count;
+}
+
+size_t weight_bytes(const struct weight *weight) {
+    return (size_t)weight_elements(weight) * tensor_dtype_size(weight->entry->dtype);
+}
+
+int weight_is_straight(const struct weight *weight) {
+    return weight->use != NAME_TRANSPOSED || weight->rank != 2;
+}
+
+// The first of its elements among the entry's.
+static int64_t origin(const struct weight *weight) {
+    return weight->part * weight_elements(weight);
+}
+
+enum berth_status weights_read_piece(const struct weights *weights, const struct weight *weight,
+                                     size_t first, size_t count, void *to,
+                                     struct berth_error *error) {
+    size_t size = tensor_dtype_size(weight->entry->dtype);
+    return weights->file.format->read(&weights->file, weight->entry,
+                                      ((uint64_t)origin(weight) + first) * size, count * size, to,
+                                      error);
+}
+
+// The turned matrix of `count` elements of `size` bytes, which `read` fetches as it stands.
+static enum berth_status read_turned(const struct weights *weights, const struct weight *weight,
+                                     int widen, void *to, struct berth_error *error) {
+    int64_t count = weight_elements(weight);
+    size_t size = widen ? sizeof(float) : tensor_dtype_size(weight->entry->dtype);
+    void *theirs = memory_array((size_t)count, size);
+    if (theirs == NULL) {
+        return error_no_memory(error, (size_t)count * size, weight->name);
+    }
+    enum berth_status status =
+        widen ? tensor_file_read_f32(&weights->file, weight->entry, 0, count, theirs, error)
+              : tensor_file_read(&weights->file, weight->entry, theirs, error);
+    if (status == BERTH_OK) {
+        tensor_transpose(theirs, weight->shape[1], weight->shape[0], size, to);
+    }
+    memory_free(theirs);
+    return status;
+}
+
+enum berth_status weights_read(const struct weights *weights, const struct weight *weight, void *to,
+                               struct berth_error *error) {
+    return weight_is_straight(weight)
+               ? weights_read_piece(weights, weight, 0, (size_t)weight_elements(weight), to, error)
+               : read_turned(weights, weight, 0, to, error);
+}
+
+enum berth_status weights_read_f32(const struct weights *weights, const struct weight *weight,
+                                   float *to, struct berth_error *error) {
+    return weight_is_straight(weight)
+               ? tensor_file_read_f32(&weights->file, weight->entry, origin(weight),
+                                      weight_elements(weight), to, error)
+               : read_turned(weights, weight, 1, to, error);
+}
