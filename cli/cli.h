@@ -48,9 +48,9 @@ struct cli_verb {
     enum berth_status (*run)(struct cli_call *call, struct berth_error *error);
 };
 
-extern const struct cli_verb cli_finetune, cli_predict, cli_evaluate, cli_answer, cli_show,
-    cli_tokenize, cli_features, cli_inspect, cli_convert, cli_compare, cli_init, cli_verify,
-    cli_bench, cli_doctor;
+extern const struct cli_verb cli_finetune, cli_finetune_classify, cli_predict, cli_predict_classify,
+    cli_evaluate, cli_answer, cli_show, cli_tokenize, cli_features, cli_inspect, cli_convert,
+    cli_compare, cli_init, cli_verify, cli_bench, cli_doctor;
 
 extern const struct cli_verb cli_fetch;
 

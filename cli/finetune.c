@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth finetune squad: the training run with its reporter and signals.
+// berth finetune squad, berth finetune classify: the training run with its reporter and signals.
 #include "cli.h"
 #include "run.h"
 
@@ -7,8 +7,14 @@ static const struct cli_option options[] = {
     {.name = "json", .kind = CLI_FLAG, .help = "the result as one JSON object on standard output"},
 };
 
-static enum berth_status run(struct cli_call *call, struct berth_error *error) {
-    return cli_run_job(call, berth_finetune_squad, "finishing this update and saving", error);
+static const char follows[] = "finishing this update and saving";
+
+static enum berth_status run_squad(struct cli_call *call, struct berth_error *error) {
+    return cli_run_job(call, berth_finetune_squad, follows, error);
+}
+
+static enum berth_status run_classify(struct cli_call *call, struct berth_error *error) {
+    return cli_run_job(call, berth_finetune_classify, follows, error);
 }
 
 const struct cli_verb cli_finetune = {
@@ -24,9 +30,30 @@ const struct cli_verb cli_finetune = {
              "--resume_from_checkpoint auto goes on. The flags of the original SQuAD scripts "
              "(--do_train, --predict_file, --fp16, ...) are understood; those without a meaning "
              "here are noted and skipped. What is given here wins over --deepspeed_config.",
-    .jobs = JOB_FINETUNE,
+    .jobs = JOB_FINETUNE_SQUAD,
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .required = "model_name_or_path train_file output_dir",
-    .run = run,
+    .run = run_squad,
+};
+
+const struct cli_verb cli_finetune_classify = {
+    .name = "finetune",
+    .task = "classify",
+    .summary = "fine-tune a classifier or a regression on texts or pairs",
+    .usage = "--model DIR (--task NAME --data_dir DIR | --train FILE --text_column NAME "
+             "--label_column NAME) --output DIR [options]",
+    .example = "berth finetune classify --model minilm --task mrpc --data_dir mrpc --output out\n"
+               "berth finetune classify --model minilm --train reviews.csv --dev held-out.csv \\\n"
+               "    --text-column review --label-column stars --output out",
+    .notes =
+        "Tasks of GLUE and XNLI are known by name, with their files, columns, classes and "
+        "metrics; your own files are TSV, CSV or JSON lines, told apart by their names. Beside "
+        "the model stand eval_results.txt, eval_results.json and all_results.json. Signals and "
+        "--resume_from_checkpoint are those of `berth finetune squad`.",
+    .jobs = JOB_FINETUNE_CLASSIFY,
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .required = "model_name_or_path output_dir",
+    .run = run_classify,
 };

@@ -7,23 +7,28 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct cli_verb *const verbs[] = {
-    &cli_finetune, &cli_predict,  &cli_evaluate, &cli_answer,  &cli_show,
-    &cli_tokenize, &cli_features, &cli_inspect,  &cli_convert, &cli_compare,
-    &cli_init,     &cli_verify,   &cli_bench,    &cli_doctor,  &cli_fetch};
+static const struct cli_verb *const verbs[] = {&cli_finetune, &cli_finetune_classify,
+                                               &cli_predict,  &cli_predict_classify,
+                                               &cli_evaluate, &cli_answer,
+                                               &cli_show,     &cli_tokenize,
+                                               &cli_features, &cli_inspect,
+                                               &cli_convert,  &cli_compare,
+                                               &cli_init,     &cli_verify,
+                                               &cli_bench,    &cli_doctor,
+                                               &cli_fetch};
 #define VERB_COUNT (sizeof verbs / sizeof *verbs)
 
 void cli_help_program(int to_error) {
     FILE *out = to_error ? stderr : stdout;
     fprintf(out,
-            "berth %s: fine-tunes BERT on SQuAD and answers questions, in C, without padding\n\n"
+            "berth %s: fine-tunes BERT, predicts, answers questions, in C, without padding\n\n"
             "usage: berth VERB [options]      berth VERB --help: a verb's options and defaults\n\n",
             berth_version());
     for (size_t i = 0; i < VERB_COUNT; i++) {
         char name[32];
         snprintf(name, sizeof name, "%s %s", verbs[i]->name,
                  verbs[i]->task != NULL ? verbs[i]->task : "");
-        fprintf(out, "  %-16s %s\n", name, verbs[i]->summary);
+        fprintf(out, "  %-18s %s\n", name, verbs[i]->summary);
     }
     fputs("\nexample:\n"
           "  berth finetune squad --model minilm --train train-v1.1.json --dev dev-v1.1.json \\\n"
@@ -32,13 +37,31 @@ void cli_help_program(int to_error) {
           out);
 }
 
-static const struct cli_verb *find_verb(const char *name) {
+// The verb of that name and task; the name's first where the task is NULL or not among its own.
+static const struct cli_verb *find_verb(const char *name, const char *task) {
+    const struct cli_verb *found = NULL;
     for (size_t i = 0; i < VERB_COUNT; i++) {
-        if (strcmp(name, verbs[i]->name) == 0) {
+        if (strcmp(name, verbs[i]->name) != 0) {
+            continue;
+        }
+        if (task != NULL && verbs[i]->task != NULL && strcmp(task, verbs[i]->task) == 0) {
             return verbs[i];
         }
+        found = found == NULL ? verbs[i] : found;
     }
-    return NULL;
+    return found;
+}
+
+// "squad or classify": the tasks of all verbs of that name.
+static void list_tasks(const char *name, char *text, size_t size) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < VERB_COUNT; i++) {
+        if (strcmp(name, verbs[i]->name) == 0 && used < size) {
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? " or " : "",
+                                     verbs[i]->task);
+        }
+    }
 }
 
 static enum berth_status unknown_verb(const char *name, struct berth_error *error) {
@@ -96,9 +119,12 @@ static enum berth_status skip_task(const struct cli_verb *verb, int *count, char
     }
     if (*count == 0 || strcmp((*words)[0], verb->task) != 0) {
         int other = *count > 0 && (*words)[0][0] != '-'; // a word, but no task
-        return error_set(error, BERTH_USAGE, "`berth %s` needs a task%s%.40s%s: berth %s %s %s",
-                         verb->name, other ? ", found \"" : "", other ? (*words)[0] : "",
-                         other ? "\"" : "", verb->name, verb->task, verb->usage);
+        char tasks[128];
+        list_tasks(verb->name, tasks, sizeof tasks);
+        return error_set(error, BERTH_USAGE,
+                         "`berth %s` needs a task (%s)%s%.40s%s: berth %s %s %s", verb->name, tasks,
+                         other ? ", found \"" : "", other ? (*words)[0] : "", other ? "\"" : "",
+                         verb->name, verb->task, verb->usage);
     }
     --*count;
     ++*words;
@@ -140,7 +166,7 @@ static enum berth_status run_global(int count, char **words, int *done, struct b
         return BERTH_OK;
     }
     if (strcmp(words[0], "help") == 0) {
-        const struct cli_verb *verb = find_verb(words[1]);
+        const struct cli_verb *verb = find_verb(words[1], count > 2 ? words[2] : NULL);
         if (verb == NULL) {
             return unknown_verb(words[1], error);
         }
@@ -157,7 +183,7 @@ static enum berth_status run(int count, char **words, struct berth_error *error)
     if (done) {
         return BERTH_OK;
     }
-    const struct cli_verb *verb = find_verb(words[0]);
+    const struct cli_verb *verb = find_verb(words[0], count > 1 ? words[1] : NULL);
     if (verb == NULL) {
         return unknown_verb(words[0], error);
     }

@@ -21,8 +21,9 @@ static enum berth_status print_result(const struct berth_run_result *result,
     json_line_open(&line, NULL, '{');
     json_line_integer(&line, "steps", result->steps);
     json_line_real(&line, "final_loss", result->final_loss);
-    json_line_real(&line, "exact_match", result->exact_match);
-    json_line_real(&line, "f1", result->f1);
+    for (size_t i = 0; i < result->metric_count; i++) {
+        json_line_real(&line, result->metrics[i].name, result->metrics[i].value);
+    }
     json_line_real(&line, "samples_per_second", result->samples_per_second);
     json_line_real(&line, "tokens_per_second", result->tokens_per_second);
     json_line_real(&line, "mfu", result->mfu);

@@ -66,6 +66,16 @@ struct berth_config {
     const char *deepspeed_config;
     int overwrite_output_dir;
 
+    /* classification */
+    const char *task_name;        /* "mrpc", ...; NULL: files of the user's own */
+    const char *data_dir;         /* folder with the task's files */
+    const char *split;            /* which of them to predict: "test", "dev" or "train" */
+    const char *language;         /* XNLI's; NULL: "zh" */
+    const char *text_column;
+    const char *text_pair_column; /* NULL: single texts */
+    const char *label_column;
+    const char *problem_type;     /* "auto", "single_label_classification" or "regression" */
+
     /* text and features */
     int64_t max_seq_length;     /* the default, 384, gives way to a model with fewer positions */
     int64_t doc_stride;
@@ -195,11 +205,19 @@ void berth_reporter_close(struct berth_reporter *reporter);
  * Jobs. `stop` may be NULL; it is polled between updates and may be set from a signal handler:
  * 1 asks to save and stop, 2 to stop at once.
  */
+#define BERTH_METRICS_MAX 8
+
+struct berth_metric {
+    const char *name; /* "exact_match" and "f1" in percent; "accuracy", "matthews_correlation", ... */
+    double value;
+};
+
 struct berth_run_result {
     int64_t steps;
     double final_loss;
-    double exact_match; /* percent; NaN when nothing was evaluated */
-    double f1;
+    struct berth_metric metrics[BERTH_METRICS_MAX]; /* of the last evaluation */
+    size_t metric_count;                            /* 0: nothing was evaluated */
+    double eval_loss; /* NaN when nothing was evaluated, and for SQuAD */
     double samples_per_second;
     double tokens_per_second;
     double mfu; /* needed FLOPs over the measured peak; NaN when the peak was not measured */
@@ -213,6 +231,21 @@ enum berth_status berth_finetune_squad(const struct berth_config *config, struct
 enum berth_status berth_predict_squad(const struct berth_config *config, struct berth_log log,
                                       const volatile int *stop, struct berth_run_result *result,
                                       struct berth_error *error);
+
+/* Classification and regression on pairs of texts or single ones: the tasks of GLUE and XNLI by name
+ * (task_name, data_dir) or files of the user's own (text_column, ...). Fine-tuning writes
+ * eval_results.txt and eval_results.json beside the model; prediction test_results.tsv,
+ * predict_results_TASK.txt and predict_results.json. */
+enum berth_status berth_finetune_classify(const struct berth_config *config, struct berth_log log,
+                                          const volatile int *stop,
+                                          struct berth_run_result *result,
+                                          struct berth_error *error);
+enum berth_status berth_predict_classify(const struct berth_config *config, struct berth_log log,
+                                         const volatile int *stop, struct berth_run_result *result,
+                                         struct berth_error *error);
+
+/* The metric of that name; NaN when it is not there. */
+double berth_run_metric(const struct berth_run_result *result, const char *name);
 
 /* The official evaluation. *json is one JSON object, to be freed with berth_string_free. Predictions
  * of which none belongs to the data set are BERTH_BAD_DATA. */

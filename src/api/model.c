@@ -10,6 +10,7 @@
 #include "task/squad_answers.h"
 #include "train/infer.h"
 #include "train/predict.h"
+#include "train/squad_input.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -26,7 +27,7 @@ struct berth_model {
 
 static enum berth_status load(struct berth_model *model, const struct berth_log *log,
                               struct berth_error *error) {
-    TRY(predictor_open(&model->predictor, &model->config, log, error));
+    TRY(predictor_open(&model->predictor, &model->config, PARAM_HEAD_SPAN, log, error));
     int64_t length = model->config.max_seq_length;
     model->shape = (struct infer_shape){
         .tokens = ANSWER_WINDOWS * length, .sequences = ANSWER_WINDOWS, .max_length = length};
@@ -80,14 +81,14 @@ struct call {
     struct squad_example example;
     struct squad_dataset dataset;
     struct squad_feature_set features;
-    float *logits;
+    struct squad_logits logits;
     struct squad_result result;
 };
 
 static enum berth_status make_features(const struct berth_model *model, struct call *call,
                                        struct berth_error *error) {
     const struct berth_config *config = &model->config;
-    struct squad_feature_options options = inputs_feature_options(config);
+    struct squad_feature_options options = squad_input_feature_options(config);
     TRY(squad_features_build(&call->dataset, model->predictor.files.tokenizer, &options, 1, NULL,
                              &call->features, error));
     if (call->features.count == 0) {
@@ -98,19 +99,16 @@ static enum berth_status make_features(const struct berth_model *model, struct c
     if (call->features.ids[1] == tokenizer_special_ids(tokenizer).sep) {
         return error_set(error, BERTH_USAGE, "the question has no words");
     }
-    size_t numbers = 2 * call->features.token_count;
-    call->logits = memory_array(numbers, sizeof *call->logits);
-    return call->logits != NULL ? BERTH_OK
-                                : error_no_memory(error, numbers * sizeof(float), "the logits");
+    return squad_logits_init(&call->logits, &call->features, error);
 }
 
 static enum berth_status pass(const struct berth_model *model, struct call *call,
                               struct berth_error *error) {
     struct packer_source source = squad_input_source(&call->features);
     struct infer_args args = {.source = &source,
-                              .first_row = squad_input_first_row,
                               .shape = &model->shape,
-                              .logits = call->logits};
+                              .take = squad_logits_take,
+                              .context = &call->logits};
     struct infer_result timing;
     // The trainer is the model's changeable part: activations, batch arrays, scratch memory.
     struct trainer *trainer = (struct trainer *)&model->predictor.trainer;
@@ -138,11 +136,11 @@ static enum berth_status run(const struct berth_model *model, struct call *call,
                              struct berth_answer *answers, size_t capacity, size_t *count,
                              struct berth_error *error) {
     const struct berth_config *config = &model->config;
-    struct squad_answer_options options = inputs_answer_options(config);
+    struct squad_answer_options options = squad_input_answer_options(config);
     TRY(make_features(model, call, error));
     TRY(pass(model, call, error));
     TRY(squad_answer_question(&call->dataset, &call->features, model->predictor.files.tokenizer,
-                              call->logits, 0, call->features.count, &options, &call->result,
+                              call->logits.values, 0, call->features.count, &options, &call->result,
                               error));
     size_t wanted = call->result.count < capacity ? call->result.count : capacity;
     while (*count < wanted) {
@@ -168,7 +166,7 @@ enum berth_status berth_model_answer(const struct berth_model *model, const char
         *count = 0;
     }
     squad_result_done(&call.result);
-    memory_free(call.logits);
+    squad_logits_done(&call.logits);
     squad_feature_set_done(&call.features);
     return status;
 }

@@ -7,7 +7,9 @@
 
 #define TEXT_JOBS (JOB_FINETUNE | JOB_PREDICT | JOB_ANSWER | JOB_SHOW | JOB_TOKENIZE | JOB_FEATURES)
 #define MODEL_JOBS (JOB_FINETUNE | JOB_PREDICT | JOB_ANSWER | JOB_SHOW)
-#define WINDOW_JOBS (MODEL_JOBS | JOB_FEATURES | JOB_BENCH)
+#define SQUAD_JOBS (JOB_FINETUNE_SQUAD | JOB_PREDICT_SQUAD | JOB_ANSWER | JOB_SHOW)
+#define CLASSIFY_JOBS (JOB_FINETUNE_CLASSIFY | JOB_PREDICT_CLASSIFY)
+#define WINDOW_JOBS (SQUAD_JOBS | JOB_FEATURES | JOB_BENCH)
 #define MACHINE_JOBS (MODEL_JOBS | JOB_BENCH)
 
 #define FIELD(field) .name = #field, .offset = offsetof(struct berth_config, field)
@@ -22,12 +24,12 @@ const struct option_row option_rows[] = {
     {FIELD(vocab_file), .type = OPTION_TEXT, .jobs = TEXT_JOBS | JOB_BENCH, .unit = "FILE",
      .aliases = "vocab", .help = "vocabulary to use", .fallback = "the model folder's vocab.txt"},
     {FIELD(train_file), .type = OPTION_TEXT, .jobs = JOB_FINETUNE, .unit = "FILE",
-     .aliases = "train", .help = "SQuAD file to train on"},
+     .aliases = "train", .help = "file to train on: SQuAD's, or a table of texts"},
     {FIELD(validation_file), .type = OPTION_TEXT, .jobs = JOB_FINETUNE, .unit = "FILE",
-     .aliases = "dev dev_file eval_file", .help = "SQuAD file to evaluate on"},
+     .aliases = "dev dev_file eval_file", .help = "file to evaluate on, of the same kind"},
     {FIELD(predict_file), .type = OPTION_TEXT, .jobs = JOB_PREDICT | JOB_SHOW | JOB_FEATURES,
      .unit = "FILE", .aliases = "input input_file test_file",
-     .help = "SQuAD file with the questions"},
+     .help = "file to predict: SQuAD's questions, or a table of texts"},
     {FIELD(output_dir), .type = OPTION_TEXT, .jobs = JOB_FINETUNE | JOB_PREDICT, .unit = "DIR",
      .aliases = "output", .help = "folder for the results"},
     {FIELD(deepspeed_config), .type = OPTION_TEXT, .jobs = JOB_FINETUNE, .unit = "FILE",
@@ -35,10 +37,31 @@ const struct option_row option_rows[] = {
     {FIELD(overwrite_output_dir), .type = OPTION_FLAG, .jobs = JOB_FINETUNE | JOB_PREDICT,
      .aliases = "force", .help = "write into an output folder that is not empty"},
 
+    // --- classification ---
+    {FIELD(task_name), .type = OPTION_TEXT, .jobs = CLASSIFY_JOBS, .unit = "NAME",
+     .aliases = "task", .fallback = "none: files of your own",
+     .help = "task of GLUE by its name (mrpc, cola, sst2, qqp, stsb, mnli, qnli, rte, wnli) or xnli"},
+    {FIELD(data_dir), .type = OPTION_TEXT, .jobs = CLASSIFY_JOBS, .unit = "DIR",
+     .help = "folder with the task's files"},
+    {FIELD(split), .type = OPTION_TEXT, .jobs = JOB_PREDICT_CLASSIFY, .unit = "NAME",
+     .choices = "test|dev|train", .help = "which of the task's files to predict"},
+    {FIELD(language), .type = OPTION_TEXT, .jobs = CLASSIFY_JOBS, .unit = "CODE",
+     .help = "language of xnli", .fallback = "zh"},
+    {FIELD(text_column), .type = OPTION_TEXT, .jobs = CLASSIFY_JOBS, .unit = "NAME",
+     .aliases = "sentence1_key", .help = "column of the text, in a file of your own"},
+    {FIELD(text_pair_column), .type = OPTION_TEXT, .jobs = CLASSIFY_JOBS, .unit = "NAME",
+     .aliases = "sentence2_key", .help = "column of the second text", .fallback = "single texts"},
+    {FIELD(label_column), .type = OPTION_TEXT, .jobs = CLASSIFY_JOBS, .unit = "NAME",
+     .aliases = "label_column_name", .help = "column of the label"},
+    {FIELD(problem_type), .type = OPTION_TEXT, .jobs = JOB_FINETUNE_CLASSIFY, .unit = "TYPE",
+     .choices = "auto|single_label_classification|regression",
+     .help = "what the labels of your own files are; auto: numbers where one has a fraction"},
+
     // --- text and features ---
-    {FIELD(max_seq_length), .type = OPTION_INTEGER, .jobs = WINDOW_JOBS, BETWEEN(8, 65536),
-     .unit = "N", .aliases = "max_length", .help = "tokens of a window, special ones included",
-     .fallback = "384, or the model's positions where these are fewer"},
+    {FIELD(max_seq_length), .type = OPTION_INTEGER, .jobs = WINDOW_JOBS | CLASSIFY_JOBS,
+     BETWEEN(8, 65536), .unit = "N", .aliases = "max_length",
+     .help = "tokens of a window or a pair, special ones included",
+     .fallback = "384, in classification 128, or the model's positions where these are fewer"},
     {FIELD(doc_stride), .type = OPTION_INTEGER, .jobs = WINDOW_JOBS, BETWEEN(1, 65536), .unit = "N",
      .help = "tokens from one window of a context to the next"},
     {FIELD(max_query_length), .type = OPTION_INTEGER, .jobs = WINDOW_JOBS, BETWEEN(1, 65536),
@@ -48,13 +71,13 @@ const struct option_row option_rows[] = {
      .fallback = "as the model's tokenizer_config.json says, else yes"},
     {FIELD(tokenizer), .type = OPTION_TEXT, .jobs = TEXT_JOBS, .unit = "RULES",
      .choices = "huggingface|google", .help = "whose tokenizer rules to follow"},
-    {FIELD(version_2_with_negative), .type = OPTION_FLAG, .jobs = MODEL_JOBS | JOB_FEATURES,
+    {FIELD(version_2_with_negative), .type = OPTION_FLAG, .jobs = SQUAD_JOBS | JOB_FEATURES,
      .aliases = "version_2", .help = "questions may have no answer (SQuAD 2.0)"},
     {FIELD(max_train_samples), .type = OPTION_INTEGER, .jobs = JOB_FINETUNE, AT_LEAST(0),
-     .unit = "N", .help = "use only the first N training questions", .fallback = "0: all"},
+     .unit = "N", .help = "use only the first N training examples", .fallback = "0: all"},
     {FIELD(max_eval_samples), .type = OPTION_INTEGER, .jobs = JOB_FINETUNE | JOB_PREDICT,
      AT_LEAST(0), .unit = "N", .aliases = "max_predict_samples",
-     .help = "use only the first N questions to be answered", .fallback = "0: all"},
+     .help = "use only the first N examples to be predicted", .fallback = "0: all"},
 
     // --- training ---
     {FIELD(train_batch_size), .type = OPTION_INTEGER, .jobs = JOB_FINETUNE, BETWEEN(1, 1 << 24),
@@ -68,7 +91,8 @@ const struct option_row option_rows[] = {
      BETWEEN(0, 1 << 20), .unit = "N", .deepspeed = "gradient_accumulation_steps",
      .aliases = "accum_steps", .help = "micro-batches in one update", .fallback = "derived"},
     {FIELD(num_train_epochs), .type = OPTION_REAL, .jobs = JOB_FINETUNE, BETWEEN(0, 1e6),
-     .unit = "X", .aliases = "epochs num_epochs", .help = "passes over the training data"},
+     .unit = "X", .aliases = "epochs num_epochs", .help = "passes over the training data",
+     .fallback = "2, in classification 3"},
     {FIELD(max_steps), .type = OPTION_INTEGER, .jobs = JOB_FINETUNE, AT_LEAST(-1), .unit = "N",
      .aliases = "num_train_steps max_train_steps", .help = "stop after N updates",
      .fallback = "0: num_train_epochs decides"},
@@ -165,11 +189,11 @@ const struct option_row option_rows[] = {
     {FIELD(predict_batch_size), .type = OPTION_INTEGER, .jobs = MODEL_JOBS, BETWEEN(1, 1 << 20),
      .unit = "N", .aliases = "eval_batch_size per_device_eval_batch_size",
      .help = "sequences in one batch of prediction"},
-    {FIELD(n_best_size), .type = OPTION_INTEGER, .jobs = MODEL_JOBS, BETWEEN(1, 10000), .unit = "N",
+    {FIELD(n_best_size), .type = OPTION_INTEGER, .jobs = SQUAD_JOBS, BETWEEN(1, 10000), .unit = "N",
      .aliases = "n_best", .help = "answers to keep for a question"},
-    {FIELD(max_answer_length), .type = OPTION_INTEGER, .jobs = MODEL_JOBS, BETWEEN(1, 65536),
+    {FIELD(max_answer_length), .type = OPTION_INTEGER, .jobs = SQUAD_JOBS, BETWEEN(1, 65536),
      .unit = "N", .help = "longest answer in tokens"},
-    {FIELD(null_score_diff_threshold), .type = OPTION_REAL, .jobs = MODEL_JOBS,
+    {FIELD(null_score_diff_threshold), .type = OPTION_REAL, .jobs = SQUAD_JOBS,
      BETWEEN(-INFINITY, INFINITY), .unit = "X",
      .help = "version 2: no answer when its score is so much better"},
 
@@ -206,6 +230,8 @@ const size_t option_row_count = sizeof option_rows / sizeof option_rows[0];
 
 void option_defaults(struct berth_config *config) {
     *config = (struct berth_config){
+        .split = "test",
+        .problem_type = "auto",
         .max_seq_length = 384,
         .doc_stride = 128,
         .max_query_length = 64,

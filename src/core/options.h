@@ -13,13 +13,18 @@ enum option_type { OPTION_INTEGER, OPTION_REAL, OPTION_FLAG, OPTION_TEXT, OPTION
 
 // The jobs a row applies to; a verb's --help shows the rows of its job.
 enum option_job {
-    JOB_FINETUNE = 1 << 0,
-    JOB_PREDICT = 1 << 1,
+    JOB_FINETUNE_SQUAD = 1 << 0,
+    JOB_PREDICT_SQUAD = 1 << 1,
     JOB_ANSWER = 1 << 2,
     JOB_SHOW = 1 << 3,
     JOB_TOKENIZE = 1 << 4,
     JOB_FEATURES = 1 << 5,
-    JOB_BENCH = 1 << 6
+    JOB_BENCH = 1 << 6,
+    JOB_FINETUNE_CLASSIFY = 1 << 7,
+    JOB_PREDICT_CLASSIFY = 1 << 8,
+    // Of every task.
+    JOB_FINETUNE = JOB_FINETUNE_SQUAD | JOB_FINETUNE_CLASSIFY,
+    JOB_PREDICT = JOB_PREDICT_SQUAD | JOB_PREDICT_CLASSIFY
 };
 
 struct option_row {

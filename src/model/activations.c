@@ -6,6 +6,7 @@
 #include "model/activations.h"
 
 #include "core/memory.h"
+#include "model/heads.h"
 
 #include <assert.h>
 
@@ -21,9 +22,14 @@ struct carving {
     void *workspace;       // qkv and context, then gelu; inference only
 };
 
+static struct mat take_rows(const struct carving *carving, int64_t rows, int64_t cols,
+                            enum dtype dtype) {
+    size_t bytes = (size_t)(rows * cols) * dtype_size(dtype);
+    return mat_of(arena_take(carving->arena, bytes), rows, cols, dtype);
+}
+
 static struct mat take(const struct carving *carving, int64_t cols, enum dtype dtype) {
-    size_t bytes = (size_t)(carving->rows * cols) * dtype_size(dtype);
-    return mat_of(arena_take(carving->arena, bytes), carving->rows, cols, dtype);
+    return take_rows(carving, carving->rows, cols, dtype);
 }
 
 // A matrix that begins `first` columns' worth of rows into `base` (NULL while measuring).
@@ -102,18 +108,45 @@ static struct layer_buffers keep_layer(const struct carving *carving) {
     return layer;
 }
 
-static void take_all(struct carving *carving, struct bert_activations *activations) {
+static void take_pooler(const struct carving *carving, int64_t rows, struct class_buffers *pooler) {
+    const int64_t hidden = carving->config->hidden_size;
+    pooler->first = take_rows(carving, rows, hidden, DTYPE_F32);
+    pooler->tanh = take_rows(carving, rows, hidden, DTYPE_F32);
+    pooler->pooled = take_rows(carving, rows, hidden, DTYPE_F32);
+    if (carving->training) {
+        pooler->dpooled = take_rows(carving, rows, hidden, DTYPE_F32);
+    }
+}
+
+static void take_head(const struct carving *carving, enum param_head kind,
+                      struct bert_activations *activations) {
+    const struct bert_head *head = activations->head;
+    const int64_t rows = head->per_token ? carving->rows : batch_round(activations->max_sequences);
+    const int64_t outputs = param_head_outputs(kind, carving->config);
+    if (kind == PARAM_HEAD_NONE) {
+        activations->logits =
+            activations->layers[carving->config->num_hidden_layers - 1].output_norm.y;
+        return;
+    }
+    if (!head->per_token) {
+        take_pooler(carving, rows, &activations->pooler);
+    }
+    activations->logits = take_rows(carving, rows, outputs, DTYPE_F32);
+    if (carving->training) {
+        activations->dlogits = take_rows(carving, rows, outputs, DTYPE_F32);
+        activations->losses =
+            arena_take(carving->arena, (size_t)activations->max_sequences * sizeof(float));
+    }
+}
+
+static void take_all(struct carving *carving, enum param_head head,
+                     struct bert_activations *activations) {
     take_temporaries(carving, activations);
     activations->embedding = take_norm(carving, 0);
     for (int64_t i = 0; i < carving->config->num_hidden_layers; i++) {
         activations->layers[i] = carving->training ? keep_layer(carving) : share_layer(carving);
     }
-    activations->logits = take(carving, 2, DTYPE_F32);
-    if (carving->training) {
-        activations->dlogits = take(carving, 2, DTYPE_F32);
-        activations->losses =
-            arena_take(carving->arena, (size_t)activations->max_sequences * sizeof(float));
-    }
+    take_head(carving, head, activations);
 }
 
 struct bert_activations *bert_activations_new(const struct bert *model, int64_t max_rows,
@@ -129,6 +162,7 @@ struct bert_activations *bert_activations_new(const struct bert *model, int64_t 
         memory_free(activations);
         return NULL;
     }
+    activations->head = bert_head_of(model->table->head);
     activations->training = training;
     activations->max_rows = batch_round(max_rows);
     activations->max_sequences = max_sequences;
@@ -139,7 +173,7 @@ struct bert_activations *bert_activations_new(const struct bert *model, int64_t 
         .rows = activations->max_rows,
         .training = training,
     };
-    take_all(&carving, activations);
+    take_all(&carving, model->table->head, activations);
     return activations;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The buffers of one batch: what forward fills, what backward reads, and which memory they share.
-// Known to bert.c and activations.c only; the formulas and the list of what is kept: doc/math.md.
+// Known to this room's passes (pass.h) and activations.c only; the formulas and the list of what is
+// kept: doc/math.md.
 #ifndef BERTH_MODEL_ACTIVATIONS_H
 #define BERTH_MODEL_ACTIVATIONS_H
 
@@ -28,14 +29,26 @@ struct layer_buffers {
     struct mat dqkv;     // [R, 3H] over u (and gelu)
 };
 
+struct bert_head;
+
+// What pooler and classifier write: rows of sequences, C = S rounded up as in batch.h.
+struct class_buffers {
+    struct mat first;   // [C, H] f32: the first tokens' rows of the last output
+    struct mat tanh;    // [C, H] f32: tanh of the pooler's output
+    struct mat pooled;  // [C, H] f32: after dropout
+    struct mat dpooled; // [C, H] f32
+};
+
 struct bert_activations {
+    const struct bert_head *head;
     int training;
     int64_t max_rows, max_sequences;
     struct norm_buffers embedding;
     struct layer_buffers *layers; // [L]
     struct mat sublayer;          // [R, H] f32: input of the layer norms
-    struct mat logits;            // [R, 2] f32
-    struct mat dlogits;           // [R, 2] f32
+    struct mat logits;            // [R, 2] or [C, num_labels] f32; see bert_logits
+    struct mat dlogits;           // the same shape
+    struct class_buffers pooler;  // empty but for a classifier
     float *losses;                // [S]
     // Gradients in flight; they lie in the memory of the forward pass's temporaries.
     struct mat dresidual; // [R, H] f32: of the residual stream

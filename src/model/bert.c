@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BERT with a span head as a sequence of device operations: the post-layer-norm encoder of Devlin
+// BERT as a sequence of device operations: the post-layer-norm encoder of Devlin
 // et al., "BERT: Pre-training of Deep Bidirectional Transformers" (2019). For each layer, x its
 // input,
 //
@@ -8,59 +8,17 @@
 //   g = gelu(m Wi^T + bi)
 //   y = LN(m + dropout(g Wo^T + bo))
 //
-// and logits = y Wh^T + bh after the last. Backward is the same list from below, doc/math.md.
+// and a head after the last (heads.c). Backward is the same list from below, doc/math.md.
 // Sub-layer outputs and the gradients that are added to the residual stream's stay f32: they are
-// rounded nowhere but on their way into a matrix product. The head, whose two columns cost nothing,
-// computes in f32 throughout.
-//
-// Leaves out: the pooler, which the span head does not use.
+// rounded nowhere but on their way into a matrix product.
 #include "model/bert.h"
 
 #include "core/memory.h"
-#include "model/activations.h"
+#include "model/heads.h"
+#include "model/pass.h"
 
 #include <assert.h>
 #include <math.h>
-
-// One forward or backward pass: what every step of it needs.
-struct pass {
-    const struct bert *model;
-    struct bert_activations *activations;
-    const struct batch *batch;
-    const struct bert_dropout *dropout;
-};
-
-// The rows of this batch of a buffer that has room for more.
-static struct mat used(const struct pass *pass, struct mat buffer) {
-    return mat_is_empty(buffer) ? buffer : mat_rows(buffer, 0, pass->batch->row_count);
-}
-
-static struct mat used_operand(const struct pass *pass, const struct norm_buffers *norm) {
-    return used(pass, norm_operand(norm));
-}
-
-static struct mat weight(const struct bert *model, int64_t offset, int64_t rows, int64_t cols) {
-    assert(offset + rows * cols <= model->table->matrix_count);
-    char *data = (char *)model->weights.compute + (size_t)offset * dtype_size(model->compute);
-    return mat_of(data, rows, cols, model->compute);
-}
-
-static const float *vector(const struct bert *model, int64_t offset) {
-    return model->weights.master + offset;
-}
-
-static struct mat table(const struct bert *model, int64_t offset, int64_t rows) {
-    return mat_of((void *)vector(model, offset), rows, model->config->hidden_size, DTYPE_F32);
-}
-
-static float *gradient(const struct bert *model, int64_t offset) {
-    return model->weights.gradients + offset;
-}
-
-static struct mat gradient_mat(const struct bert *model, int64_t offset, int64_t rows,
-                               int64_t cols) {
-    return mat_of(gradient(model, offset), rows, cols, DTYPE_F32);
-}
 
 // --- linear layers of the encoder; the shape of a weight is that of what it maps -----------------
 
@@ -83,22 +41,6 @@ static void linear_weight_gradient(const struct pass *pass, int64_t weight_at, f
     struct device *dev = pass->model->device;
     struct mat dw = gradient_mat(pass->model, weight_at, dy.cols, x.cols);
     dev->linear_backward_weight(dev, dw, dbias, dy, x);
-}
-
-static struct dropout dropout_at(const struct pass *pass, enum rng_site site, int64_t layer) {
-    const struct bert_dropout *dropout = pass->dropout;
-    if (!dropout) {
-        return (struct dropout){.site = site};
-    }
-    double probability =
-        site == RNG_SITE_ATTENTION ? dropout->attention_probability : dropout->hidden_probability;
-    return (struct dropout){
-        .seed = dropout->seed,
-        .step = dropout->step,
-        .layer = (uint32_t)layer,
-        .site = site,
-        .threshold = rng_dropout_threshold(probability),
-    };
 }
 
 // --- forward ----------------------------------------------------------------------------------
@@ -177,12 +119,6 @@ static void feed_forward(const struct pass *pass, int64_t index) {
                  at->output_norm_bias, dropout_at(pass, RNG_SITE_OUTPUT, index));
 }
 
-// What layer `index` reads: the output of the one below. index = L: what the head reads.
-static const struct norm_buffers *layer_input(const struct bert_activations *activations,
-                                              int64_t index) {
-    return index > 0 ? &activations->layers[index - 1].output_norm : &activations->embedding;
-}
-
 void bert_forward(const struct bert *model, struct bert_activations *activations,
                   const struct batch *batch, const struct bert_dropout *dropout) {
     assert(batch->row_count <= activations->max_rows);
@@ -193,14 +129,22 @@ void bert_forward(const struct bert *model, struct bert_activations *activations
         self_attention(&pass, i, layer_input(activations, i));
         feed_forward(&pass, i);
     }
-    model->device->linear_forward(model->device, used(&pass, activations->logits),
-                                  used(&pass, layer_input(activations, layer_count)->y),
-                                  table(model, model->table->head_weight, 2),
-                                  vector(model, model->table->head_bias));
+    activations->head->forward(&pass);
 }
 
 struct mat bert_logits(const struct bert_activations *activations, const struct batch *batch) {
-    return mat_rows(activations->logits, 0, batch->row_count);
+    return mat_rows(activations->logits, 0,
+                    activations->head->per_token ? batch->row_count
+                                                 : batch_round(batch->sequence_count));
+}
+
+struct bert_rows bert_logit_rows(const struct bert_activations *activations,
+                                 const struct batch *batch, int64_t sequence) {
+    int64_t first = batch->cu_seqlens[sequence];
+    if (!activations->head->per_token) {
+        return (struct bert_rows){.first = sequence, .count = 1};
+    }
+    return (struct bert_rows){.first = first, .count = batch->cu_seqlens[sequence + 1] - first};
 }
 
 // --- backward ---------------------------------------------------------------------------------
@@ -309,32 +253,13 @@ static void embed_backward(const struct pass *pass) {
     }
 }
 
-// The loss, and the gradient of the last layer's output in dresidual alone, which takes the memory
-// of that output once the head's weights have read it.
-static void head_backward(const struct pass *pass, float loss_scale) {
-    const struct bert *model = pass->model;
-    struct device *dev = model->device;
-    struct bert_activations *activations = pass->activations;
-    const int64_t hidden = model->config->hidden_size;
-    const struct norm_buffers *in = layer_input(activations, model->config->num_hidden_layers);
-    const struct mat dlogits = used(pass, activations->dlogits);
-
-    dev->span_loss(dev, dlogits, activations->losses, used(pass, activations->logits), loss_scale,
-                   pass->batch);
-    dev->linear_backward_weight(dev, gradient_mat(model, model->table->head_weight, 2, hidden),
-                                gradient(model, model->table->head_bias), dlogits,
-                                used(pass, in->y));
-    dev->linear_backward_input(dev, used(pass, activations->dresidual), dlogits,
-                               table(model, model->table->head_weight, 2));
-}
-
 void bert_backward(const struct bert *model, struct bert_activations *activations,
                    const struct batch *batch, const struct bert_dropout *dropout,
                    float loss_scale) {
-    assert(activations->training && model->weights.gradients);
+    assert(activations->training && model->weights.gradients && activations->head->backward);
     assert(batch->sequence_count <= activations->max_sequences);
     struct pass pass = {model, activations, batch, dropout};
-    head_backward(&pass, loss_scale);
+    activations->head->backward(&pass, loss_scale);
     for (int64_t i = model->config->num_hidden_layers - 1; i >= 0; i--) {
         feed_forward_backward(&pass, i);
         self_attention_backward(&pass, i, layer_input(activations, i));
@@ -382,7 +307,9 @@ int64_t bert_first_nonfinite(const struct bert *model, const struct bert_activat
                              const struct batch *batch) {
     assert(activations->training);
     const int64_t layer_count = model->config->num_hidden_layers;
-    float *values = memory_array((size_t)model->config->hidden_size + 2, sizeof *values);
+    const struct mat logits = activations->logits;
+    float *values =
+        memory_array((size_t)(model->config->hidden_size + logits.cols), sizeof *values);
     if (!values) {
         return -1;
     }
@@ -393,7 +320,10 @@ int64_t bert_first_nonfinite(const struct bert *model, const struct bert_activat
             found = i;
         }
     }
-    if (found < 0 && !is_finite(model->device, activations->logits, batch->token_count, values)) {
+    if (found < 0 &&
+        !is_finite(model->device, logits,
+                   activations->head->per_token ? batch->token_count : batch->sequence_count,
+                   values)) {
         found = layer_count + 1;
     }
     memory_free(values);

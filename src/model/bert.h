@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// BERT with a span head: forward and backward over a packed batch, written once as a plain sequence
-// of device operations (post-layer-norm encoder; formulas in doc/math.md).
+// BERT with one of the heads of params.h: forward and backward over a packed batch, written once as
+// a plain sequence of device operations (post-layer-norm encoder; formulas in doc/math.md).
 //
-// Leaves out: other heads, pre-layer-norm, gradient checkpointing.
+// Leaves out: pre-layer-norm, gradient checkpointing.
 #ifndef BERTH_MODEL_BERT_H
 #define BERTH_MODEL_BERT_H
 
@@ -25,6 +25,7 @@ struct bert_dropout {
     uint32_t step;
     double hidden_probability; // 0: no dropout
     double attention_probability;
+    double head_probability; // of the pooled output
 };
 
 struct bert {
@@ -47,14 +48,25 @@ struct bert_activations *bert_activations_new(const struct bert *model, int64_t 
                                               struct arena *device_arena);
 void bert_activations_free(struct bert_activations *activations);
 
-// Fills logits [row_count, 2] (f32, in the activations; see bert_logits). dropout NULL: none.
+// Fills the logits (f32, in the activations; see bert_logits). dropout NULL: none.
 void bert_forward(const struct bert *model, struct bert_activations *activations,
                   const struct batch *batch, const struct bert_dropout *dropout);
+// What came out: [row_count, 2] of a span model; [batch_round(S), num_labels] of a classifier;
+// without a head the last layer's output [row_count, H], in inference only.
 struct mat bert_logits(const struct bert_activations *activations, const struct batch *batch);
+
+// The rows of the logits that belong to a sequence: those of its tokens, or one.
+struct bert_rows {
+    int64_t first, count;
+};
+struct bert_rows bert_logit_rows(const struct bert_activations *activations,
+                                 const struct batch *batch, int64_t sequence);
 
 // Losses of each sequence into losses[S] (device memory, in the activations; see bert_losses) and
 // the gradient of loss_scale * (their sum), added to weights.gradients. After bert_forward on the
-// same batch with the same dropout; the activations are used up by it.
+// same batch with the same dropout; the activations are used up by it. A span model reads the
+// batch's start_positions and end_positions; a classifier its labels, or with one output, which is
+// a regression, its targets.
 void bert_backward(const struct bert *model, struct bert_activations *activations,
                    const struct batch *batch, const struct bert_dropout *dropout, float loss_scale);
 const float *bert_losses(const struct bert_activations *activations);

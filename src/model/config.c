@@ -71,7 +71,8 @@ static double *real_field(const struct bert_config *config, size_t field) {
 }
 
 static void set_defaults(struct bert_config *config) {
-    *config = (struct bert_config){.hidden_act = ACTIVATION_GELU_ERF};
+    *config = (struct bert_config){
+        .hidden_act = ACTIVATION_GELU_ERF, .num_labels = 2, .classifier_dropout = -1};
     for (size_t i = 0; i < LENGTH(integer_rows); i++) {
         *integer_field(config, integer_rows[i].field) = integer_rows[i].fallback;
     }
@@ -158,6 +159,34 @@ static enum berth_status read_activation(const json *object, const char *path,
                      path, name);
 }
 
+#define LABELS_LIMIT (1 << 20)
+
+// Hugging Face writes the classes by name and "num_labels" only where it is given by hand.
+static enum berth_status read_head(const json *object, const char *path, struct bert_config *config,
+                                   struct berth_error *error) {
+    const json *names = json_member(object, "id2label");
+    TRY(json_get_integer(object, path, "num_labels", &config->num_labels, error));
+    if (json_is_object_value(names)) {
+        config->num_labels = (int64_t)json_length(names);
+    }
+    if (config->num_labels < 1 || config->num_labels > LABELS_LIMIT) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s: key \"%s\": expected 1 to %d classes, found %lld", path,
+                         json_is_object_value(names) ? "id2label" : "num_labels", LABELS_LIMIT,
+                         (long long)config->num_labels);
+    }
+    if (json_is_null_value(json_member(object, "classifier_dropout"))) {
+        return BERTH_OK; // Hugging Face's "as hidden_dropout_prob"
+    }
+    TRY(json_get_real(object, path, "classifier_dropout", &config->classifier_dropout, error));
+    if (config->classifier_dropout >= 1) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s: key \"classifier_dropout\": expected less than 1, found %g", path,
+                         config->classifier_dropout);
+    }
+    return BERTH_OK;
+}
+
 // Keys that make another model of the same numbers.
 static enum berth_status check_kind(const json *object, const char *path,
                                     struct berth_error *error) {
@@ -222,6 +251,7 @@ static enum berth_status read_object(json *object, const char *path, struct bert
     TRY(read_integers(object, path, config, error));
     TRY(read_reals(object, path, config, error));
     TRY(read_activation(object, path, config, error));
+    TRY(read_head(object, path, config, error));
     return check_relations(config, path, error);
 }
 
@@ -333,6 +363,31 @@ enum berth_status bert_config_write(const struct bert_config *config, const char
     TRY(make_object(config, architecture, path, &object, error));
     enum berth_status status = json_write_file(object, JSON_INDENT_2_SORTED, path, error);
     json_free(object);
+    return status;
+}
+
+enum berth_status bert_config_merge(struct bert_config *config, const json *object,
+                                    struct berth_error *error) {
+    const char *name = "config.json";
+    json *merged;
+    TRY(make_object(config, "BertModel", name, &merged, error));
+    struct json_walk walk = {.object = object};
+    int failed = 0;
+    while (json_walk_next(&walk)) {
+        failed |= json_set(merged, walk.key, json_copy_deep(walk.value));
+    }
+    char *text = failed == 0 ? json_write(merged, JSON_COMPACT) : NULL;
+    json_free(merged);
+    if (text == NULL) {
+        return error_no_memory(error, 0, name);
+    }
+    struct bert_config read;
+    enum berth_status status = bert_config_read_memory(name, text, strlen(text), &read, error);
+    memory_free(text);
+    if (status == BERTH_OK) {
+        bert_config_done(config);
+        *config = read;
+    }
     return status;
 }
 

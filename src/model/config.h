@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct json_t; // format/json.h
+
 struct bert_config {
     int64_t vocab_size;              // V
     int64_t hidden_size;             // H
@@ -23,6 +25,8 @@ struct bert_config {
     double layer_norm_eps;
     double initializer_range;
     int64_t pad_token_id;
+    int64_t num_labels;        // classes of id2label, or "num_labels"; 1: a regression
+    double classifier_dropout; // of the pooled output; < 0: hidden_dropout_prob
     char *source_json; // the file's text: unknown keys are written back. NULL for a built-in shape
 };
 
@@ -44,6 +48,9 @@ enum berth_status bert_config_write_google(const struct bert_config *config, con
 // sorted.
 enum berth_status bert_config_write(const struct bert_config *config, const char *architecture,
                                     const char *path, struct berth_error *error);
+// Lets the members of `object` (of config.json: id2label, ...) replace the configuration's own.
+enum berth_status bert_config_merge(struct bert_config *config, const struct json_t *object,
+                                    struct berth_error *error);
 void bert_config_done(struct bert_config *config);
 
 #endif

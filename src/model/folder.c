@@ -173,7 +173,7 @@ static enum berth_status match_weight(struct reading *reading, const struct weig
         return BERTH_OK;
     }
     const struct param *param = param_table_find(reading->table, weight->name);
-    if (param == NULL) {
+    if (param == NULL || param->fresh) {
         return add_line(&reading->unexpected,
                         weight->use == NAME_STACKED ? weight->name : weight->entry->name, error);
     }
@@ -211,16 +211,12 @@ static enum berth_status check_shape(const struct reading *reading, const struct
                      reading->weights.file.path, weight->entry->name, wanted, found);
 }
 
-static int is_body(const struct param *param) {
-    return strncmp(param->name, "bert.", 5) == 0;
-}
-
 static enum berth_status check_body(const struct reading *reading, struct berth_error *error) {
     const struct param *first = NULL;
     size_t missing = 0;
     for (size_t i = 0; i < reading->table->count; i++) {
         const struct param *param = &reading->table->params[i];
-        if (reading->found[i] == NULL && is_body(param)) {
+        if (reading->found[i] == NULL && param_is_body(param)) {
             first = first == NULL ? param : first;
             missing++;
         }
@@ -336,8 +332,8 @@ enum berth_status folder_write_weights(const char *folder, const struct bert_con
         status = error_set(error, BERTH_NO_MEMORY, "out of memory for a file name");
         goto done;
     }
-    const char *architecture = table->head_weight >= 0 ? "BertForQuestionAnswering" : "BertModel";
-    TRY_DONE(bert_config_write(config, architecture, config_path, error));
+    TRY_DONE(
+        bert_config_write(config, param_head_row(table->head)->architecture, config_path, error));
     TRY_DONE(write_tensors(weights_path, table, buffer, error));
 done:
     memory_free(config_path);

@@ -18,7 +18,7 @@
 #define SLICE_ALIGNMENT 64
 #define NO_FIELD SIZE_MAX
 
-enum size_letter { ONE, TWO, H, I, V, P, TYPES };
+enum size_letter { ONE, TWO, H, I, V, P, TYPES, LABELS };
 
 struct layout_row {
     const char *name; // for a layer: what follows "bert.encoder.layer.N."
@@ -38,8 +38,12 @@ static const struct layout_row layer_matrices[] = {
     {"intermediate.dense.weight", I, H, LAYER(intermediate_weight)},
     {"output.dense.weight", H, I, LAYER(output_weight)},
 };
-static const struct layout_row head_matrices[] = {
+static const struct layout_row span_matrices[] = {
     {"qa_outputs.weight", TWO, H, TABLE(head_weight)},
+};
+static const struct layout_row class_matrices[] = {
+    {"bert.pooler.dense.weight", H, H, TABLE(pooler_weight)},
+    {"classifier.weight", LABELS, H, TABLE(head_weight)},
 };
 static const struct layout_row embedding_tables[] = {
     {"bert.embeddings.word_embeddings.weight", V, H, TABLE(word)},
@@ -62,11 +66,38 @@ static const struct layout_row layer_vectors[] = {
     {"output.LayerNorm.weight", ONE, H, LAYER(output_norm_weight)},
     {"output.LayerNorm.bias", ONE, H, LAYER(output_norm_bias)},
 };
-static const struct layout_row head_vectors[] = {
+static const struct layout_row span_vectors[] = {
     {"qa_outputs.bias", ONE, TWO, TABLE(head_bias)},
+};
+static const struct layout_row class_vectors[] = {
+    {"bert.pooler.dense.bias", ONE, H, TABLE(pooler_bias)},
+    {"classifier.bias", ONE, LABELS, TABLE(head_bias)},
 };
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
+
+static const struct head_layout {
+    struct param_head_row row;
+    const struct layout_row *matrices, *vectors;
+    size_t count; // of each
+    enum size_letter outputs;
+} head_layouts[PARAM_HEADS] = {
+    [PARAM_HEAD_NONE] = {.row = {"BertModel", "an encoder", NULL}, .outputs = H},
+    [PARAM_HEAD_SPAN] = {.row = {"BertForQuestionAnswering", "a span model", "qa_outputs"},
+                         .matrices = span_matrices,
+                         .vectors = span_vectors,
+                         .count = LENGTH(span_vectors),
+                         .outputs = TWO},
+    [PARAM_HEAD_CLASS] = {.row = {"BertForSequenceClassification", "a classifier", "classifier"},
+                          .matrices = class_matrices,
+                          .vectors = class_vectors,
+                          .count = LENGTH(class_vectors),
+                          .outputs = LABELS},
+};
+
+const struct param_head_row *param_head_row(enum param_head head) {
+    return &head_layouts[head].row;
+}
 
 static int64_t size_of(const struct bert_config *config, enum size_letter letter) {
     switch (letter) {
@@ -84,8 +115,14 @@ static int64_t size_of(const struct bert_config *config, enum size_letter letter
         return config->max_position_embeddings;
     case TYPES:
         return config->type_vocab_size;
+    case LABELS:
+        return config->num_labels;
     }
     return 0;
+}
+
+int64_t param_head_outputs(enum param_head head, const struct bert_config *config) {
+    return size_of(config, head_layouts[head].outputs);
 }
 
 static int64_t align(int64_t offset) {
@@ -122,13 +159,18 @@ static void add_layers(struct param_table *table, const struct bert_config *conf
     }
 }
 
+static const struct param_table empty = {
+    .head_weight = -1, .head_bias = -1, .pooler_weight = -1, .pooler_bias = -1};
+
 enum berth_status param_table_init(struct param_table *table, const struct bert_config *config,
                                    enum param_head head, struct berth_error *error) {
     size_t layers = (size_t)config->num_hidden_layers;
     size_t capacity = layers * (LENGTH(layer_matrices) + LENGTH(layer_vectors)) +
-                      LENGTH(embedding_tables) + LENGTH(embedding_vectors) + LENGTH(head_matrices) +
-                      LENGTH(head_vectors);
-    *table = (struct param_table){.head_weight = -1, .head_bias = -1};
+                      LENGTH(embedding_tables) + LENGTH(embedding_vectors) +
+                      2 * head_layouts[head].count;
+    const struct head_layout *layout = &head_layouts[head];
+    *table = empty;
+    table->head = head;
     table->params = memory_array_zeroed(capacity, sizeof *table->params);
     table->layers = memory_array_zeroed(layers, sizeof *table->layers);
     if (table->params == NULL || table->layers == NULL) {
@@ -136,17 +178,13 @@ enum berth_status param_table_init(struct param_table *table, const struct bert_
         return error_no_memory(error, capacity * sizeof *table->params, "the parameter table");
     }
     add_layers(table, config, layer_matrices, LENGTH(layer_matrices));
-    if (head == PARAM_HEAD_SPAN) {
-        add_rows(table, config, head_matrices, LENGTH(head_matrices), "", table);
-    }
+    add_rows(table, config, layout->matrices, layout->count, "", table);
     table->matrix_count = table->total = align(table->total);
     add_rows(table, config, embedding_tables, LENGTH(embedding_tables), "", table);
     table->decay_count = table->total = align(table->total);
     add_rows(table, config, embedding_vectors, LENGTH(embedding_vectors), "", table);
     add_layers(table, config, layer_vectors, LENGTH(layer_vectors));
-    if (head == PARAM_HEAD_SPAN) {
-        add_rows(table, config, head_vectors, LENGTH(head_vectors), "", table);
-    }
+    add_rows(table, config, layout->vectors, layout->count, "", table);
     table->total = align(table->total);
     assert(table->count <= capacity);
     return BERTH_OK;
@@ -155,7 +193,18 @@ enum berth_status param_table_init(struct param_table *table, const struct bert_
 void param_table_done(struct param_table *table) {
     memory_free(table->params);
     memory_free(table->layers);
-    *table = (struct param_table){.head_weight = -1, .head_bias = -1};
+    *table = empty;
+}
+
+void param_table_renew_head(struct param_table *table) {
+    for (size_t i = 0; i < table->count; i++) {
+        int64_t offset = table->params[i].offset;
+        table->params[i].fresh = offset == table->head_weight || offset == table->head_bias;
+    }
+}
+
+int param_is_body(const struct param *param) {
+    return strncmp(param->name, "bert.", 5) == 0 && strncmp(param->name, "bert.pooler.", 12) != 0;
 }
 
 const struct param *param_table_find(const struct param_table *table, const char *name) {

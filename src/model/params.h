@@ -6,9 +6,10 @@
 // Order of the buffer: [matrices of linear layers][embedding tables][biases and layer norms].
 // - [0, matrix_count): what matrix products read; the compute copy (bf16) covers just these.
 // - [0, decay_count): what weight decay acts on; biases and layer norms come after.
-// The head's weight is a linear layer's matrix and lies with them. Every slice starts at a multiple
-// of 64 elements; the gaps are zero for ever (their gradients are). Query, key and value of a layer
-// lie side by side without a gap: three names on disk, one [3H, H] slice in compute.
+// The weights of pooler and head are linear layers' matrices and lie with them. Every slice starts
+// at a multiple of 64 elements; the gaps are zero for ever (their gradients are). Query, key and
+// value of a layer lie side by side without a gap: three names on disk, one [3H, H] slice in
+// compute.
 #ifndef BERTH_MODEL_PARAMS_H
 #define BERTH_MODEL_PARAMS_H
 
@@ -18,12 +19,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// What stands on the encoder: nothing; "qa_outputs" on each token; pooler and "classifier" on the
+// first token of each sequence.
+enum param_head { PARAM_HEAD_NONE, PARAM_HEAD_SPAN, PARAM_HEAD_CLASS, PARAM_HEADS };
+
 struct param {
     char name[96];  // Hugging Face's, "bert.encoder.layer.0.attention.self.query.weight"
     int64_t offset; // elements
     int rank;       // 1 or 2
     int64_t rows;   // 1 for vectors
     int64_t cols;
+    int fresh; // 1: always newly initialised, whatever a file holds under this name
 };
 
 struct param_layer {             // offsets in elements
@@ -44,14 +50,29 @@ struct param_table {
     int64_t parameter_count;                                                  // without the gaps
     int64_t word, position, type, embedding_norm_weight, embedding_norm_bias; // offsets
     struct param_layer *layers;
-    int64_t head_weight, head_bias; // "qa_outputs": [2, H], [2]; -1 without a head
+    enum param_head head;
+    int64_t pooler_weight, pooler_bias; // [H, H], [H]; -1 for a head that reads no pooler
+    int64_t head_weight, head_bias;     // [outputs, H], [outputs]; -1 without a head
 };
 
-enum param_head { PARAM_HEAD_NONE, PARAM_HEAD_SPAN };
+// What the parameters of a head are called and how many there are: one row for each in params.c.
+struct param_head_row {
+    const char *architecture; // Hugging Face's class, for config.json
+    const char *title;        // "a span model"
+    const char *name;         // of the last linear layer: "qa_outputs"; NULL: none
+};
+const struct param_head_row *param_head_row(enum param_head head);
+// Numbers that come out for a token (span: 2) or a sequence (class: num_labels); H without a head.
+int64_t param_head_outputs(enum param_head head, const struct bert_config *config);
+
+// 1 for the embeddings and the encoder, 0 for pooler and head: what may be missing in a checkpoint.
+int param_is_body(const struct param *param);
 
 enum berth_status param_table_init(struct param_table *table, const struct bert_config *config,
                                    enum param_head head, struct berth_error *error);
 void param_table_done(struct param_table *table);
+// Marks the head's last layer as fresh: a checkpoint's belongs to another task.
+void param_table_renew_head(struct param_table *table);
 const struct param *param_table_find(const struct param_table *table, const char *name);
 
 // Hugging Face's initial values: normal(0, initializer_range) for matrices and tables, 0 for

@@ -80,6 +80,9 @@ static const struct style {
               {"grad_norm", "%.3f"},
               {"exact_match", "%.2f"},
               {"f1", "%.2f"},
+              {"accuracy", "%.4f"},
+              {"combined_score", "%.4f"},
+              {"correlation", "%.4f"},
               {"mfu", "%.3f"},
               {"samples_per_second", "%.1f"},
               {"tokens_per_second", "%.0f"},
@@ -90,6 +93,10 @@ static void print_real(const struct berth_field *field, char *text, size_t size)
     const char *format = "%.6g";
     for (size_t i = 0; i < sizeof styles / sizeof *styles; i++) {
         format = ends_with(field->key, styles[i].key) ? styles[i].format : format;
+    }
+    // Scores are per cent in SQuAD and shares of 1 in GLUE, whatever they are called.
+    if (ends_with(field->key, "f1") && fabs(field->real) <= 1) {
+        format = "%.4f";
     }
     number_format(text, size, format, field->real);
 }

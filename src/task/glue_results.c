@@ -217,12 +217,12 @@ static float probability(const struct glue_predictions *predictions, const float
     return (float)(exp((double)logits[index] - largest) / sum);
 }
 
-enum berth_status glue_write_probabilities(const char *folder,
+enum berth_status glue_write_probabilities(const char *folder, const char *name,
                                            const struct glue_predictions *predictions,
                                            struct berth_error *error) {
     struct file_writer writer;
     size_t width = predictions->width;
-    TRY(open_writer(&writer, folder, "test_results.tsv", error));
+    TRY(open_writer(&writer, folder, name, error));
     for (size_t i = 0; i < predictions->count * width; i++) {
         char text[NUMBER_TEXT_SIZE];
         size_t column = i % width;
@@ -232,12 +232,10 @@ enum berth_status glue_write_probabilities(const char *folder,
     return close_writer(&writer, error);
 }
 
-enum berth_status glue_write_predictions(const char *folder, const char *task,
+enum berth_status glue_write_predictions(const char *folder, const char *name,
                                          const struct glue_predictions *predictions,
                                          struct berth_error *error) {
     struct file_writer writer;
-    char name[96];
-    snprintf(name, sizeof name, "predict_results_%.60s.txt", task);
     TRY(open_writer(&writer, folder, name, error));
     file_writer_printf(&writer, error, "index\tprediction\n");
     for (size_t i = 0; i < predictions->count; i++) {

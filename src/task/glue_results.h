@@ -36,15 +36,15 @@ struct glue_predictions {
 // The class with the largest logit, the first of equal ones.
 int32_t glue_predicted_class(const struct glue_predictions *predictions, size_t index);
 
-// FOLDER/test_results.tsv: the classes' probabilities (softmax of the logits), one example a line,
-// between tabs; for a regression the value. No header.
-enum berth_status glue_write_probabilities(const char *folder,
+// FOLDER/NAME ("test_results.tsv"): the classes' probabilities (softmax of the logits), one example
+// a line, between tabs; for a regression the value. No header.
+enum berth_status glue_write_probabilities(const char *folder, const char *name,
                                            const struct glue_predictions *predictions,
                                            struct berth_error *error);
 
-// FOLDER/predict_results_TASK.txt: "index" and "prediction" between tabs, a header first; the
-// class's name, for a regression the value with three decimals.
-enum berth_status glue_write_predictions(const char *folder, const char *task,
+// FOLDER/NAME ("predict_results_TASK.txt"): "index" and "prediction" between tabs, a header first;
+// the class's name, for a regression the value with three decimals.
+enum berth_status glue_write_predictions(const char *folder, const char *name,
                                          const struct glue_predictions *predictions,
                                          struct berth_error *error);
 

@@ -8,6 +8,7 @@
 #include "model/config.h"
 #include "train/bench.h"
 #include "train/inputs.h"
+#include "train/squad_input.h"
 
 struct bench_data {
     struct bert_config shape;

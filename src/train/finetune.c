@@ -14,6 +14,7 @@
 
 // Everything that one job opens, in the order in which it does.
 struct job {
+    const struct task *task;
     struct berth_config config; // with the DeepSpeed file's values
     struct berth_log log;
     const volatile int *stop;
@@ -21,8 +22,7 @@ struct job {
     char *resume_folder;      // NULL: start anew
     const char *model_folder; // where shape, vocabulary and (when starting anew) weights come from
     struct model_files files;
-    struct squad_input train;
-    struct packer_source source;
+    struct task_set train;
     struct evaluation evaluation;
     int has_evaluation;
     struct device *device;
@@ -50,7 +50,7 @@ static enum berth_status settle(struct job *job, struct berth_error *error) {
         TRY(deepspeed_apply(config, config->deepspeed_config, &job->log, error));
     }
     TRY(optimizer_settle(config, error));
-    TRY(need(config->train_file, "train_file", error));
+    TRY(job->task->settle(config, TASK_TRAIN, error));
     if (config->resume_from_checkpoint == NULL) {
         TRY(need(config->model_name_or_path, "model_name_or_path", error));
     }
@@ -93,20 +93,18 @@ static enum berth_status read_inputs(struct job *job, struct berth_error *error)
     struct berth_config *config = &job->config;
     job->model_folder =
         config->model_name_or_path != NULL ? config->model_name_or_path : job->resume_folder;
-    TRY(model_files_open(&job->files, config, job->model_folder, &job->log, error));
-    if (config->validation_file != NULL && !file_exists(config->validation_file)) {
-        return error_set(error, BERTH_NO_INPUT, "%s: no such file; expected a SQuAD file",
-                         config->validation_file); // told before the training file is read
+    TRY(model_files_open(&job->files, config, job->model_folder, job->task->head, &job->log,
+                         error));
+    // A missing file is told before the training file is read.
+    TRY(job->task->validates(config, &job->has_evaluation, error));
+    struct task_open args = {
+        .use = TASK_TRAIN, .config = config, .files = &job->files, .log = &job->log};
+    TRY(job->task->open(&job->train, &args, error));
+    if (job->has_evaluation) {
+        args.use = TASK_VALIDATE;
+        TRY(evaluation_open(&job->evaluation, job->task, &args, error));
     }
-    TRY(squad_input_open(&job->train, config->train_file, config->max_train_samples, 1, config,
-                         job->files.tokenizer, &job->log, error));
-    job->source = squad_input_source(&job->train.features);
-    if (config->validation_file != NULL) {
-        TRY(evaluation_open(&job->evaluation, config->validation_file, config->max_eval_samples,
-                            config, job->files.tokenizer, &job->log, error));
-        job->has_evaluation = 1;
-    }
-    TRY(batching_resolve(&job->batching, config, (int64_t)job->source.count, error));
+    TRY(batching_resolve(&job->batching, config, (int64_t)job->train.source.count, error));
     return schedule_init(&job->schedule, config, job->batching.total_steps, error);
 }
 
@@ -115,7 +113,7 @@ static enum berth_status read_inputs(struct job *job, struct berth_error *error)
 static enum berth_status find_shape(struct job *job, int64_t *micro_batches,
                                     struct berth_error *error) {
     struct batching_worst worst;
-    TRY(batching_find_worst(&job->batching, &job->source, &worst, error));
+    TRY(batching_find_worst(&job->batching, &job->train.source, &worst, error));
     *micro_batches = worst.micro_batches;
     job->shape =
         (struct trainer_shape){.train_tokens = worst.tokens > 0 ? worst.tokens : 1,
@@ -170,6 +168,9 @@ static enum berth_status fill_state(struct job *job, struct berth_error *error) 
         TRY(checkpoint_read(&job->content, job->resume_folder, &job->log, error));
         log_note(&job->log, "resumed from %s", job->resume_folder);
     } else {
+        if (job->train.new_head) {
+            param_table_renew_head(&job->files.table);
+        }
         TRY(model_files_load(&job->files, job->model_folder, rules.seed, &job->log, &job->state,
                              error));
     }
@@ -182,10 +183,18 @@ static enum berth_status write_outputs(struct job *job, const struct loop_result
                                        struct berth_error *error) {
     const char *folder = job->config.output_dir;
     TRY(checkpoint_write_model(&job->content, folder, error));
-    if (loop->evaluated_step == job->history.step && loop->evaluated_step >= 0) {
-        TRY(evaluation_write(&job->evaluation, folder, error));
+    if (loop->evaluated_step != job->history.step || loop->evaluated_step < 0) {
+        return BERTH_OK;
     }
-    return BERTH_OK;
+    struct task_results results = {.use = TASK_VALIDATE,
+                                   .folder = folder,
+                                   .score = &loop->score,
+                                   .step = job->history.step,
+                                   .train_loss = job->history.last_loss,
+                                   .epoch = (double)job->history.step /
+                                            (double)job->batching.updates_per_epoch,
+                                   .seconds = loop->prediction_seconds};
+    return job->task->write(&job->evaluation.set, &results, error);
 }
 
 static void fill_result(const struct job *job, const struct loop_result *loop,
@@ -194,12 +203,13 @@ static void fill_result(const struct job *job, const struct loop_result *loop,
     *result = (struct berth_run_result){
         .steps = job->history.step,
         .final_loss = job->history.last_loss,
-        .exact_match = loop->exact_match,
-        .f1 = loop->f1,
+        .metric_count = loop->score.count,
+        .eval_loss = loop->score.loss,
         .samples_per_second = (double)loop->sequences / seconds,
         .tokens_per_second = (double)loop->tokens / seconds,
         .mfu = machine_mfu(job->device, job->state.compute, loop->needed_flops, loop->seconds),
     };
+    memcpy(result->metrics, loop->score.items, sizeof result->metrics);
 }
 
 static enum berth_status train(struct job *job, struct berth_run_result *result,
@@ -210,7 +220,7 @@ static enum berth_status train(struct job *job, struct berth_run_result *result,
                         .trainer = &job->trainer,
                         .batching = &job->batching,
                         .schedule = &job->schedule,
-                        .source = &job->source,
+                        .source = &job->train.source,
                         .content = &job->content,
                         .evaluation = job->has_evaluation ? &job->evaluation : NULL};
     struct loop_result done;
@@ -218,7 +228,8 @@ static enum berth_status train(struct job *job, struct berth_run_result *result,
     fill_result(job, &done, result);
     TRY(status);
     TRY(write_outputs(job, &done, error));
-    struct finetune_summary summary = {.result = result,
+    struct finetune_summary summary = {.task = job->task,
+                                       .result = result,
                                        .loop = &done,
                                        .history = &job->history,
                                        .config = &job->config,
@@ -263,24 +274,24 @@ static void job_done(struct job *job) {
         job->device->close(job->device);
     }
     evaluation_done(&job->evaluation);
-    squad_input_done(&job->train);
+    job->task->close(&job->train);
     model_files_done(&job->files);
     memory_free(job->resume_folder);
     file_lock_release(&job->lock);
 }
 
-enum berth_status finetune_squad(const struct berth_config *config, struct berth_log log,
-                                 const volatile int *stop, struct berth_run_result *result,
-                                 struct berth_error *error) {
+enum berth_status finetune(const struct task *task, const struct berth_config *config,
+                           struct berth_log log, const volatile int *stop,
+                           struct berth_run_result *result, struct berth_error *error) {
     struct berth_run_result ignored;
-    struct job job = {.config = *config,
+    struct job job = {.task = task,
+                      .config = *config,
                       .log = log,
                       .stop = stop,
                       .lock = {.descriptor = -1},
                       .begin = machine_seconds()};
     result = result != NULL ? result : &ignored;
-    *result =
-        (struct berth_run_result){.final_loss = NAN, .exact_match = NAN, .f1 = NAN, .mfu = NAN};
+    *result = (struct berth_run_result){.final_loss = NAN, .eval_loss = NAN, .mfu = NAN};
     enum berth_status status = run(&job, result, error);
     job_done(&job);
     return status;

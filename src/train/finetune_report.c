@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/finetune_report.h"
 
-#include "core/file.h"
-#include "core/memory.h"
-#include "format/json.h"
+#include "task/glue_results.h"
 #include "train/machine.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #define COUNT(fields) (sizeof(fields) / sizeof((fields)[0]))
 
@@ -26,16 +26,17 @@ static void report_model(const struct finetune_plan *plan, const struct berth_lo
 }
 
 static void report_data(const struct finetune_plan *plan, const struct berth_log *log) {
-    const struct squad_feature_set *features = &plan->train->features;
+    const struct task_set *train = plan->train;
+    const struct evaluation *evaluation = plan->evaluation;
     struct berth_field fields[] = {
-        log_text("train_file", plan->config->train_file),
-        log_integer("train_examples", (int64_t)plan->train->dataset.count),
-        log_integer("train_features", (int64_t)features->count),
-        log_integer("train_tokens", (int64_t)features->token_count),
-        log_real("mean_length", (double)features->token_count / (double)features->count),
-        log_text("validation_file", plan->config->validation_file),
+        log_text("train_file", train->path),
+        log_integer("train_examples", train->examples),
+        log_integer("train_features", (int64_t)train->source.count),
+        log_integer("train_tokens", train->tokens),
+        log_real("mean_length", (double)train->tokens / (double)train->source.count),
+        log_text("validation_file", evaluation != NULL ? evaluation->set.path : NULL),
         log_integer("eval_features",
-                    plan->evaluation != NULL ? (int64_t)plan->evaluation->source.count : 0),
+                    evaluation != NULL ? (int64_t)evaluation->set.source.count : 0),
     };
     log_fields(log, BERTH_RECORD_PLAN, "data", fields, COUNT(fields));
 }
@@ -101,16 +102,41 @@ void finetune_report_plan(const struct finetune_plan *plan, const struct berth_l
     report_files(plan, log);
 }
 
+// "best_f1": the score that tells, at its best; empty without an evaluation.
+static void best_name(const struct finetune_summary *summary, char text[64]) {
+    const struct task_score *score = &summary->loop->score;
+    text[0] = '\0';
+    if (score->count > 0) {
+        snprintf(text, 64, "best_%s", score->items[score->best_by].name);
+    }
+}
+
+static size_t add_scores(const struct finetune_summary *summary, const char *best,
+                         struct berth_field *fields, size_t count) {
+    const struct task_score *score = &summary->loop->score;
+    for (size_t i = 0; i < score->count; i++) {
+        fields[count++] = log_real(score->items[i].name, score->items[i].value);
+    }
+    if (!isnan(score->loss)) {
+        fields[count++] = log_real("eval_loss", score->loss);
+    }
+    if (best[0] != '\0') {
+        fields[count++] = log_real(best, summary->history->best_metric);
+    }
+    return count;
+}
+
 static void report_summary(const struct finetune_summary *summary, const struct berth_log *log) {
     const struct berth_run_result *result = summary->result;
     const struct loop_result *loop = summary->loop;
-    struct berth_field fields[] = {
+    char best[64], text[64];
+    best_name(summary, best);
+    struct berth_field fields[32] = {
         log_integer("steps", result->steps),
         log_real("final_loss", result->final_loss),
-        log_real("exact_match", result->exact_match),
-        log_real("f1", result->f1),
-        log_real("best_f1",
-                 summary->history->best_metric >= 0 ? summary->history->best_metric : NAN),
+    };
+    size_t count = add_scores(summary, best, fields, 2);
+    const struct berth_field rest[] = {
         log_real("samples_per_second", result->samples_per_second),
         log_real("tokens_per_second", result->tokens_per_second),
         log_real("model_flops", loop->seconds > 0 ? loop->needed_flops / loop->seconds : NAN),
@@ -125,42 +151,57 @@ static void report_summary(const struct finetune_summary *summary, const struct 
         log_integer("peak_rss_bytes", (int64_t)machine_peak_resident()),
         log_text("output_dir", summary->config->output_dir),
     };
-    log_fields(log, BERTH_RECORD_SUMMARY, "finetune squad", fields, COUNT(fields));
+    memcpy(fields + count, rest, sizeof rest);
+    snprintf(text, sizeof text, "finetune %s", summary->task->name);
+    log_fields(log, BERTH_RECORD_SUMMARY, text, fields, count + COUNT(rest));
 }
 
-static void set_unless_nan(json *object, const char *key, double value) {
+static size_t add_unless_nan(struct berth_field *fields, size_t count, const char *key,
+                             double value) {
     if (!isnan(value)) {
-        json_set(object, key, json_new_real(value));
+        fields[count++] = log_real(key, value);
     }
+    return count;
 }
 
-static enum berth_status write_results(const struct finetune_summary *summary,
-                                       struct berth_error *error) {
+static enum berth_status write_training(const struct finetune_summary *summary,
+                                        struct berth_error *error) {
     const struct berth_run_result *result = summary->result;
     const struct loop_result *loop = summary->loop;
-    char *path = path_join(summary->config->output_dir, "all_results.json");
-    json *object = json_new_object();
-    json_set(object, "global_step", json_new_integer(result->steps));
-    set_unless_nan(object, "train_loss", result->final_loss);
-    set_unless_nan(object, "train_runtime", loop->seconds);
-    json_set(object, "train_samples", json_new_integer(loop->sequences));
-    set_unless_nan(object, "train_samples_per_second", result->samples_per_second);
-    set_unless_nan(object, "train_tokens_per_second", result->tokens_per_second);
-    set_unless_nan(object, "total_flos", loop->needed_flops);
-    set_unless_nan(object, "mfu", result->mfu);
-    set_unless_nan(object, "eval_exact_match", result->exact_match);
-    set_unless_nan(object, "eval_f1", result->f1);
-    enum berth_status status = path != NULL
-                                   ? json_write_file(object, JSON_INDENT_2_SORTED, path, error)
-                                   : error_no_memory(error, 0, "a path");
-    json_free(object);
-    memory_free(path);
-    return status;
+    struct berth_field fields[8] = {
+        log_integer("global_step", result->steps),
+        log_integer("train_samples", loop->sequences),
+    };
+    size_t count = add_unless_nan(fields, 2, "train_loss", result->final_loss);
+    count = add_unless_nan(fields, count, "train_runtime", loop->seconds);
+    count = add_unless_nan(fields, count, "train_samples_per_second", result->samples_per_second);
+    count = add_unless_nan(fields, count, "train_tokens_per_second", result->tokens_per_second);
+    count = add_unless_nan(fields, count, "total_flos", loop->needed_flops);
+    count = add_unless_nan(fields, count, "mfu", result->mfu);
+    return glue_write_json_results(summary->config->output_dir, "train", fields, count, error);
+}
+
+static enum berth_status write_evaluation(const struct finetune_summary *summary,
+                                          struct berth_error *error) {
+    const struct task_score *score = &summary->loop->score;
+    struct berth_field fields[BERTH_METRICS_MAX + 2];
+    char keys[BERTH_METRICS_MAX][64];
+    size_t count = 0;
+    for (size_t i = 0; i < score->count; i++) {
+        snprintf(keys[i], sizeof keys[i], "eval_%s", score->items[i].name);
+        fields[count++] = log_real(keys[i], score->items[i].value);
+    }
+    count = add_unless_nan(fields, count, "eval_loss", score->loss);
+    fields[count++] = log_real("eval_runtime", summary->loop->prediction_seconds);
+    return glue_write_json_results(summary->config->output_dir, "eval", fields, count, error);
 }
 
 enum berth_status finetune_report_summary(const struct finetune_summary *summary,
                                           const struct berth_log *log, struct berth_error *error) {
-    TRY(write_results(summary, error));
+    TRY(write_training(summary, error));
+    if (summary->loop->score.count > 0) {
+        TRY(write_evaluation(summary, error));
+    }
     report_summary(summary, log);
     return BERTH_OK;
 }

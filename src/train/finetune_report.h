@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fine-tuning job in words: the plan's records before the first update, and at the end the
-// summary record and all_results.json.
+// summary record and the files of results.
 #ifndef BERTH_TRAIN_FINETUNE_REPORT_H
 #define BERTH_TRAIN_FINETUNE_REPORT_H
 
@@ -21,20 +21,22 @@ struct finetune_plan {
     const struct batching *batching;
     const struct schedule *schedule;
     int64_t micro_batches; // the most in one update
-    const struct squad_input *train;
+    const struct task_set *train;
     const struct evaluation *evaluation; // NULL: none
     const char *model_folder, *resume_folder;
 };
 void finetune_report_plan(const struct finetune_plan *plan, const struct berth_log *log);
 
 struct finetune_summary {
+    const struct task *task;
     const struct berth_run_result *result;
     const struct loop_result *loop;
     const struct history *history;
     const struct berth_config *config;
     double seconds; // the whole job
 };
-// The record, and <output_dir>/all_results.json with the keys of Hugging Face's trainer.
+// The record, and in output_dir train_results.json, eval_results.json and all_results.json with the
+// keys of Hugging Face's trainer.
 enum berth_status finetune_report_summary(const struct finetune_summary *summary,
                                           const struct berth_log *log, struct berth_error *error);
 

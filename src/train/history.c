@@ -14,9 +14,21 @@
 // What decides the order of the data, the shape of the numbers, what the moments mean or the head's
 // first values: a run cannot go on with another value. (train_batch_size is compared as resolved.)
 static const char *const fixed_settings[] = {
-    "seed",       "precision",           "max_seq_length",
-    "doc_stride", "max_query_length",    "max_train_samples",
-    "tokenizer",  "max_steps_per_epoch", "optimizer",
+    "seed",
+    "precision",
+    "max_seq_length",
+    "doc_stride",
+    "max_query_length",
+    "max_train_samples",
+    "tokenizer",
+    "max_steps_per_epoch",
+    "optimizer",
+    "task_name",
+    "text_column",
+    "text_pair_column",
+    "label_column",
+    "problem_type",
+    "language",
 };
 // What may differ without a word.
 static const char *const free_settings[] = {
@@ -29,6 +41,8 @@ static const char *const free_settings[] = {
     "json_summary",
     "logging_dir",
     "output_dir",
+    "data_dir",
+    "split",
     "device",
     "instructions",
     "save_steps",
@@ -56,7 +70,7 @@ static int is_in(const char *name, const char *const *names, size_t count) {
 }
 
 enum berth_status history_init(struct history *history, struct berth_error *error) {
-    *history = (struct history){.last_loss = NAN, .best_metric = -1, .log = json_new_array()};
+    *history = (struct history){.last_loss = NAN, .best_metric = NAN, .log = json_new_array()};
     return history->log != NULL ? BERTH_OK : error_no_memory(error, 0, "the log's history");
 }
 
@@ -84,22 +98,39 @@ void history_add_step(struct history *history, double epoch, double loss, double
 }
 
 static int has_evaluation(const struct history *history) {
-    const json *last = json_at(history->log, json_length(history->log) - 1);
-    return json_length(history->log) > 0 && json_member(last, "eval_f1") != NULL &&
-           json_as_integer(json_member(last, "step")) == history->step;
+    size_t length = json_length(history->log);
+    const json *last = length > 0 ? json_at(history->log, length - 1) : NULL;
+    struct json_walk walk = {.object = last};
+    while (last != NULL && json_walk_next(&walk)) {
+        if (strncmp(walk.key, "eval_", 5) == 0) {
+            return json_as_integer(json_member(last, "step")) == history->step;
+        }
+    }
+    return 0;
 }
 
-void history_add_evaluation(struct history *history, double epoch, double exact_match, double f1) {
-    if (f1 > history->best_metric) {
-        history->best_metric = f1;
+static int is_better(double value, double best, int lower_is_better) {
+    return isnan(best) || (lower_is_better ? value < best : value > best);
+}
+
+void history_add_evaluation(struct history *history, double epoch, const struct task_score *score) {
+    double value = score->items[score->best_by].value;
+    if (!isnan(value) && is_better(value, history->best_metric, score->lower_is_better)) {
+        history->best_metric = value;
         history->best_step = history->step;
     }
     if (has_evaluation(history)) {
         return;
     }
     json *entry = new_entry(history, epoch);
-    json_set(entry, "eval_exact_match", json_new_real(exact_match));
-    json_set(entry, "eval_f1", json_new_real(f1));
+    for (size_t i = 0; i < score->count; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "eval_%s", score->items[i].name);
+        json_set(entry, key, json_new_real(score->items[i].value));
+    }
+    if (!isnan(score->loss)) {
+        json_set(entry, "eval_loss", json_new_real(score->loss));
+    }
     json_append(history->log, entry);
 }
 
@@ -122,7 +153,7 @@ static json *settings_of(const struct berth_config *config) {
 static void set_best(json *state, const struct history *history) {
     char folder[64];
     snprintf(folder, sizeof folder, "checkpoint-%" PRId64, history->best_step);
-    int known = history->best_metric >= 0;
+    int known = !isnan(history->best_metric);
     json_set(state, "best_metric", json_new_real(known ? history->best_metric : NAN));
     json_set(state, "best_global_step", json_new_integer(known ? history->best_step : 0));
     json_set(state, "best_model_checkpoint", known ? json_new_text(folder) : json_new_real(NAN));

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "format/json.h"
 #include "train/batching.h"
+#include "train/task.h"
 
 #include <stdint.h>
 
@@ -16,7 +17,7 @@ struct history {
     double loss_sum; // of the updates since the last logged one
     int64_t loss_count;
     double last_loss;   // the last logged loss
-    double best_metric; // best F1; < 0: never evaluated
+    double best_metric; // the score that tells (task.h); NaN: never evaluated
     int64_t best_step;
     json *log; // array: logged steps and evaluations
 };
@@ -28,7 +29,7 @@ void history_done(struct history *history);
 void history_add_step(struct history *history, double epoch, double loss, double learning_rate,
                       double grad_norm);
 // Replaces an evaluation of the same step.
-void history_add_evaluation(struct history *history, double epoch, double exact_match, double f1);
+void history_add_evaluation(struct history *history, double epoch, const struct task_score *score);
 
 // trainer_state.json, with every setting of the option table as text under "settings".
 enum berth_status history_write(const struct history *history, const struct berth_config *config,

@@ -76,19 +76,18 @@ static enum berth_status run_batch(struct trainer *trainer, const struct infer_a
                                    struct berth_error *error) {
     static const struct bert_dropout none = {0};
     struct device *device = trainer->state->device;
-    const struct packer_source *source = args->source;
-    packer_fill(&trainer->packer, source, order, count, 0);
+    packer_fill(&trainer->packer, args->source, order, count, 0);
     const struct batch *batch = &trainer->packer.batch;
     bert_forward(&trainer->model, trainer->inference, batch, &none);
     struct mat logits = bert_logits(trainer->inference, batch);
+    struct bert_rows last = bert_logit_rows(trainer->inference, batch, (int64_t)count - 1);
     TRY(device->status(device, error));
-    device->download(device, host, logits.data, (size_t)(2 * batch->token_count) * sizeof(float));
+    size_t numbers = (size_t)((last.first + last.count) * logits.cols);
+    device->download(device, host, logits.data, numbers * sizeof *host);
     for (size_t i = 0; i < count; i++) {
-        size_t to = args->first_row(source->data, order[i]);
-        int32_t from = batch->cu_seqlens[i], length = batch->cu_seqlens[i + 1] - from;
-        for (int32_t k = 0; k < 2 * length; k++) {
-            args->logits[2 * to + (size_t)k] = host[2 * from + k];
-        }
+        struct bert_rows rows = bert_logit_rows(trainer->inference, batch, (int64_t)i);
+        args->take(args->context, order[i], host + rows.first * logits.cols,
+                   rows.count * logits.cols);
     }
     return BERTH_OK;
 }
@@ -117,9 +116,12 @@ enum berth_status infer_run(struct trainer *trainer, const struct infer_args *ar
     uint32_t *order;
     TRY(sort_by_length(source, &order, error));
     enum berth_status status = BERTH_OK;
-    float *host = memory_array((size_t)(2 * args->shape->tokens), sizeof *host);
+    // At most a row for each token.
+    size_t numbers = (size_t)(args->shape->tokens * param_head_outputs(trainer->model.table->head,
+                                                                       trainer->model.config));
+    float *host = memory_array(numbers, sizeof *host);
     if (host == NULL) {
-        status = error_no_memory(error, (size_t)args->shape->tokens * 8, "the logits of a batch");
+        status = error_no_memory(error, numbers * sizeof *host, "the logits of a batch");
     }
     for (size_t done = 0; done < source->count && status == BERTH_OK;) {
         if (args->stop != NULL && *args->stop != 0) {

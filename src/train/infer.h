@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prediction over a feature set: length-sorted batches filled to a token budget, logits back in the
-// set's own order.
+// Prediction over a set of sequences: length-sorted batches filled to a token budget; the logits of
+// each sequence go to whoever asked.
 #ifndef BERTH_TRAIN_INFER_H
 #define BERTH_TRAIN_INFER_H
 
@@ -29,19 +29,19 @@ struct infer_result {
     double seconds; // of the batches after the first, which warms up; their counts:
     int64_t timed_sequences, timed_tokens;
     double timed_flops; // needed ones
-    int stopped;        // *stop was set: the logits are incomplete
+    int stopped;        // *stop was set: not all sequences were seen
 };
 
-// logits[2 * (tokens of the source)]: those of sequence i begin at row first_rows(i); `first_row`
-// gives the row for the caller's data. `stop` may be NULL.
 struct infer_args {
     const struct packer_source *source;
-    size_t (*first_row)(const void *data, size_t index);
     const struct infer_shape *shape; // of infer_find_worst
     const struct berth_log *log;     // progress, as the phase `phase`
     const char *phase;
-    const volatile int *stop;
-    float *logits;
+    const volatile int *stop; // may be NULL
+    // Gets each sequence's logits once, in no order: logits[count], rows of the sequence (bert.h's
+    // bert_logit_rows) one behind the other, borrowed for the call.
+    void (*take)(void *context, size_t index, const float *logits, int64_t count);
+    void *context;
 };
 enum berth_status infer_run(struct trainer *trainer, const struct infer_args *args,
                             struct infer_result *result, struct berth_error *error);

@@ -4,11 +4,11 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/options.h"
+#include "format/json.h"
 #include "model/folder.h"
 #include "train/machine.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,8 +98,8 @@ static enum berth_status check_lengths(const struct model_files *files, struct b
 }
 
 enum berth_status model_files_open(struct model_files *files, struct berth_config *config,
-                                   const char *folder, const struct berth_log *log,
-                                   struct berth_error *error) {
+                                   const char *folder, enum param_head head,
+                                   const struct berth_log *log, struct berth_error *error) {
     *files = (struct model_files){0};
     if (!dir_exists(folder) && !file_exists(folder)) {
         return error_set(error, BERTH_NO_INPUT,
@@ -119,7 +119,7 @@ enum berth_status model_files_open(struct model_files *files, struct berth_confi
     TRY_DONE(open_tokenizer(files, config, folder, error));
     TRY_DONE(check_vocabulary(files, folder, error));
     TRY_DONE(check_lengths(files, config, folder, log, error));
-    TRY_DONE(param_table_init(&files->table, &files->shape, PARAM_HEAD_SPAN, error));
+    TRY_DONE(param_table_init(&files->table, &files->shape, head, error));
     return BERTH_OK;
 done:
     model_files_done(files);
@@ -132,6 +132,14 @@ void model_files_done(struct model_files *files) {
     bert_config_done(&files->shape);
     memory_free(files->vocab_path);
     *files = (struct model_files){0};
+}
+
+enum berth_status model_files_merge(struct model_files *files, const json *object,
+                                    struct berth_error *error) {
+    enum param_head head = files->table.head;
+    TRY(bert_config_merge(&files->shape, object, error));
+    param_table_done(&files->table);
+    return param_table_init(&files->table, &files->shape, head, error);
 }
 
 // "a, b, c" from newline-separated names, cut after 200 characters.
@@ -150,13 +158,19 @@ static void join_names(const char *names, char text[256]) {
     strcpy(text + length, length >= 200 ? ", ..." : "");
 }
 
-static void report_weights(const struct folder_report *report, const char *folder, int training,
+struct weights_origin {
+    const char *folder, *title; // "a span model"
+    int training;
+};
+
+static void report_weights(const struct folder_report *report, const struct weights_origin *origin,
                            const struct berth_log *log) {
+    const char *folder = origin->folder;
     char names[256];
     log_note(log, "model: %zu tensors from %s", report->loaded, folder);
     if (report->missing != NULL) {
         join_names(report->missing, names);
-        if (training) {
+        if (origin->training) {
             log_note(log, "model: newly initialised, to be trained: %s", names);
         } else {
             log_warning(log,
@@ -167,7 +181,7 @@ static void report_weights(const struct folder_report *report, const char *folde
     }
     if (report->unexpected != NULL) {
         join_names(report->unexpected, names);
-        log_note(log, "model: left out, not part of a span model: %s", names);
+        log_note(log, "model: left out, not part of %s: %s", origin->title, names);
     }
     if (report->ignored_keys > 0) {
         log_warning(log, "model: %zu keys of the header of %s's weights mean nothing here",
@@ -184,83 +198,12 @@ enum berth_status model_files_load(const struct model_files *files, const char *
     enum berth_status status =
         folder_read_weights(folder, &files->shape, &files->table, seed, buffer, &report, error);
     if (status == BERTH_OK) {
-        report_weights(&report, folder, state->gradients != NULL, log);
+        struct weights_origin origin = {folder, param_head_row(files->table.head)->title,
+                                        state->gradients != NULL};
+        report_weights(&report, &origin, log);
         state_set_weights(state, buffer);
     }
     folder_report_done(&report);
     state_give_back(state, state->master, buffer);
     return status;
-}
-
-// --- settings -----------------------------------------------------------------------------------
-
-struct squad_feature_options inputs_feature_options(const struct berth_config *config) {
-    return (struct squad_feature_options){.max_seq_length = config->max_seq_length,
-                                          .doc_stride = config->doc_stride,
-                                          .max_query_length = config->max_query_length};
-}
-
-struct squad_answer_options inputs_answer_options(const struct berth_config *config) {
-    return (struct squad_answer_options){
-        .n_best_size = config->n_best_size,
-        .max_answer_length = config->max_answer_length,
-        .version_2_with_negative = config->version_2_with_negative,
-        .null_score_diff_threshold = config->null_score_diff_threshold,
-    };
-}
-
-// --- data ---------------------------------------------------------------------------------------
-
-enum berth_status squad_input_open(struct squad_input *input, const char *path, int64_t limit,
-                                   int training, const struct berth_config *config,
-                                   const struct tokenizer *tokenizer, const struct berth_log *log,
-                                   struct berth_error *error) {
-    *input = (struct squad_input){0};
-    double begin = machine_seconds();
-    TRY(squad_read(path, limit, &input->dataset, error));
-    struct squad_feature_options options = inputs_feature_options(config);
-    options.training = training;
-    enum berth_status status;
-    TRY_DONE(squad_features_build(&input->dataset, tokenizer, &options, machine_threads(config),
-                                  log, &input->features, error));
-    if (input->features.count == 0) {
-        status = error_set(error, BERTH_BAD_DATA,
-                           "%s: no question gave a window to %s; check the file's answers", path,
-                           training ? "train on" : "answer");
-        goto done;
-    }
-    input->seconds = machine_seconds() - begin;
-    log_note(log, "%s: %zu questions, %zu features, %zu tokens in %.2f s", path,
-             input->dataset.count, input->features.count, input->features.token_count,
-             input->seconds);
-    return BERTH_OK;
-done:
-    squad_input_done(input);
-    return status;
-}
-
-void squad_input_done(struct squad_input *input) {
-    squad_feature_set_done(&input->features);
-    squad_dataset_done(&input->dataset);
-    *input = (struct squad_input){0};
-}
-
-static struct packer_sequence get(const void *data, size_t index) {
-    const struct squad_feature_set *set = data;
-    const struct squad_feature *feature = &set->features[index];
-    return (struct packer_sequence){.ids = set->ids + feature->first,
-                                    .type_ids = set->type_ids + feature->first,
-                                    .length = feature->length,
-                                    .start = feature->start,
-                                    .end = feature->end,
-                                    .label = -1,
-                                    .target = NAN};
-}
-
-struct packer_source squad_input_source(const struct squad_feature_set *set) {
-    return (struct packer_source){.get = get, .data = set, .count = set->count};
-}
-
-size_t squad_input_first_row(const void *set, size_t index) {
-    return ((const struct squad_feature_set *)set)->features[index].first;
 }

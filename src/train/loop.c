@@ -49,31 +49,41 @@ static int evaluation_is_due(const struct loop *loop, int64_t step) {
 
 static void report_evaluation(const struct run *run, const struct infer_result *timing) {
     double seconds = timing->seconds > 0 ? timing->seconds : NAN;
-    struct berth_field fields[] = {
+    const struct task_score *score = &run->result->score;
+    struct berth_field fields[BERTH_METRICS_MAX + 5] = {
         log_integer("step", run->history->step),
         log_real("epoch", epoch_of(run->loop, run->history->step)),
-        log_real("exact_match", run->result->exact_match),
-        log_real("f1", run->result->f1),
-        log_real("samples_per_second", (double)timing->timed_sequences / seconds),
-        log_real("tokens_per_second", (double)timing->timed_tokens / seconds),
     };
-    log_fields(run->loop->log, BERTH_RECORD_EVAL, "eval", fields, sizeof fields / sizeof fields[0]);
+    size_t count = 2;
+    for (size_t i = 0; i < score->count; i++) {
+        fields[count++] = log_real(score->items[i].name, score->items[i].value);
+    }
+    if (!isnan(score->loss)) {
+        fields[count++] = log_real("eval_loss", score->loss);
+    }
+    fields[count++] = log_real("samples_per_second", (double)timing->timed_sequences / seconds);
+    fields[count++] = log_real("tokens_per_second", (double)timing->timed_tokens / seconds);
+    log_fields(run->loop->log, BERTH_RECORD_EVAL, "eval", fields, count);
 }
 
 static enum berth_status evaluate(struct run *run, struct berth_error *error) {
     const struct loop *loop = run->loop;
     double begin = machine_seconds();
     struct infer_result timing;
-    TRY(evaluation_predict(loop->evaluation, loop->trainer, loop->content->files->tokenizer,
-                           loop->log, loop->stop, &timing, error));
-    if (!timing.stopped && evaluation_has_references(loop->evaluation)) {
-        TRY(evaluation_score(loop->evaluation, &run->result->exact_match, &run->result->f1, error));
-        history_add_evaluation(run->history, epoch_of(loop, run->history->step),
-                               run->result->exact_match, run->result->f1);
-        report_evaluation(run, &timing);
-    }
+    struct evaluation_run how = {.trainer = loop->trainer,
+                                 .files = loop->content->files,
+                                 .log = loop->log,
+                                 .stop = loop->stop};
+    struct task_score score;
+    TRY(evaluation_predict(loop->evaluation, &how, &timing, &score, error));
     if (!timing.stopped) {
+        run->result->score = score;
+        run->result->prediction_seconds = timing.seconds;
         run->result->evaluated_step = run->history->step;
+    }
+    if (!timing.stopped && score.count > 0) {
+        history_add_evaluation(run->history, epoch_of(loop, run->history->step), &score);
+        report_evaluation(run, &timing);
     }
     run->result->evaluation_seconds += machine_seconds() - begin;
     return BERTH_OK;
@@ -273,7 +283,7 @@ static enum berth_status run_all(struct run *run, struct berth_error *error) {
 
 enum berth_status loop_run(const struct loop *loop, struct loop_result *result,
                            struct berth_error *error) {
-    *result = (struct loop_result){.exact_match = NAN, .f1 = NAN, .evaluated_step = -1};
+    *result = (struct loop_result){.score.loss = NAN, .evaluated_step = -1};
     struct run run = {.loop = loop,
                       .history = loop->content->history,
                       .result = result,

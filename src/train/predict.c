@@ -8,16 +8,19 @@
 #include "train/plan.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 // --- a model ready to answer --------------------------------------------------------------------
 
 enum berth_status predictor_open(struct predictor *predictor, struct berth_config *config,
-                                 const struct berth_log *log, struct berth_error *error) {
+                                 enum param_head head, const struct berth_log *log,
+                                 struct berth_error *error) {
     *predictor = (struct predictor){0};
     if (config->model_name_or_path == NULL) {
         return error_set(error, BERTH_USAGE, "--model_name_or_path is missing");
     }
-    TRY(model_files_open(&predictor->files, config, config->model_name_or_path, log, error));
+    TRY(model_files_open(&predictor->files, config, config->model_name_or_path, head, log, error));
     TRY(machine_device_open(config, log, &predictor->device, error));
     predictor->state = (struct state){
         .device = predictor->device,
@@ -54,9 +57,10 @@ static struct trainer_shape shape_of(const struct evaluation *evaluation) {
                                   .max_length = evaluation->shape.max_length};
 }
 
-// --- a whole file -------------------------------------------------------------------------------
+// --- a whole set --------------------------------------------------------------------------------
 
 struct predict_job {
+    const struct task *task;
     struct berth_config config;
     struct berth_log log;
     const volatile int *stop;
@@ -66,66 +70,76 @@ struct predict_job {
 };
 
 static void report(const struct predict_job *job, const struct infer_result *timing,
-                   const struct berth_run_result *result, double answer_seconds) {
-    struct berth_field fields[] = {
-        log_integer("eval_samples", (int64_t)job->evaluation.input.dataset.count),
+                   const struct berth_run_result *result, double seconds) {
+    char text[64];
+    struct berth_field fields[BERTH_METRICS_MAX + 10] = {
+        log_integer("eval_samples", job->evaluation.set.examples),
         log_integer("eval_features", timing->sequences),
-        log_real("exact_match", result->exact_match),
-        log_real("f1", result->f1),
-        log_real("samples_per_second", result->samples_per_second),
-        log_real("tokens_per_second", result->tokens_per_second),
-        log_real("mfu", result->mfu),
-        log_real("predict_seconds", timing->seconds),
-        log_real("total_seconds", answer_seconds),
-        log_integer("peak_rss_bytes", (int64_t)machine_peak_resident()),
-        log_text("output_dir", job->config.output_dir),
     };
-    log_fields(&job->log, BERTH_RECORD_SUMMARY, "predict squad", fields,
-               sizeof fields / sizeof fields[0]);
+    size_t count = 2;
+    for (size_t i = 0; i < result->metric_count; i++) {
+        fields[count++] = log_real(result->metrics[i].name, result->metrics[i].value);
+    }
+    fields[count++] = log_real("samples_per_second", result->samples_per_second);
+    fields[count++] = log_real("tokens_per_second", result->tokens_per_second);
+    fields[count++] = log_real("mfu", result->mfu);
+    fields[count++] = log_real("predict_seconds", timing->seconds);
+    fields[count++] = log_real("total_seconds", seconds);
+    fields[count++] = log_integer("peak_rss_bytes", (int64_t)machine_peak_resident());
+    fields[count++] = log_text("output_dir", job->config.output_dir);
+    snprintf(text, sizeof text, "predict %s", job->task->name);
+    log_fields(&job->log, BERTH_RECORD_SUMMARY, text, fields, count);
 }
 
-static void fill_rates(const struct predict_job *job, const struct infer_result *timing,
-                       struct berth_run_result *result) {
+static void fill_result(const struct predict_job *job, const struct infer_result *timing,
+                        const struct task_score *score, struct berth_run_result *result) {
     double seconds = timing->seconds > 0 ? timing->seconds : NAN;
+    result->metric_count = score->count;
+    memcpy(result->metrics, score->items, sizeof result->metrics);
+    result->eval_loss = score->loss;
     result->samples_per_second = (double)timing->timed_sequences / seconds;
     result->tokens_per_second = (double)timing->timed_tokens / seconds;
     result->mfu = machine_mfu(job->predictor.device, job->predictor.state.compute,
                               timing->timed_flops, timing->seconds);
 }
 
-static enum berth_status predict(struct predict_job *job, struct berth_run_result *result,
-                                 struct berth_error *error) {
-    struct evaluation *evaluation = &job->evaluation;
+static enum berth_status predict_set(struct predict_job *job, struct berth_run_result *result,
+                                     struct berth_error *error) {
     double begin = machine_seconds();
     struct infer_result timing;
-    TRY(evaluation_predict(evaluation, &job->predictor.trainer, job->predictor.files.tokenizer,
-                           &job->log, job->stop, &timing, error));
+    struct task_score score;
+    struct evaluation_run how = {.trainer = &job->predictor.trainer,
+                                 .files = &job->predictor.files,
+                                 .log = &job->log,
+                                 .stop = job->stop};
+    TRY(evaluation_predict(&job->evaluation, &how, &timing, &score, error));
     if (timing.stopped) {
         return error_set(error, BERTH_INTERRUPTED, "stopped on request; nothing was written");
     }
-    TRY(evaluation_write(evaluation, job->config.output_dir, error));
-    double seconds = machine_seconds() - begin;
-    if (evaluation_has_references(evaluation)) {
-        TRY(evaluation_score(evaluation, &result->exact_match, &result->f1, error));
-    }
-    fill_rates(job, &timing, result);
-    report(job, &timing, result, seconds);
+    struct task_results results = {.use = TASK_PREDICT,
+                                   .folder = job->config.output_dir,
+                                   .score = &score,
+                                   .train_loss = NAN,
+                                   .epoch = NAN,
+                                   .seconds = timing.seconds};
+    TRY(job->task->write(&job->evaluation.set, &results, error));
+    fill_result(job, &timing, &score, result);
+    report(job, &timing, result, machine_seconds() - begin);
     return BERTH_OK;
 }
 
 static enum berth_status run(struct predict_job *job, struct berth_run_result *result,
                              struct berth_error *error) {
     struct berth_config *config = &job->config;
-    if (config->predict_file == NULL) {
-        return error_set(error, BERTH_USAGE, "--predict_file is missing");
-    }
+    TRY(job->task->settle(config, TASK_PREDICT, error));
     TRY(output_check(config, "", error));
     if (!config->dry_run && dir_exists(config->output_dir)) {
         TRY(output_take(config, &job->lock, error));
     }
-    TRY(predictor_open(&job->predictor, config, &job->log, error));
-    TRY(evaluation_open(&job->evaluation, config->predict_file, config->max_eval_samples, config,
-                        job->predictor.files.tokenizer, &job->log, error));
+    TRY(predictor_open(&job->predictor, config, job->task->head, &job->log, error));
+    struct task_open args = {
+        .use = TASK_PREDICT, .config = config, .files = &job->predictor.files, .log = &job->log};
+    TRY(evaluation_open(&job->evaluation, job->task, &args, error));
     struct trainer_shape shape = shape_of(&job->evaluation);
     struct plan_args plan = {.state = &job->predictor.state,
                              .config = &job->predictor.files.shape,
@@ -137,18 +151,17 @@ static enum berth_status run(struct predict_job *job, struct berth_run_result *r
     }
     TRY(predictor_load(&job->predictor, config, &shape, &job->log, error));
     TRY(output_take(config, &job->lock, error));
-    return predict(job, result, error);
+    return predict_set(job, result, error);
 }
 
-enum berth_status predict_squad(const struct berth_config *config, struct berth_log log,
-                                const volatile int *stop, struct berth_run_result *result,
-                                struct berth_error *error) {
+enum berth_status predict(const struct task *task, const struct berth_config *config,
+                          struct berth_log log, const volatile int *stop,
+                          struct berth_run_result *result, struct berth_error *error) {
     struct berth_run_result ignored;
     struct predict_job job = {
-        .config = *config, .log = log, .stop = stop, .lock = {.descriptor = -1}};
+        .task = task, .config = *config, .log = log, .stop = stop, .lock = {.descriptor = -1}};
     result = result != NULL ? result : &ignored;
-    *result =
-        (struct berth_run_result){.final_loss = NAN, .exact_match = NAN, .f1 = NAN, .mfu = NAN};
+    *result = (struct berth_run_result){.final_loss = NAN, .eval_loss = NAN, .mfu = NAN};
     enum berth_status status = run(&job, result, error);
     evaluation_done(&job.evaluation);
     predictor_done(&job.predictor);

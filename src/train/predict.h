@@ -8,6 +8,7 @@
 #include "core/log.h"
 #include "train/inputs.h"
 #include "train/state.h"
+#include "train/task.h"
 #include "train/trainer.h"
 
 // A model with its weights on a device, and activations for batches of a given size.
@@ -22,16 +23,17 @@ struct predictor {
 // (inputs_fit_length). predictor_load then takes the memory for batches of that shape (after the
 // plan was checked) and reads the weights.
 enum berth_status predictor_open(struct predictor *predictor, struct berth_config *config,
-                                 const struct berth_log *log, struct berth_error *error);
+                                 enum param_head head, const struct berth_log *log,
+                                 struct berth_error *error);
 enum berth_status predictor_load(struct predictor *predictor, const struct berth_config *config,
                                  const struct trainer_shape *shape, const struct berth_log *log,
                                  struct berth_error *error);
 void predictor_done(struct predictor *predictor);
 
-// As berth_predict_squad.
-enum berth_status predict_squad(const struct berth_config *config, struct berth_log log,
-                                const volatile int *stop, struct berth_run_result *result,
-                                struct berth_error *error);
+// As berth_predict_squad and its like, which differ in the task alone.
+enum berth_status predict(const struct task *task, const struct berth_config *config,
+                          struct berth_log log, const volatile int *stop,
+                          struct berth_run_result *result, struct berth_error *error);
 
 // As berth_show_squad.
 struct show_args {

@@ -6,6 +6,7 @@
 #include "train/infer.h"
 #include "train/machine.h"
 #include "train/predict.h"
+#include "train/squad_input.h"
 
 // The wanted part of a data set, its features and logits.
 struct show {
@@ -15,7 +16,7 @@ struct show {
     struct squad_feature_set features;
     struct packer_source source;
     struct infer_shape shape;
-    float *logits;
+    struct squad_logits logits;
     struct squad_result *results;
 };
 
@@ -43,16 +44,12 @@ static enum berth_status choose(const struct show_args *args, struct show *show,
 static enum berth_status prepare(const struct show_args *args, struct show *show,
                                  struct berth_error *error) {
     const struct berth_config *config = &show->config;
-    struct squad_feature_options options = inputs_feature_options(config);
+    struct squad_feature_options options = squad_input_feature_options(config);
     TRY(squad_features_build(&show->part, show->predictor.files.tokenizer, &options,
                              machine_threads(config), args->log, &show->features, error));
     show->source = squad_input_source(&show->features);
     TRY(infer_find_worst(&show->source, config, &show->shape, error));
-    size_t numbers = 2 * show->features.token_count + 1;
-    show->logits = memory_array_zeroed(numbers, sizeof *show->logits);
-    if (show->logits == NULL) {
-        return error_no_memory(error, numbers * sizeof *show->logits, "the logits");
-    }
+    TRY(squad_logits_init(&show->logits, &show->features, error));
     struct trainer_shape shape = {.infer_tokens = show->shape.tokens,
                                   .infer_sequences = show->shape.sequences,
                                   .max_length = show->shape.max_length};
@@ -63,15 +60,16 @@ static enum berth_status answer(const struct show_args *args, struct show *show,
                                 struct berth_error *error) {
     const struct berth_config *config = &show->config;
     struct infer_args infer = {.source = &show->source,
-                               .first_row = squad_input_first_row,
                                .shape = &show->shape,
                                .phase = "answer",
-                               .logits = show->logits};
+                               .take = squad_logits_take,
+                               .context = &show->logits};
     struct infer_result timing;
     TRY(infer_run(&show->predictor.trainer, &infer, &timing, error));
-    struct squad_answer_options options = inputs_answer_options(config);
+    struct squad_answer_options options = squad_input_answer_options(config);
     return squad_answer_all(&show->part, &show->features, show->predictor.files.tokenizer,
-                            show->logits, &options, machine_threads(config), &show->results, error);
+                            show->logits.values, &options, machine_threads(config), &show->results,
+                            error);
 }
 
 // The candidate that became the prediction; with version 2 it need not be the first.
@@ -114,7 +112,7 @@ static struct berth_sample sample_of(const struct show_args *args, const struct 
 static enum berth_status run(const struct show_args *args, struct show *show,
                              struct berth_error *error) {
     show->config = *args->config;
-    TRY(predictor_open(&show->predictor, &show->config, args->log, error));
+    TRY(predictor_open(&show->predictor, &show->config, PARAM_HEAD_SPAN, args->log, error));
     TRY(choose(args, show, error));
     if (args->count <= 0) {
         return BERTH_OK;
@@ -136,7 +134,7 @@ enum berth_status show_squad(const struct show_args *args, struct berth_error *e
     if (show.results != NULL) {
         squad_results_free(show.results, show.part.count);
     }
-    memory_free(show.logits);
+    squad_logits_done(&show.logits);
     squad_feature_set_done(&show.features);
     squad_dataset_done(&show.dataset);
     predictor_done(&show.predictor);

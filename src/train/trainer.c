@@ -13,13 +13,16 @@
 struct trainer_rules trainer_rules_of(const struct berth_config *config,
                                       const struct bert_config *shape) {
     double hidden = config->hidden_dropout_prob;
+    double head = shape->classifier_dropout;
+    hidden = hidden < 0 ? shape->hidden_dropout_prob : hidden;
     double attention = config->attention_probs_dropout_prob;
     return (struct trainer_rules){
         .optimizer = optimizer_of(config),
         .micro_average = config->loss_average != NULL && strcmp(config->loss_average, "micro") == 0,
         .seed = (uint64_t)config->seed,
-        .hidden_dropout = hidden < 0 ? shape->hidden_dropout_prob : hidden,
+        .hidden_dropout = hidden,
         .attention_dropout = attention < 0 ? shape->attention_probs_dropout_prob : attention,
+        .head_dropout = head < 0 ? hidden : head,
     };
 }
 
@@ -189,7 +192,8 @@ static void run_backward(struct trainer *trainer, const struct update_args *args
     struct bert_dropout dropout = {.seed = trainer->rules.seed,
                                    .step = (uint32_t)args->step,
                                    .hidden_probability = trainer->rules.hidden_dropout,
-                                   .attention_probability = trainer->rules.attention_dropout};
+                                   .attention_probability = trainer->rules.attention_dropout,
+                                   .head_probability = trainer->rules.head_dropout};
     size_t micro_batches = trainer->rules.micro_average ? count_micro(args) : 1;
     for (size_t done = 0; done < args->count;) {
         if (args->stop != NULL && *args->stop >= 2) {
@@ -253,7 +257,7 @@ static int64_t backward_rank(const struct param *param, int64_t layers) {
     if (sscanf(param->name, "bert.encoder.layer.%d.", &layer) == 1) {
         return layers - layer;
     }
-    return strncmp(param->name, "bert.", 5) == 0 ? layers + 1 : 0;
+    return param_is_body(param) ? layers + 1 : 0;
 }
 
 static const struct param *first_bad(const struct trainer *trainer, const float *values,
@@ -291,7 +295,7 @@ static int blame_forward(const struct trainer *trainer, const struct update_resu
     int64_t layers = trainer->model.config->num_hidden_layers, place = result->nonfinite_place;
     char name[64] = "bert.embeddings";
     if (place > layers) {
-        snprintf(name, sizeof name, "qa_outputs");
+        snprintf(name, sizeof name, "%s", param_head_row(trainer->model.table->head)->name);
     } else if (place > 0) {
         snprintf(name, sizeof name, "bert.encoder.layer.%" PRId64, place - 1);
     }

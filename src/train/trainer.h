@@ -24,7 +24,7 @@ struct trainer_rules {
     struct optimizer optimizer;
     int micro_average; // loss_average "micro"
     uint64_t seed;
-    double hidden_dropout, attention_dropout;
+    double hidden_dropout, attention_dropout, head_dropout;
 };
 struct trainer_rules trainer_rules_of(const struct berth_config *config,
                                       const struct bert_config *shape);

@@ -17,7 +17,7 @@ for verb in $verbs; do
 done
 
 COLUMNS=200 run finetune squad --help
-for default in '[384, or the model' '[128]' '[64]' '[20]' '[30]' '[3e-05]' '[2]' '[0.1]' '[0.01]' '[1]' '[42]' '[32]' \
+for default in '[384, in classification' '[128]' '[64]' '[20]' '[30]' '[3e-05]' '[2]' '[0.1]' '[0.01]' '[1]' '[42]' '[32]' \
     'linear' 'bf16 where the machine'; do
     expect_out "$default"
 done

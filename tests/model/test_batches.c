@@ -324,7 +324,8 @@ static void first_bad_number_is_found(void **state) {
 
 static size_t activation_bytes(enum dtype compute, int training) {
     struct bert_config config = tiny_config(768, 12, 3072, 12);
-    struct bert model = {.config = &config, .compute = compute};
+    struct param_table table = {.head = PARAM_HEAD_SPAN};
+    struct bert model = {.config = &config, .table = &table, .compute = compute};
     struct arena arena = {0};
     bert_activations_free(bert_activations_new(&model, 8192, 64, training, &arena));
     return arena.peak;
@@ -345,7 +346,8 @@ static void memory_is_what_the_table_says(void **state) {
 
 static void lack_of_memory_is_told(void **state) {
     struct bert_config config = tiny_config(48, 3, 100, 2);
-    struct bert model = {.config = &config, .compute = DTYPE_F32};
+    struct param_table table = {.head = PARAM_HEAD_SPAN};
+    struct bert model = {.config = &config, .table = &table, .compute = DTYPE_F32};
     for (uint64_t call = 1; call <= 2; call++) {
         struct arena arena = {0};
         memory_fail_at(call, 0);

@@ -112,7 +112,7 @@ static void writes_probabilities_as_numpy(void **state) {
         }
         snprintf(expected, sizeof expected, "%s\n%s\n", json_text(json_member(row, "text")),
                  json_text(json_member(row, "text")));
-        assert_int_equal(glue_write_probabilities(folder, &said, NULL), BERTH_OK);
+        assert_int_equal(glue_write_probabilities(folder, "test_results.tsv", &said, NULL), BERTH_OK);
         expect_file("test_results.tsv", expected);
     }
     json_free(golden);
@@ -123,12 +123,12 @@ static void writes_predictions(void **state) {
     static const float logits[] = {0.5f, 0.25f, -3, 7, 2, 2}, numbers[] = {4.25f, -0.0004f, 3};
     const struct glue_predictions classes = {logits, 3, 2, labels}, real = {numbers, 3, 1, NULL};
     assert_int_equal(glue_predicted_class(&classes, 1), 1);
-    assert_int_equal(glue_write_predictions(folder, "mrpc", &classes, NULL), BERTH_OK);
+    assert_int_equal(glue_write_predictions(folder, "predict_results_mrpc.txt", &classes, NULL), BERTH_OK);
     expect_file("predict_results_mrpc.txt",
                 "index\tprediction\n0\tnot_equivalent\n1\tequivalent\n2\tnot_equivalent\n");
-    assert_int_equal(glue_write_predictions(folder, "stsb", &real, NULL), BERTH_OK);
+    assert_int_equal(glue_write_predictions(folder, "predict_results_stsb.txt", &real, NULL), BERTH_OK);
     expect_file("predict_results_stsb.txt", "index\tprediction\n0\t4.250\n1\t-0.000\n2\t3.000\n");
-    assert_int_equal(glue_write_probabilities(folder, &real, NULL), BERTH_OK);
+    assert_int_equal(glue_write_probabilities(folder, "test_results.tsv", &real, NULL), BERTH_OK);
     expect_file("test_results.tsv", "4.25\n-0.0004\n3.0\n");
 }
 
@@ -136,7 +136,7 @@ static void shows_what_is_not_finite(void **state) {
     static const char *const labels[] = {"a", "b"};
     const float logits[] = {NAN, 1};
     const struct glue_predictions said = {logits, 1, 2, labels};
-    assert_int_equal(glue_write_probabilities(folder, &said, NULL), BERTH_OK);
+    assert_int_equal(glue_write_probabilities(folder, "test_results.tsv", &said, NULL), BERTH_OK);
     expect_file("test_results.tsv", "nan\tnan\n");
 }
 
@@ -157,11 +157,11 @@ static enum berth_status write_json(struct berth_error *error) {
 }
 
 static enum berth_status write_probabilities(struct berth_error *error) {
-    return glue_write_probabilities(folder, &said, error);
+    return glue_write_probabilities(folder, "test_results.tsv", &said, error);
 }
 
 static enum berth_status write_predictions(struct berth_error *error) {
-    return glue_write_predictions(folder, "fail", &said, error);
+    return glue_write_predictions(folder, "fail.txt", &said, error);
 }
 
 static const struct {
@@ -170,7 +170,7 @@ static const struct {
 } writers[] = {{write_eval, "eval_results.txt"},
                {write_json, "fail_results.json"},
                {write_probabilities, "test_results.tsv"},
-               {write_predictions, "predict_results_fail.txt"}};
+               {write_predictions, "fail.txt"}};
 
 // The folder holds no temporary file, and the named file is as it was or whole.
 static void expect_whole(const char *name, const char *old) {
@@ -227,7 +227,7 @@ static void survives_missing_memory(void **state) {
 
 static void names_a_missing_folder(void **state) {
     struct berth_error error = {0};
-    assert_int_equal(glue_write_predictions("/nowhere/at/all", "x", &said, &error),
+    assert_int_equal(glue_write_predictions("/nowhere/at/all", "x.txt", &said, &error),
                      BERTH_CANT_CREATE);
     assert_non_null(strstr(error.message, "/nowhere/at/all"));
 }

@@ -10,6 +10,7 @@
 #include "train/manifest.h"
 #include "train/optimizer_file.h"
 
+#include <math.h>
 #include <unistd.h>
 
 // --- a small state ------------------------------------------------------------------------------
@@ -128,7 +129,9 @@ static void write_history(void) {
     assert_int_equal(history_init(&history, NULL), BERTH_OK);
     history.step = 3;
     history_add_step(&history, 0.5, 1.25, 1e-5, 0.1);
-    history_add_evaluation(&history, 1.0, 50.0, 60.0);
+    struct task_score score = {
+        .items = {{"exact_match", 50.0}, {"f1", 60.0}}, .count = 2, .loss = NAN, .best_by = 1};
+    history_add_evaluation(&history, 1.0, &score);
     assert_int_equal(
         history_write(&history, &config, &batching, scratch("trainer_state.json"), NULL), BERTH_OK);
     history_done(&history);

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// One pass over a batch, as encoder (bert.c) and heads (heads.c) see it: the rows in use of every
+// buffer, weights and gradients by their offset, and the dropout of a place.
+#ifndef BERTH_MODEL_PASS_H
+#define BERTH_MODEL_PASS_H
+
+#include "model/activations.h"
+
+#include <assert.h>
+
+// One forward or backward pass: what every step of it needs.
+struct pass {
+    const struct bert *model;
+    struct bert_activations *activations;
+    const struct batch *batch;
+    const struct bert_dropout *dropout;
+};
+
+// The rows of this batch of a buffer that has room for more.
+static inline struct mat used(const struct pass *pass, struct mat buffer) {
+    return mat_is_empty(buffer) ? buffer : mat_rows(buffer, 0, pass->batch->row_count);
+}
+
+static inline struct mat used_operand(const struct pass *pass, const struct norm_buffers *norm) {
+    return used(pass, norm_operand(norm));
+}
+
+static inline struct mat weight(const struct bert *model, int64_t offset, int64_t rows,
+                                int64_t cols) {
+    assert(offset + rows * cols <= model->table->matrix_count);
+    char *data = (char *)model->weights.compute + (size_t)offset * dtype_size(model->compute);
+    return mat_of(data, rows, cols, model->compute);
+}
+
+static inline const float *vector(const struct bert *model, int64_t offset) {
+    return model->weights.master + offset;
+}
+
+static inline struct mat table(const struct bert *model, int64_t offset, int64_t rows) {
+    return mat_of((void *)vector(model, offset), rows, model->config->hidden_size, DTYPE_F32);
+}
+
+static inline float *gradient(const struct bert *model, int64_t offset) {
+    return model->weights.gradients + offset;
+}
+
+static inline struct mat gradient_mat(const struct bert *model, int64_t offset, int64_t rows,
+                                      int64_t cols) {
+    return mat_of(gradient(model, offset), rows, cols, DTYPE_F32);
+}
+
+static inline struct dropout dropout_at(const struct pass *pass, enum rng_site site,
+                                        int64_t layer) {
+    const struct bert_dropout *dropout = pass->dropout;
+    if (!dropout) {
+        return (struct dropout){.site = site};
+    }
+    double probability = site == RNG_SITE_ATTENTION ? dropout->attention_probability
+                         : site == RNG_SITE_HEAD    ? dropout->head_probability
+                                                    : dropout->hidden_probability;
+    return (struct dropout){
+        .seed = dropout->seed,
+        .step = dropout->step,
+        .layer = (uint32_t)layer,
+        .site = site,
+        .threshold = rng_dropout_threshold(probability),
+    };
+}
+
+// What layer `index` reads: the output of the one below. index = L: what the head reads.
+static inline const struct norm_buffers *layer_input(const struct bert_activations *activations,
+                                                     int64_t index) {
+    return index > 0 ? &activations->layers[index - 1].output_norm : &activations->embedding;
+}
+
+#endif

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// SQuAD files as the packer takes them, and a place for the logits that come back.
+#ifndef BERTH_TRAIN_SQUAD_INPUT_H
+#define BERTH_TRAIN_SQUAD_INPUT_H
+
+#include "core/error.h"
+#include "core/log.h"
+#include "data/packer.h"
+#include "data/squad.h"
+#include "data/squad_features.h"
+#include "task/squad_answers.h"
+#include "text/tokenizer.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+// What the settings say about windows (`training` is 0), and about answers.
+struct squad_feature_options squad_input_feature_options(const struct berth_config *config);
+struct squad_answer_options squad_input_answer_options(const struct berth_config *config);
+
+struct squad_input {
+    struct squad_dataset dataset;
+    struct squad_feature_set features;
+    double seconds; // that reading and featurising took
+};
+
+// `limit` > 0: only the first questions. training: labels, and one answer a question.
+enum berth_status squad_input_open(struct squad_input *input, const char *path, int64_t limit,
+                                   int training, const struct berth_config *config,
+                                   const struct tokenizer *tokenizer, const struct berth_log *log,
+                                   struct berth_error *error);
+void squad_input_done(struct squad_input *input);
+
+// The features as the packer sees them; `data` of the source is the feature set.
+struct packer_source squad_input_source(const struct squad_feature_set *set);
+
+// Logits of a whole set, filled by squad_logits_take (infer.h), whose context this is.
+struct squad_logits {
+    const struct squad_feature_set *set;
+    float *values; // [token_count][2]; those of feature f begin at row features[f].first
+};
+enum berth_status squad_logits_init(struct squad_logits *logits,
+                                    const struct squad_feature_set *set, struct berth_error *error);
+void squad_logits_done(struct squad_logits *logits);
+void squad_logits_take(void *logits, size_t index, const float *numbers, int64_t count);
+
+#endif

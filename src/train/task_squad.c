@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// SQuAD, both versions, as a task: train_file, validation_file and predict_file are its sets.
+#include "core/file.h"
+#include "core/memory.h"
+#include "task/squad_metrics.h"
+#include "train/machine.h"
+#include "train/squad_input.h"
+#include "train/task.h"
+
+#include <math.h>
+
+struct squad {
+    struct squad_input input;
+    struct squad_answer_options options;
+    int threads;
+    struct squad_logits logits;
+    struct squad_result *results; // of the last prediction; NULL before
+};
+
+// --- settings -----------------------------------------------------------------------------------
+
+static const char *path_of(const struct berth_config *config, enum task_use use) {
+    return use == TASK_TRAIN      ? config->train_file
+           : use == TASK_VALIDATE ? config->validation_file
+                                  : config->predict_file;
+}
+
+static enum berth_status settle(struct berth_config *config, enum task_use use,
+                                struct berth_error *error) {
+    const char *path = path_of(config, use);
+    if (path == NULL || path[0] == '\0') {
+        return error_set(error, BERTH_USAGE, "--%s is missing",
+                         use == TASK_TRAIN ? "train_file" : "predict_file");
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status validates(const struct berth_config *config, int *answer,
+                                   struct berth_error *error) {
+    *answer = config->validation_file != NULL;
+    if (*answer && !file_exists(config->validation_file)) {
+        return error_set(error, BERTH_NO_INPUT, "%s: no such file; expected a SQuAD file",
+                         config->validation_file);
+    }
+    return BERTH_OK;
+}
+
+// --- sets ---------------------------------------------------------------------------------------
+
+static enum berth_status fill(struct squad *squad, const struct task_open *args,
+                              struct task_set *set, struct berth_error *error) {
+    const struct berth_config *config = args->config;
+    int training = args->use == TASK_TRAIN;
+    int64_t limit = training ? config->max_train_samples : config->max_eval_samples;
+    set->path = path_of(config, args->use);
+    TRY(squad_input_open(&squad->input, set->path, limit, training, config, args->files->tokenizer,
+                         args->log, error));
+    set->source = squad_input_source(&squad->input.features);
+    set->examples = (int64_t)squad->input.dataset.count;
+    set->tokens = (int64_t)squad->input.features.token_count;
+    if (training) {
+        return BERTH_OK;
+    }
+    squad->options = squad_input_answer_options(config);
+    squad->threads = machine_threads(config);
+    TRY(squad_check_ids(&squad->input.dataset, set->path, error));
+    return squad_logits_init(&squad->logits, &squad->input.features, error);
+}
+
+static enum berth_status open_set(struct task_set *set, const struct task_open *args,
+                                  struct berth_error *error) {
+    *set = (struct task_set){.own = memory_array_zeroed(1, sizeof(struct squad))};
+    return set->own != NULL ? fill(set->own, args, set, error)
+                            : error_no_memory(error, sizeof(struct squad), "a data set");
+}
+
+static void drop_results(struct squad *squad) {
+    if (squad->results != NULL) {
+        squad_results_free(squad->results, squad->input.dataset.count);
+        squad->results = NULL;
+    }
+}
+
+static void close_set(struct task_set *set) {
+    struct squad *squad = set->own;
+    if (squad != NULL) {
+        drop_results(squad);
+        squad_logits_done(&squad->logits);
+        squad_input_done(&squad->input);
+        memory_free(squad);
+    }
+    *set = (struct task_set){0};
+}
+
+// --- predictions --------------------------------------------------------------------------------
+
+static void take(void *set, size_t index, const float *logits, int64_t count) {
+    struct squad *squad = ((struct task_set *)set)->own;
+    squad_logits_take(&squad->logits, index, logits, count);
+}
+
+static enum berth_status conclude(struct task_set *set, const struct model_files *files,
+                                  struct berth_error *error) {
+    struct squad *squad = set->own;
+    drop_results(squad);
+    return squad_answer_all(&squad->input.dataset, &squad->input.features, files->tokenizer,
+                            squad->logits.values, &squad->options, squad->threads, &squad->results,
+                            error);
+}
+
+static int has_references(const struct squad_dataset *dataset) {
+    for (size_t i = 0; i < dataset->count; i++) {
+        if (dataset->examples[i].answer_count > 0 || dataset->examples[i].impossible) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+// Exact match and F1 in per cent, by the rules of the data set's version.
+static enum berth_status score(const struct task_set *set, struct task_score *result,
+                               struct berth_error *error) {
+    const struct squad *squad = set->own;
+    const struct squad_dataset *dataset = &squad->input.dataset;
+    *result = (struct task_score){.loss = NAN};
+    if (!has_references(dataset)) {
+        return BERTH_OK;
+    }
+    const char **predictions = memory_array(dataset->count, sizeof *predictions);
+    if (predictions == NULL) {
+        return error_no_memory(error, dataset->count * sizeof *predictions, "the predictions");
+    }
+    for (size_t i = 0; i < dataset->count; i++) {
+        predictions[i] = squad->results[i].prediction;
+    }
+    struct squad_score found = dataset->version_2 ? squad_score_v2(dataset, predictions)
+                                                  : squad_score_v1(dataset, predictions);
+    memory_free(predictions);
+    result->items[0] = (struct berth_metric){"exact_match", found.exact_match};
+    result->items[1] = (struct berth_metric){"f1", found.f1};
+    result->count = 2;
+    result->best_by = 1;
+    return BERTH_OK;
+}
+
+static enum berth_status write_results(const struct task_set *set,
+                                       const struct task_results *results,
+                                       struct berth_error *error) {
+    const struct squad *squad = set->own;
+    return squad_answers_write(results->folder, &squad->input.dataset, squad->results,
+                               &squad->options, error);
+}
+
+const struct task task_squad = {.name = "squad",
+                                .head = PARAM_HEAD_SPAN,
+                                .settle = settle,
+                                .validates = validates,
+                                .open = open_set,
+                                .close = close_set,
+                                .take = take,
+                                .conclude = conclude,
+                                .score = score,
+                                .write = write_results};
