@@ -10,6 +10,7 @@
 
 #include "format/json.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +77,12 @@ void golden_sequences_read(const struct golden *golden, const char *suffix,
         all->starts = golden_integers(&golden->file, "start_positions", suffix, &count);
         all->ends = golden_integers(&golden->file, "end_positions", suffix, &count);
     }
+    if (golden_has(&golden->file, "labels", suffix)) {
+        all->labels = golden_integers(&golden->file, "labels", suffix, &count);
+    }
+    if (golden_has(&golden->file, "targets", suffix)) {
+        all->targets = golden_floats(&golden->file, "targets", suffix, &count);
+    }
     all->sequences = calloc((size_t)all->count, sizeof *all->sequences);
     assert_non_null(all->sequences);
     for (int64_t s = 0; s < all->count; s++) {
@@ -88,6 +95,8 @@ void golden_sequences_read(const struct golden *golden, const char *suffix,
             .place = s,
             .start = all->starts ? all->starts[s] : 0,
             .end = all->ends ? all->ends[s] : 0,
+            .label = all->labels ? all->labels[s] : -1,
+            .target = all->targets ? all->targets[s] : NAN,
         };
         all->longest = length > all->longest ? length : all->longest;
     }
@@ -100,6 +109,8 @@ void golden_sequences_free(struct golden_sequences *all) {
     free(all->cu_seqlens);
     free(all->starts);
     free(all->ends);
+    free(all->labels);
+    free(all->targets);
 }
 
 static float *whole_layout(const struct param_table *table) {

@@ -21,6 +21,8 @@ struct golden_sequences {
     int64_t count, tokens, longest;
     struct reference_sequence *sequences;
     int32_t *ids, *type_ids, *cu_seqlens, *starts, *ends; // labels: NULL when the file has none
+    int32_t *labels;                                      // so are these
+    float *targets;
 };
 void golden_sequences_read(const struct golden *golden, const char *suffix,
                            struct golden_sequences *sequences);

@@ -70,7 +70,8 @@ int harness_open(struct harness *harness, const struct bert_config *config,
         return 0;
     }
     assert_ok(status, &error);
-    assert_ok(param_table_init(&harness->table, config, PARAM_HEAD_SPAN, &error), &error);
+    enum param_head head = options->class_head ? PARAM_HEAD_CLASS : PARAM_HEAD_SPAN;
+    assert_ok(param_table_init(&harness->table, config, head, &error), &error);
     const int64_t total = harness->table.total;
     harness->master = floats(harness, total, sizeof(float));
     harness->gradients = harness->training ? floats(harness, total, sizeof(float)) : NULL;
@@ -135,7 +136,8 @@ float *harness_gradients(struct harness *harness) {
 }
 
 float *harness_logits(struct harness *harness, const struct batch *batch) {
-    return download(harness, bert_logits(harness->activations, batch).data, 2 * batch->row_count);
+    struct mat logits = bert_logits(harness->activations, batch);
+    return download(harness, logits.data, logits.rows * logits.cols);
 }
 
 double harness_step(struct harness *harness, const struct batch *batch,
@@ -159,6 +161,7 @@ struct packed {
     struct batch batch;
     int32_t *numbers; // all the int32 arrays
     int64_t *places;
+    float *targets;
 };
 
 static void pack_sequence(const struct packed *packed, int32_t *const arrays[4],
@@ -181,15 +184,16 @@ struct packed *packed_new(const struct reference_sequence *sequences, int64_t co
     const int64_t rows = batch_round(tokens);
     struct packed *packed = malloc(sizeof *packed);
     assert_non_null(packed);
-    packed->numbers = calloc((size_t)(4 * rows + 3 * (count + 1)), sizeof(int32_t));
+    packed->numbers = calloc((size_t)(4 * rows + 4 * (count + 1)), sizeof(int32_t));
     packed->places = calloc((size_t)count, sizeof(int64_t));
-    assert_true(packed->numbers && packed->places);
+    packed->targets = calloc((size_t)count, sizeof(float));
+    assert_true(packed->numbers && packed->places && packed->targets);
     int32_t *arrays[4];
     for (int i = 0; i < 4; i++) {
         arrays[i] = packed->numbers + i * rows;
     }
     int32_t *cu_seqlens = packed->numbers + 4 * rows;
-    int32_t *starts = cu_seqlens + count + 1, *ends = starts + count;
+    int32_t *starts = cu_seqlens + count + 1, *ends = starts + count, *labels = ends + count;
     for (int64_t r = tokens; r < rows; r++) {
         arrays[3][r] = -1;
     }
@@ -198,6 +202,8 @@ struct packed *packed_new(const struct reference_sequence *sequences, int64_t co
         cu_seqlens[s + 1] = cu_seqlens[s] + (int32_t)sequences[s].length;
         starts[s] = sequences[s].start;
         ends[s] = sequences[s].end;
+        labels[s] = sequences[s].label;
+        packed->targets[s] = sequences[s].target;
     }
     packed->batch = (struct batch){
         .token_count = tokens,
@@ -212,6 +218,8 @@ struct packed *packed_new(const struct reference_sequence *sequences, int64_t co
         .places = packed->places,
         .start_positions = starts,
         .end_positions = ends,
+        .labels = labels,
+        .targets = packed->targets,
     };
     return packed;
 }
@@ -223,6 +231,7 @@ const struct batch *packed_batch(const struct packed *packed) {
 void packed_free(struct packed *packed) {
     free(packed->numbers);
     free(packed->places);
+    free(packed->targets);
     free(packed);
 }
 

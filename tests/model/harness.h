@@ -25,6 +25,7 @@ struct harness_options {
     const char *instructions; // NULL: the best
     int64_t max_rows, max_sequences, max_length;
     int inference;
+    int class_head; // a classifier of config.num_labels in place of the span head
 };
 
 // 0 when the machine lacks the instruction set that was asked for; anything else wrong fails the
@@ -37,6 +38,7 @@ void harness_load(struct harness *harness, const float *parameters);
 void harness_zero_gradients(struct harness *harness);
 // Host copies of results; the caller frees them.
 float *harness_gradients(struct harness *harness);
+// [row_count, 2], or [batch_round(sequence_count), num_labels] of a classifier.
 float *harness_logits(struct harness *harness, const struct batch *batch);
 
 // Sequences laid out as a batch. Free with packed_free.

@@ -18,6 +18,8 @@ struct reference_sequence {
     const int32_t *ids, *type_ids;
     int64_t place;
     int32_t start, end; // labels
+    int32_t label;      // class; for the class head, which the reference lacks
+    float target;       // of a regression
 };
 
 // Loss of one sequence. logits [length, 2] and gradient [total] may be NULL; to the latter,

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes tests/golden/class_*.safetensors with transformers' BertForSequenceClassification: logits,
+loss and every gradient of tiny classifiers and of a regression, in float64, one sequence at a time.
+
+The loss is the mean over the sequences of what the class itself computes: cross entropy, or with one
+output the squared error. What it leaves out: dropout (0 here), other heads (make_goldens.py).
+
+    class_heads.py tests/golden
+"""
+import os
+import sys
+
+import numpy as np
+import torch
+from transformers import BertConfig, BertForSequenceClassification
+
+import reference as ref
+
+SHAPE = dict(vocab_size=53, num_attention_heads=2, num_hidden_layers=2, intermediate_size=30,
+             max_position_embeddings=40, layer_norm_eps=1e-12, initializer_range=0.3)
+CASES = (
+    # name, hidden size, outputs, lengths of the sequences, seed
+    ("class_two", 20, 2, (1, 7, 33, 12), 31),
+    ("class_five", 24, 5, (5, 40, 17, 2, 9, 9, 1), 32),
+    ("class_regression", 20, 1, (3, 29, 8), 33),
+)
+
+
+def random_parameters(model, scale, seed):
+    rng = np.random.default_rng(seed)
+    out = {}
+    for name, p in sorted(model.named_parameters()):
+        draw = rng.standard_normal(tuple(p.shape))
+        out[name] = (1 + 0.1 * draw if name.endswith("LayerNorm.weight")
+                     else 0.1 * draw if name.endswith("bias") else scale * draw).astype(np.float32)
+    return out
+
+
+def run(model, batch, labels):
+    logits, loss = [], 0.0
+    for ids, types, label in zip(batch.ids, batch.types, labels):
+        out = model(input_ids=torch.as_tensor(ids)[None].long(),
+                    token_type_ids=torch.as_tensor(types)[None].long(), labels=label[None])
+        (out.loss / len(labels)).backward()
+        loss += out.loss.item() / len(labels)
+        logits.append(out.logits.detach()[0])
+    return torch.stack(logits), loss
+
+
+def make(folder, name, hidden, outputs, lengths, seed):
+    config = BertConfig(hidden_size=hidden, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+                        num_labels=outputs, attn_implementation="eager", **SHAPE)
+    model = BertForSequenceClassification(config).double().eval()
+    parameters = random_parameters(model, SHAPE["initializer_range"], seed)
+    with torch.no_grad():
+        for key, p in model.named_parameters():
+            p.copy_(torch.from_numpy(parameters[key]))
+    batch = ref.Batch.random(lengths, config, seed + 100)
+    batch.starts = batch.ends = None
+    rng = np.random.default_rng(seed + 200)
+    tensors = dict(parameters)
+    tensors.update(batch.tensors())
+    if outputs == 1:
+        tensors["targets"] = rng.uniform(0, 5, len(lengths)).astype(np.float32)
+        labels = torch.from_numpy(tensors["targets"]).double()
+    else:
+        tensors["labels"] = rng.integers(0, outputs, len(lengths)).astype(np.int32)
+        labels = torch.from_numpy(tensors["labels"]).long()
+    logits, loss = run(model, batch, labels)
+    tensors["logits"] = logits.numpy().astype(np.float32)
+    tensors["loss"] = np.array([loss], np.float32)
+    tensors.update({f"grad.{n}": g.astype(np.float32) for n, g in ref.gradients(model).items()})
+    path = os.path.join(folder, f"{name}.safetensors")
+    ref.write(path, tensors, config, seed=seed)
+    print(name, os.path.getsize(path) // 1024, "KiB, loss", round(loss, 4))
+
+
+for case in CASES:
+    make(sys.argv[1], *case)
