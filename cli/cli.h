@@ -74,7 +74,8 @@ enum berth_status cli_parse(struct cli_call *call, const struct cli_verb *verb, 
 // 1 when the row is an option of the verb.
 int cli_row_applies(const struct cli_verb *verb, const struct option_row *row);
 
-// Puts the folder in the hub's cache in place of a model's name, where no such folder is there.
+// Puts the folder in the hub's cache in place of a model's name, where no such folder is there. A
+// name that is in neither place stays: BERTH_NO_INPUT.
 enum berth_status cli_find_models(struct cli_call *call, struct berth_error *error);
 // What --download_only asks for in place of the verb.
 enum berth_status cli_download_only(struct cli_call *call, struct berth_error *error);

@@ -139,6 +139,20 @@ static enum berth_status need_words(const struct cli_verb *verb, struct berth_er
     return error_set(error, BERTH_USAGE, "`berth %s%s%s` needs options", verb->name, space, task);
 }
 
+// A model that is nowhere is told of only when the verb misses it, after what it has to say of its
+// options.
+static enum berth_status run_with_models(struct cli_call *call, struct berth_error *error) {
+    struct berth_error missing;
+    enum berth_status found = cli_find_models(call, &missing);
+    if (found != BERTH_OK && found != BERTH_NO_INPUT) {
+        return error_set(error, found, "%s", missing.message);
+    }
+    enum berth_status status = call->verb->run(call, error);
+    return found != BERTH_OK && status == BERTH_NO_INPUT
+               ? error_set(error, found, "%s", missing.message)
+               : status;
+}
+
 static enum berth_status run_verb(const struct cli_verb *verb, int count, char **words,
                                   struct berth_error *error) {
     static struct cli_call call; // large: it holds a path
@@ -150,8 +164,7 @@ static enum berth_status run_verb(const struct cli_verb *verb, int count, char *
     if (call.download_only) {
         return cli_download_only(&call, error);
     }
-    TRY(cli_find_models(&call, error));
-    return verb->run(&call, error);
+    return run_with_models(&call, error);
 }
 
 // "berth help", "berth help VERB", "berth --help", "berth --version"; *done: nothing is left to do.

@@ -120,7 +120,8 @@ static enum berth_status check_settings(const struct fetch *fetch, struct berth_
 static enum berth_status url_folder(const char *url, char folder[NAME_LIMIT],
                                     struct berth_error *error) {
     char hex[DIGEST_HEX_SIZE];
-    char *host = http_host(url);
+    char *host;
+    TRY(http_host(url, &host, error));
     if (host == NULL) {
         return error_set(error, BERTH_USAGE, "\"%s\": expected an http or https URL", url);
     }
@@ -419,11 +420,14 @@ static enum berth_status fetch_from_hub(struct fetch *fetch, struct berth_error 
     for (size_t length = strlen(endpoint); length > 0 && endpoint[length - 1] == '/'; length--) {
         endpoint[length - 1] = '\0';
     }
-    char *host = http_host(endpoint);
-    enum berth_status status =
-        host == NULL ? error_set(error, BERTH_CONFIG,
-                                 "HF_ENDPOINT: expected an http or https URL, found \"%s\"", set)
-                     : fetch_as(fetch, endpoint, error);
+    char *host;
+    enum berth_status status = http_host(endpoint, &host, error);
+    if (status == BERTH_OK && host == NULL) {
+        status = error_set(error, BERTH_CONFIG,
+                           "HF_ENDPOINT: expected an http or https URL, found \"%s\"", set);
+    } else if (status == BERTH_OK) {
+        status = fetch_as(fetch, endpoint, error);
+    }
     memory_free(host);
     memory_free(endpoint);
     return status;

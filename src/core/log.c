@@ -39,3 +39,10 @@ void log_progress(const struct berth_log *log, const char *phase, int64_t done, 
     struct berth_field fields[] = {log_integer("done", done), log_integer("total", total)};
     log_fields(log, BERTH_RECORD_PROGRESS, phase, fields, 2);
 }
+
+void log_progress_bytes(const struct berth_log *log, const char *phase, int64_t done,
+                        int64_t total) {
+    struct berth_field fields[] = {log_integer("done_bytes", done),
+                                   log_integer("total_bytes", total)};
+    log_fields(log, BERTH_RECORD_PROGRESS, phase, fields, 2);
+}

@@ -21,6 +21,9 @@ void log_fields(const struct berth_log *log, enum berth_record_kind kind, const 
 
 // Progress of a phase: `done` of `total`.
 void log_progress(const struct berth_log *log, const char *phase, int64_t done, int64_t total);
+// The same in bytes.
+void log_progress_bytes(const struct berth_log *log, const char *phase, int64_t done,
+                        int64_t total);
 
 static inline struct berth_field log_integer(const char *key, int64_t value) {
     return (struct berth_field){.key = key, .type = BERTH_INTEGER, .integer = value};

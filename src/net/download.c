@@ -248,7 +248,8 @@ static enum berth_status on_bytes(void *context, const void *bytes, size_t lengt
     }
     TRY(file_partial_put(&work->partial, bytes, length, error));
     if (work->total > 0) {
-        log_progress(&work->net->log, work->what->name, (int64_t)work->partial.size, work->total);
+        log_progress_bytes(&work->net->log, work->what->name, (int64_t)work->partial.size,
+                           work->total);
     }
     return BERTH_OK;
 }
@@ -402,6 +403,9 @@ enum berth_status download(const struct net *net, const struct download *what,
     TRY(find_places(&work, error));
     TRY(take_lock(&work, &lock, error));
     enum berth_status status = run(&work, error);
+    if (status != BERTH_OK && work.partial.descriptor >= 0 && work.partial.size == 0) {
+        file_remove(work.partial_path, NULL); // nothing to go on from
+    }
     file_partial_close(&work.partial);
     file_lock_let_go(&lock);
     return status;

@@ -117,12 +117,15 @@ int http_is_private(const char *url) {
     return local || has_scheme(url, "https");
 }
 
-char *http_host(const char *url) {
-    char *host =
-        has_scheme(url, "http") || has_scheme(url, "https") ? part_of(url, CURLUPART_HOST) : NULL;
-    char *copy = host != NULL ? memory_string(host) : NULL;
-    curl_free(host);
-    return copy;
+enum berth_status http_host(const char *url, char **host, struct berth_error *error) {
+    int known = has_scheme(url, "http") || has_scheme(url, "https");
+    char *found = known ? part_of(url, CURLUPART_HOST) : NULL;
+    *host = found != NULL ? memory_string(found) : NULL;
+    enum berth_status status = found == NULL || *host != NULL
+                                   ? BERTH_OK
+                                   : error_set(error, BERTH_NO_MEMORY, "out of memory for a host");
+    curl_free(found);
+    return status;
 }
 
 // --- headers ------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ enum berth_status http_refusal(const struct http_answer *answer, const char *wha
 int http_same_origin(const char *a, const char *b);
 // Whether the URL is https, or names this machine: where a token may be sent.
 int http_is_private(const char *url);
-// The host of an http or https URL, newly allocated; NULL: not such a URL, or out of memory.
-char *http_host(const char *url);
+// The host of an http or https URL, newly allocated; *host is NULL when it is no such URL.
+enum berth_status http_host(const char *url, char **host, struct berth_error *error);
 
 #endif

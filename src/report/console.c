@@ -2,8 +2,10 @@
 // The console: every line goes out in one write, so lines of several processes do not mix.
 #include "report/console.h"
 
+#include "core/log.h"
 #include "core/number.h"
 #include "core/terminal.h"
+#include "report/lines.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -91,18 +93,36 @@ static void begin_phase(struct console *console, const char *phase, int64_t done
     console->detail[0] = '\0';
 }
 
+// "120", or "1.50 MiB" where the phase counts bytes.
+static void print_amount(const struct console *console, int64_t amount, char *text, size_t size) {
+    if (console->bytes) {
+        const struct berth_field field = log_integer("bytes", amount);
+        lines_value(&field, text, size);
+    } else {
+        snprintf(text, size, "%lld", (long long)amount);
+    }
+}
+
 // "120/487  2.5/s  ETA 2:27", the rate and the rest once they can be known.
 static void describe(const struct console *console, int64_t done, int64_t total, char *text,
                      size_t size) {
     double seconds = console_now() - console->phase_start;
     int64_t counted = done - console->phase_first;
-    int used = snprintf(text, size, "%lld/%lld", (long long)done, (long long)total);
+    char done_text[32], total_text[32];
+    print_amount(console, done, done_text, sizeof done_text);
+    print_amount(console, total, total_text, sizeof total_text);
+    int used = snprintf(text, size, "%s/%s", done_text, total_text);
     if (counted > 0 && seconds > 0.2 && done < total) {
         double rate = (double)counted / seconds;
         char eta[32];
         console_duration((double)(total - done) / rate, eta, sizeof eta);
-        used += number_format(text + used, size - (size_t)used, "  %.*f/s  ETA %s",
-                              rate < 10 ? 2 : 0, rate, eta);
+        char rate_text[32];
+        if (console->bytes) {
+            print_amount(console, (int64_t)rate, rate_text, sizeof rate_text);
+        } else {
+            number_format(rate_text, sizeof rate_text, "%.*f", rate < 10 ? 2 : 0, rate);
+        }
+        used += snprintf(text + used, size - (size_t)used, "  %s/s  ETA %s", rate_text, eta);
     }
     if (console->detail[0] != '\0' && (size_t)used < size) {
         snprintf(text + used, size - (size_t)used, "  %s", console->detail);
@@ -133,14 +153,15 @@ static void draw_bar(struct console *console, int64_t done, int64_t total) {
 }
 
 static void end_phase(struct console *console, int64_t total) {
-    char duration[32], line[160];
+    char duration[32], total_text[32], line[160];
     console_duration(console_now() - console->phase_start, duration, sizeof duration);
-    snprintf(line, sizeof line, "%s: %lld done in %s", console->phase, (long long)total, duration);
+    print_amount(console, total, total_text, sizeof total_text);
+    snprintf(line, sizeof line, "%s: %s done in %s", console->phase, total_text, duration);
     console_line(console, line);
     console->phase[0] = '\0';
 }
 
-void console_progress(struct console *console, const char *phase, int64_t done, int64_t total) {
+static void show_progress(struct console *console, const char *phase, int64_t done, int64_t total) {
     if (!console->progress) {
         return;
     }
@@ -161,4 +182,15 @@ void console_progress(struct console *console, const char *phase, int64_t done, 
         snprintf(line, sizeof line, "%s: %s", console->phase, facts);
         console_line(console, line);
     }
+}
+
+void console_progress(struct console *console, const char *phase, int64_t done, int64_t total) {
+    console->bytes = 0;
+    show_progress(console, phase, done, total);
+}
+
+void console_progress_bytes(struct console *console, const char *phase, int64_t done,
+                            int64_t total) {
+    console->bytes = 1;
+    show_progress(console, phase, done, total);
 }

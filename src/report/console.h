@@ -19,6 +19,7 @@ struct console {
     double phase_start;
     int64_t phase_first; // `done` when the phase began, for the rate
     char detail[64];     // right of the bar: "loss 1.234"
+    int bytes;           // the phase counts bytes
 };
 
 void console_init(struct console *console, int descriptor, int progress);
@@ -28,6 +29,9 @@ void console_line(struct console *console, const char *text);
 void console_warning(struct console *console, const char *text);
 // Progress of a phase. Ends with a line when done == total.
 void console_progress(struct console *console, const char *phase, int64_t done, int64_t total);
+// The same in bytes, shown as "1.50 MiB".
+void console_progress_bytes(struct console *console, const char *phase, int64_t done,
+                            int64_t total);
 // Wipes a bar that is there.
 void console_clear(struct console *console);
 

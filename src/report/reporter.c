@@ -135,6 +135,18 @@ static void print_summary(struct berth_reporter *reporter, const struct berth_re
     print_table(reporter, record, "summary");
 }
 
+static void print_progress(struct berth_reporter *reporter, const struct berth_record *record) {
+    const char *phase = record->text != NULL ? record->text : "";
+    if (lines_field(record, "total_bytes") != NULL) {
+        console_progress_bytes(&reporter->console, phase,
+                               (int64_t)lines_real(record, "done_bytes", 0.0),
+                               (int64_t)lines_real(record, "total_bytes", 0.0));
+    } else {
+        console_progress(&reporter->console, phase, (int64_t)lines_real(record, "done", 0.0),
+                         (int64_t)lines_real(record, "total", 0.0));
+    }
+}
+
 static void print_record(struct berth_reporter *reporter, const struct berth_record *record) {
     const char *text = record->text != NULL ? record->text : "";
     switch (record->kind) {
@@ -151,8 +163,7 @@ static void print_record(struct berth_reporter *reporter, const struct berth_rec
         print_step(reporter, record);
         break;
     case BERTH_RECORD_PROGRESS:
-        console_progress(&reporter->console, text, (int64_t)lines_real(record, "done", 0.0),
-                         (int64_t)lines_real(record, "total", 0.0));
+        print_progress(reporter, record);
         break;
     case BERTH_RECORD_EVAL:
         print_eval(reporter, record);

@@ -1,0 +1,530 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is fetched, where it lands, what is asked of whom: a model of the hub and its layout in the
+// cache, data sets, URLs with and without digests, tokens, offline variables, hostile listings.
+#include "harness.h"
+
+// --- a model ------------------------------------------------------------------------------------
+
+static void assert_link(const char *path, const char *target) {
+    char found[512] = "";
+    assert_true(readlink(path, found, sizeof found - 1) > 0);
+    assert_string_equal(found, target);
+}
+
+static void test_a_model_lands_in_the_layout(void **state) {
+    (void)state;
+    struct server_route routes[HUB_ROUTES];
+    char target[128];
+    make_hub(routes);
+    struct server *server = start_hub(routes);
+    struct outcome outcome = fetch("acme/tiny", 0);
+    assert_published(&outcome);
+    snprintf(target, sizeof target, "../../blobs/%s", weights_sha256);
+    assert_link(scratch(REPO "/snapshots/" COMMIT "/model.safetensors"), target);
+    snprintf(target, sizeof target, "../../blobs/%s", git_digest(config_text));
+    assert_link(scratch(REPO "/snapshots/" COMMIT "/config.json"), target);
+    assert_true(file_exists(scratch(REPO "/trees/" COMMIT ".json")));
+    assert_true(file_exists(scratch("home/hub/CACHEDIR.TAG")));
+    assert_false(file_exists(scratch(REPO "/snapshots/" COMMIT "/onnx/README.md")));
+    assert_int_equal(server_count(server, "GET "), 5);
+    server_stop(server);
+}
+
+static void test_what_is_there_is_not_fetched_again(void **state) {
+    (void)state;
+    struct server_route routes[HUB_ROUTES];
+    make_hub(routes);
+    struct server *server = start_hub(routes);
+    struct outcome outcome = fetch("acme/tiny", 0);
+    assert_published(&outcome);
+    outcome = fetch("acme/tiny", 0);
+    assert_published(&outcome);
+    assert_int_equal(server_count(server, "/resolve/"), 3);
+    // A blob of the wrong size is none.
+    char blob[512];
+    snprintf(blob, sizeof blob, "%s/%s", scratch(REPO "/blobs"), weights_sha256);
+    assert_int_equal(truncate(blob, 10), 0);
+    outcome = fetch("acme/tiny", 0);
+    assert_published(&outcome);
+    assert_int_equal(server_count(server, "/resolve/"), 4);
+    server_stop(server);
+}
+
+static void test_a_revision_and_a_commit(void **state) {
+    (void)state;
+    struct server_route routes[HUB_ROUTES];
+    make_hub(routes);
+    routes[HUB_REVISION].path = "/api/models/acme/tiny/revision/refs%2Fpr%2F1";
+    struct server *server = start_hub(routes);
+    struct berth_fetch_settings settings = {.revision = "refs/pr/1"};
+    struct outcome outcome = fetch_with("acme/tiny", &settings);
+    assert_fetched(outcome);
+    assert_file_holds(scratch(REPO "/refs/refs/pr/1"), COMMIT);
+    assert_false(file_exists(scratch(REPO "/refs/main")));
+    settings.revision = "../../../x";
+    outcome = fetch_with("acme/tiny", &settings);
+    assert_refused(outcome, BERTH_USAGE, "revision");
+    server_stop(server);
+}
+
+static void test_patterns_choose_the_files(void **state) {
+    (void)state;
+    struct server_route routes[HUB_ROUTES];
+    make_hub(routes);
+    struct server *server = start_hub(routes);
+    struct berth_fetch_settings settings = {.files = "vocab.txt,onnx/*.md"};
+    struct outcome outcome = fetch_with("acme/tiny", &settings);
+    assert_fetched(outcome);
+    assert_file_holds(scratch(REPO "/snapshots/" COMMIT "/onnx/README.md"), "abc");
+    assert_link(scratch(REPO "/snapshots/" COMMIT "/onnx/README.md"),
+                "../../../blobs/f2ba8f84ab5c1bce84a7b441cb1959cfc7093b7f");
+    assert_false(file_exists(scratch(REPO "/snapshots/" COMMIT "/config.json")));
+    char *path;
+    struct berth_error error; // the listing tells what is missing
+    assert_int_equal(berth_find_model("acme/tiny", &path, &error), BERTH_NO_INPUT);
+    assert_message_has(&error, "config.json is not in the cache");
+    settings.files = "*.csv";
+    assert_refused(fetch_with("acme/tiny", &settings), BERTH_NO_INPUT, "*.csv");
+    server_stop(server);
+}
+
+static void test_a_data_set_of_the_hub(void **state) {
+    (void)state;
+    struct server_route routes[HUB_ROUTES];
+    make_hub(routes);
+    routes[HUB_REVISION].path = "/api/datasets/acme/tiny/revision/main";
+    routes[HUB_TREE].path = "/api/datasets/acme/tiny/tree/" COMMIT "?recursive=true";
+    routes[HUB_VOCAB].path = "/datasets/acme/tiny/resolve/" COMMIT "/vocab.txt";
+    struct server *server = start_hub(routes);
+    const struct berth_fetch_settings settings = {.dataset = 1, .files = "vocab.txt"};
+    struct outcome outcome = fetch_with("acme/tiny", &settings);
+    assert_fetched(outcome);
+    assert_string_equal(outcome.path, scratch("home/hub/datasets--acme--tiny/snapshots/" COMMIT));
+    assert_file_holds(scratch("home/hub/datasets--acme--tiny/snapshots/" COMMIT "/vocab.txt"),
+                      vocab_text);
+    server_stop(server);
+}
+
+// The listing in two pages, the first of which names the second with that Link.
+static struct server *start_pages(struct server_route routes[HUB_ROUTES + 1], const char *link) {
+    static const char first[] =
+        "[{\"type\": \"file\", \"path\": \"a.md\", \"oid\": \"" COMMIT "\", \"size\": 1}]";
+    make_hub(routes);
+    routes[HUB_ROUTES] = routes[HUB_TREE];
+    routes[HUB_ROUTES].path = "/page2";
+    routes[HUB_TREE].body = first;
+    routes[HUB_TREE].length = strlen(first);
+    routes[HUB_TREE].headers = link;
+    struct server *server = server_start(routes, HUB_ROUTES + 1);
+    setenv("HF_ENDPOINT", server_url(server, "/"), 1);
+    return server;
+}
+
+static void test_the_listing_may_have_pages(void **state) {
+    (void)state;
+    struct server_route routes[HUB_ROUTES + 1];
+    struct server *server = start_pages(
+        routes, "Link: </x>; rel=\"first\", <http://127.0.0.1:@PORT@/page2>; rel=\"next\"\r\n");
+    struct outcome outcome = fetch("acme/tiny", 0);
+    assert_published(&outcome);
+    char *tree;
+    size_t length;
+    assert_int_equal(
+        file_read(scratch(REPO "/trees/" COMMIT ".json"), 1 << 20, &tree, &length, NULL), BERTH_OK);
+    assert_non_null(strstr(tree, "\"a.md\""));
+    assert_non_null(strstr(tree, "\"vocab.txt\""));
+    memory_free(tree);
+    server_stop(server);
+}
+
+static void test_a_page_of_another_place_is_refused(void **state) {
+    (void)state;
+    struct server_route routes[HUB_ROUTES + 1];
+    struct server *server =
+        start_pages(routes, "Link: <http://localhost:@PORT@/page2>; rel=\"next\"\r\n");
+    setenv("HF_TOKEN", "secret", 1);
+    assert_refused(fetch("acme/tiny", 0), BERTH_BAD_DATA, "leads to another place");
+    assert_int_equal(server_count(server, "/page2"), 0);
+    server_stop(server);
+}
+
+// --- hostile listings ---------------------------------------------------------------------------
+
+static void test_hostile_paths_are_refused(void **state) {
+    (void)state;
+    static const char *const paths[] = {
+        "../config.json", "/etc/passwd", "a/../../b", "a//b", "./a",  "a/.", "..", "",
+        "a\\\\b",         "a\\u0001b",   "a/",        "/",    "a/..", "."};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        struct server_route routes[HUB_ROUTES];
+        make_hub(routes);
+        char *at = strstr(listing_text, "onnx/README.md"), rest[sizeof listing_text];
+        snprintf(rest, sizeof rest, "%s", at + strlen("onnx/README.md"));
+        snprintf(at, sizeof listing_text - (size_t)(at - listing_text), "%s%s", paths[i], rest);
+        routes[HUB_TREE].length = strlen(listing_text);
+        struct server *server = start_hub(routes);
+        assert_refused(fetch("acme/tiny", 0), BERTH_BAD_DATA, "refused");
+        assert_int_equal(server_count(server, "/resolve/"), 0);
+        assert_false(dir_exists(scratch("home")));
+        server_stop(server);
+    }
+}
+
+static void test_listings_that_make_no_sense(void **state) {
+    (void)state;
+    static const char *const listings[] = {
+        "{}",
+        "[",
+        "",
+        "[{\"type\": \"file\", \"path\": 3, \"oid\": \"" COMMIT "\", \"size\": 1}]",
+        "[{\"type\": \"file\", \"path\": \"a\", \"oid\": \"../../x\", \"size\": 1}]",
+        "[{\"type\": \"file\", \"path\": \"a\", \"oid\": \"" COMMIT "\", \"size\": -1}]",
+        "[{\"type\": \"file\", \"path\": \"a\", \"oid\": \"" COMMIT "\", \"size\": 1,"
+        "  \"lfs\": {\"oid\": \"" COMMIT "\", \"size\": 1}}]",
+        "[{\"type\": \"file\", \"path\": \"a\", \"oid\": \"" COMMIT "\", \"size\": 1},"
+        " {\"type\": \"file\", \"path\": \"a\", \"oid\": \"" COMMIT "\", \"size\": 2}]",
+        "[{\"type\": \"file\", \"path\": \"a\", \"oid\": \"" COMMIT "\", \"size\": 1}]"};
+    for (size_t i = 0; i < sizeof listings / sizeof *listings; i++) {
+        struct server_route routes[HUB_ROUTES];
+        make_hub(routes);
+        routes[HUB_TREE].body = listings[i];
+        routes[HUB_TREE].length = strlen(listings[i]);
+        struct server *server = start_hub(routes);
+        struct outcome outcome = fetch("acme/tiny", 0);
+        assert_int_equal(outcome.status, BERTH_BAD_DATA);
+        assert_false(dir_exists(scratch("home")));
+        server_stop(server);
+    }
+}
+
+static void test_names_that_are_none(void **state) {
+    (void)state;
+    static const char *const names[] = {"a/b/c", "../x", "a--b/c", "",     "a/",
+                                        "/a",    "a b",  "a/..",   ".a/b", "ftp:/x"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        assert_int_equal(fetch(names[i], 0).status, BERTH_USAGE);
+    }
+    assert_refused(fetch("ftp://example.org/x", 0), BERTH_USAGE, "http or https");
+    assert_refused(fetch("file:///etc/passwd", 0), BERTH_USAGE, "http or https");
+    assert_false(dir_exists(scratch("home")));
+}
+
+// --- a hostile cache ----------------------------------------------------------------------------
+
+static void test_links_that_leave_the_cache_are_refused(void **state) {
+    (void)state;
+    struct server_route routes[HUB_ROUTES];
+    char *path;
+    struct berth_error error;
+    make_hub(routes);
+    struct server *server = start_hub(routes);
+    struct outcome outcome = fetch("acme/tiny", 0);
+    assert_published(&outcome);
+    scratch_write("secret", "secret");
+    const char *file = scratch(REPO "/snapshots/" COMMIT "/vocab.txt");
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(symlink("../../../../../secret", file), 0);
+    assert_int_equal(berth_find_model("acme/tiny", &path, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "leaves the cache's folder");
+    outcome = fetch("acme/tiny", 0); // puts the link right
+    assert_published(&outcome);
+    assert_file_holds(scratch("secret"), "secret");
+    server_stop(server);
+}
+
+static void test_a_cache_that_leads_elsewhere_is_not_written(void **state) {
+    (void)state;
+    struct server_route routes[HUB_ROUTES];
+    make_hub(routes);
+    struct server *server = start_hub(routes);
+    assert_int_equal(dir_make(scratch("elsewhere"), NULL), BERTH_OK);
+    assert_int_equal(dir_make(scratch(REPO), NULL), BERTH_OK);
+    assert_int_equal(symlink(scratch("elsewhere"), scratch(REPO "/blobs")), 0);
+    assert_refused(fetch("acme/tiny", 0), BERTH_BAD_DATA, "leaves the cache's folder");
+    assert_int_equal(unlink(scratch(REPO "/blobs")), 0);
+    assert_int_equal(symlink(scratch("elsewhere"), scratch(REPO "/snapshots")), 0);
+    assert_refused(fetch("acme/tiny", 0), BERTH_BAD_DATA, "leaves the cache's folder");
+    assert_true(dir_is_empty(scratch("elsewhere/" COMMIT)));
+    server_stop(server);
+}
+
+static void test_a_partial_file_that_is_a_link_is_not_followed(void **state) {
+    (void)state;
+    struct server_route routes[HUB_ROUTES];
+    make_hub(routes);
+    routes[HUB_WEIGHTS].cut_after = 10;
+    struct server *server = start_hub(routes);
+    assert_int_equal(fetch("acme/tiny", 0).status, BERTH_UNAVAILABLE);
+    const char *partial = find_ending(REPO "/blobs", ".incomplete");
+    assert_non_null(partial);
+    scratch_write("mine", "mine");
+    assert_int_equal(unlink(partial), 0);
+    assert_int_equal(symlink(scratch("mine"), partial), 0);
+    assert_int_equal(fetch("acme/tiny", 0).status, BERTH_CANT_CREATE);
+    assert_file_holds(scratch("mine"), "mine");
+    server_stop(server);
+}
+
+// --- tokens -------------------------------------------------------------------------------------
+
+static void test_the_token_goes_to_the_hub_alone(void **state) {
+    (void)state;
+    struct server_route routes[HUB_ROUTES], store = {.path = "/store"};
+    char location[256];
+    make_hub(routes);
+    store.body = weights;
+    store.length = WEIGHTS_LENGTH;
+    struct server *other = server_start(&store, 1);
+    snprintf(location, sizeof location, "Location: %s\r\nX-Linked-Etag: \"%s\"\r\n",
+             server_url(other, "/store"), weights_sha256);
+    routes[HUB_WEIGHTS].status = 302;
+    routes[HUB_WEIGHTS].length = 0;
+    routes[HUB_WEIGHTS].headers = location;
+    struct server *server = start_hub(routes);
+    setenv("HF_TOKEN", " hf_secret\n", 1);
+    struct outcome outcome = fetch("acme/tiny", 0);
+    assert_published(&outcome);
+    assert_int_equal(server_count(server, "Authorization: Bearer hf_secret\r\n"), 5);
+    assert_int_equal(server_count(other, "GET /store"), 1);
+    assert_int_equal(server_count(other, "uthorization"), 0);
+    server_stop(other);
+    server_stop(server);
+}
+
+static void test_where_the_token_comes_from(void **state) {
+    (void)state;
+    struct server_route routes[HUB_ROUTES];
+    make_hub(routes);
+    struct server *server = start_hub(routes);
+    scratch_write("one", "of_option\n");
+    assert_int_equal(dir_make(scratch("home"), NULL), BERTH_OK);
+    scratch_write("home/token", "of_file\n");
+    assert_fetched(fetch("acme/tiny", 0));
+    assert_int_equal(server_count(server, "Bearer of_file\r\n"), 5);
+    setenv("HF_TOKEN", "of_variable", 1);
+    assert_fetched(fetch("acme/tiny", 0));
+    assert_int_equal(server_count(server, "Bearer of_variable\r\n"), 2);
+    const struct berth_fetch_settings settings = {.token_file = scratch("one")};
+    assert_fetched(fetch_with("acme/tiny", &settings));
+    assert_int_equal(server_count(server, "Bearer of_option\r\n"), 2);
+    setenv("HF_TOKEN", "a\r\nX-Evil: 1", 1);
+    assert_refused(fetch("acme/tiny", 0), BERTH_CONFIG, "holds no token");
+    assert_int_equal(server_count(server, "Evil"), 0);
+    setenv("HF_TOKEN", "of_variable", 1);
+    // A URL is none of the hub's business.
+    assert_fetched(fetch(server_url(server, routes[HUB_VOCAB].path), 0));
+    assert_int_equal(server_count(server, "uthorization"), 9);
+    server_stop(server);
+}
+
+// --- URLs ---------------------------------------------------------------------------------------
+
+#define TEXT "some text to download\n"
+#define OTHER_SHA256 "0000000000000000000000000000000000000000000000000000000000000001"
+
+static void test_a_url_is_kept_under_its_name(void **state) {
+    (void)state;
+    const struct server_route route = {
+        .path = "/a/my%20file.json?x=1", .body = TEXT, .length = strlen(TEXT), .etag = "\"one\""};
+    struct server *server = server_start(&route, 1);
+    struct outcome outcome = fetch(server_url(server, route.path), 0);
+    assert_fetched(outcome);
+    assert_file_holds(outcome.path, TEXT);
+    assert_string_equal(strrchr(outcome.path, '/'), "/my file.json");
+    assert_non_null(strstr(outcome.path, "/home/assets/berth/urls--127.0.0.1--"));
+    struct outcome again = fetch(server_url(server, route.path), 0);
+    assert_fetched(again);
+    assert_string_equal(again.path, outcome.path);
+    assert_int_equal(server_count(server, "If-None-Match: \"one\"\r\n"), 1);
+    server_stop(server);
+}
+
+static void test_a_url_whose_content_changes(void **state) {
+    (void)state;
+    const struct server_route then = {.body = "new", .length = 3, .etag = "\"two\""};
+    const struct server_route route = {.path = "/file",
+                                       .body = TEXT,
+                                       .length = strlen(TEXT),
+                                       .etag = "\"one\"",
+                                       .times = 1,
+                                       .then = &then};
+    struct server *server = server_start(&route, 1);
+    struct outcome outcome = fetch(server_url(server, "/file"), 0);
+    assert_fetched(outcome);
+    struct outcome again = fetch(server_url(server, "/file"), 0);
+    assert_fetched(again);
+    assert_file_holds(outcome.path, TEXT);
+    assert_file_holds(again.path, "new");
+    setenv("HF_DATASETS_OFFLINE", "1", 1);
+    assert_string_equal(fetch(server_url(server, "/file"), 0).path, again.path);
+    server_stop(server);
+}
+
+static void test_digests_of_a_url(void **state) {
+    (void)state;
+    char sha256[DIGEST_HEX_SIZE], md5[DIGEST_HEX_SIZE];
+    const struct server_route route = {.path = "/file", .body = TEXT, .length = strlen(TEXT)};
+    struct server *server = server_start(&route, 1);
+    const char *url = server_url(server, "/file");
+    digest_memory(DIGEST_SHA256, TEXT, strlen(TEXT), sha256, NULL);
+    digest_memory(DIGEST_MD5, TEXT, strlen(TEXT), md5, NULL);
+    struct berth_fetch_settings settings = {.sha256 = OTHER_SHA256};
+    struct outcome outcome = fetch_with(url, &settings);
+    assert_refused(outcome, BERTH_BAD_DATA, sha256);  // what was found
+    assert_message_has(&outcome.error, OTHER_SHA256); // what was expected
+    settings = (struct berth_fetch_settings){.md5 = "00000000000000000000000000000000"};
+    assert_refused(fetch_with(url, &settings), BERTH_BAD_DATA, md5);
+    settings.md5 = "0000";
+    assert_refused(fetch_with(url, &settings), BERTH_USAGE, "expected 32 hexadecimal digits");
+    settings = (struct berth_fetch_settings){.sha256 = sha256, .md5 = md5};
+    outcome = fetch_with(url, &settings);
+    assert_fetched(outcome);
+    assert_file_holds(outcome.path, TEXT);
+    assert_int_equal(server_count(server, "GET /file"), 3);
+    assert_fetched(fetch_with(url, &settings)); // as asked: nothing to ask the server
+    assert_int_equal(server_count(server, "GET /file"), 3);
+    assert_refused(fetch_with("acme/tiny", &settings), BERTH_USAGE, "are for a URL");
+    server_stop(server);
+}
+
+static void test_redirects(void **state) {
+    (void)state;
+    const struct server_route routes[] = {
+        {.path = "/to", .body = TEXT, .length = strlen(TEXT)},
+        {.path = "/from", .status = 301, .body = "", .headers = "Location: to\r\n"},
+        {.path = "/round", .status = 302, .body = "", .headers = "Location: /round\r\n"},
+        {.path = "/local",
+         .status = 302,
+         .body = "",
+         .headers = "Location: file:///etc/passwd\r\n"}};
+    struct server *server = server_start(routes, 4);
+    struct outcome outcome = fetch(server_url(server, "/from"), 0);
+    assert_fetched(outcome);
+    assert_file_holds(outcome.path, TEXT);
+    assert_refused(fetch(server_url(server, "/round"), 3), BERTH_UNAVAILABLE, "10 redirects");
+    assert_int_equal(server_count(server, "GET /round"), 11);
+    assert_refused(fetch(server_url(server, "/local"), 3), BERTH_UNAVAILABLE, "refused");
+    server_stop(server);
+}
+
+// The published place and digests of SQuAD: the connection that the proxy is asked for.
+static void test_a_data_set_known_by_name(void **state) {
+    (void)state;
+    const struct server_route none = {.path = "/"};
+    struct server *proxy = server_start(&none, 1);
+    setenv("https_proxy", server_url(proxy, ""), 1);
+    assert_int_equal(fetch("squad", 0).status, BERTH_UNAVAILABLE);
+    assert_int_equal(server_count(proxy, "CONNECT rajpurkar.github.io:443 "), 1);
+    setenv("HF_DATASETS_OFFLINE", "TRUE", 1);
+    assert_refused(fetch("squad_v2", 0), BERTH_UNAVAILABLE, "train-v2.0.json");
+    assert_int_equal(server_count(proxy, "CONNECT"), 1);
+    server_stop(proxy);
+}
+
+// --- offline ------------------------------------------------------------------------------------
+
+static void test_offline_nothing_is_asked(void **state) {
+    (void)state;
+    static const struct {
+        const char *variable, *value;
+        int model, url; // forbidden?
+    } cases[] = {{"HF_HUB_OFFLINE", "1", 1, 1},        {"HF_HUB_OFFLINE", "Yes", 1, 1},
+                 {"TRANSFORMERS_OFFLINE", "ON", 1, 1}, {"HF_DATASETS_OFFLINE", "true", 0, 1},
+                 {"HF_HUB_OFFLINE", "0", 0, 0},        {"HF_HUB_OFFLINE", "", 0, 0},
+                 {"TRANSFORMERS_OFFLINE", "no", 0, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct server_route routes[HUB_ROUTES];
+        make_hub(routes);
+        struct server *server = start_hub(routes);
+        setenv(cases[i].variable, cases[i].value, 1);
+        struct outcome model = fetch("acme/tiny", 0);
+        assert_int_equal(server_count(server, "GET /api") > 0, !cases[i].model);
+        struct outcome url = fetch(server_url(server, routes[HUB_VOCAB].path), 0);
+        assert_int_equal(server_count(server, "GET /acme/tiny/resolve/" COMMIT "/vocab") > 0,
+                         !cases[i].model || !cases[i].url);
+        assert_int_equal(model.status, cases[i].model ? BERTH_UNAVAILABLE : BERTH_OK);
+        assert_int_equal(url.status, cases[i].url ? BERTH_UNAVAILABLE : BERTH_OK);
+        if (cases[i].model) {
+            assert_message_has(&model.error, cases[i].variable);
+        }
+        unsetenv(cases[i].variable);
+        server_stop(server);
+        assert_int_equal(dir_remove(scratch("home"), NULL), BERTH_OK);
+    }
+}
+
+static void test_offline_the_cache_is_enough(void **state) {
+    (void)state;
+    struct server_route routes[HUB_ROUTES];
+    make_hub(routes);
+    struct server *server = start_hub(routes);
+    struct outcome outcome = fetch("acme/tiny", 0);
+    assert_published(&outcome);
+    setenv("TRANSFORMERS_OFFLINE", "1", 1);
+    outcome = fetch("acme/tiny", 0);
+    assert_published(&outcome);
+    assert_int_equal(server_count(server, "GET "), 5);
+    assert_int_equal(unlink(scratch(REPO "/snapshots/" COMMIT "/vocab.txt")), 0);
+    assert_refused(fetch("acme/tiny", 0), BERTH_UNAVAILABLE, "vocab.txt");
+    server_stop(server);
+}
+
+// --- finding ------------------------------------------------------------------------------------
+
+static void test_a_folder_comes_before_the_cache(void **state) {
+    (void)state;
+    struct server_route routes[HUB_ROUTES];
+    char *path, before[512];
+    make_hub(routes);
+    struct server *server = start_hub(routes);
+    assert_fetched(fetch("acme/tiny", 0));
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(dir_make(scratch("acme/tiny"), NULL), BERTH_OK);
+    assert_int_equal(chdir(scratch(".")), 0);
+    assert_int_equal(berth_find_model("acme/tiny", &path, NULL), BERTH_OK);
+    assert_string_equal(path, "acme/tiny");
+    berth_string_free(path);
+    assert_int_equal(chdir(before), 0);
+    server_stop(server);
+}
+
+static void test_a_model_that_is_nowhere(void **state) {
+    (void)state;
+    char *path;
+    struct berth_error error;
+    assert_int_equal(berth_find_model("acme/tiny", &path, &error), BERTH_NO_INPUT);
+    assert_message_has(&error, "berth fetch acme/tiny");
+    assert_int_equal(berth_find_model("./acme/tiny", &path, &error), BERTH_OK); // no hub's name
+    assert_string_equal(path, "./acme/tiny");
+    berth_string_free(path);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        NET_TEST(test_a_model_lands_in_the_layout),
+        NET_TEST(test_what_is_there_is_not_fetched_again),
+        NET_TEST(test_a_revision_and_a_commit),
+        NET_TEST(test_patterns_choose_the_files),
+        NET_TEST(test_a_data_set_of_the_hub),
+        NET_TEST(test_the_listing_may_have_pages),
+        NET_TEST(test_a_page_of_another_place_is_refused),
+        NET_TEST(test_hostile_paths_are_refused),
+        NET_TEST(test_listings_that_make_no_sense),
+        NET_TEST(test_names_that_are_none),
+        NET_TEST(test_links_that_leave_the_cache_are_refused),
+        NET_TEST(test_a_cache_that_leads_elsewhere_is_not_written),
+        NET_TEST(test_a_partial_file_that_is_a_link_is_not_followed),
+        NET_TEST(test_the_token_goes_to_the_hub_alone),
+        NET_TEST(test_where_the_token_comes_from),
+        NET_TEST(test_a_url_is_kept_under_its_name),
+        NET_TEST(test_a_url_whose_content_changes),
+        NET_TEST(test_digests_of_a_url),
+        NET_TEST(test_redirects),
+        NET_TEST(test_a_data_set_known_by_name),
+        NET_TEST(test_offline_nothing_is_asked),
+        NET_TEST(test_offline_the_cache_is_enough),
+        NET_TEST(test_a_folder_comes_before_the_cache),
+        NET_TEST(test_a_model_that_is_nowhere),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# berth fetch as people run it, against the hub in small: the example of doc/fetch.md as it stands
+# there, streams and exit codes, Ctrl-C and going on, the bar on a terminal, --download_only.
+. "$(dirname "$0")/../cli/lib.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+unset HF_HUB_OFFLINE TRANSFORMERS_OFFLINE HF_DATASETS_OFFLINE HF_HUB_CACHE HF_TOKEN http_proxy \
+    https_proxy all_proxy
+export HF_HOME=$work/home OMP_WAIT_POLICY=passive
+trap '[ "$BASHPID" -ne $$ ] || { stop_server; rm -rf "$work"; }' EXIT
+
+make_model "$work/model"
+cd "$work" || exit 1
+server=
+stop_server() {
+    [ -z "$server" ] || { kill "$server" && wait "$server"; } 2>/dev/null
+    server=
+}
+start_server() { # [hold|cut]
+    stop_server
+    rm -f port requests
+    "$SERVE_HUB" model acme/tiny port requests "$@" &
+    server=$!
+    until [ -s port ]; do sleep 0.05; done
+    export HF_ENDPOINT=http://127.0.0.1:$(cat port)
+}
+snapshot=$HF_HOME/hub/models--acme--tiny/snapshots/00112233445566778899aabbccddeeff00112233
+partial() { find "$work" -name '*.incomplete' -size +0; }
+
+# --- Ctrl-C, and going on -----------------------------------------------------------------------
+
+start_server hold
+what="fetch, interrupted"
+"$BERTH" fetch acme/tiny >"$out" 2>"$err" </dev/null &
+fetching=$!
+until [ "$(stat -c %s $(partial) 2>/dev/null)" = 1000 ]; do sleep 0.05; done
+kill -INT $fetching
+wait $fetching
+code=$?
+expect_code 130
+expect_err "what has come is kept"
+expect_empty "$out"
+[ ! -e "$snapshot" ] || fail "a snapshot was published"
+start_server
+run fetch acme/tiny
+expect_code 0
+expect_out "$snapshot"
+expect_empty "$err"
+[ "$(wc -l <"$out")" -eq 1 ] || fail "more than a path on standard output"
+cmp -s model/model.safetensors "$snapshot/model.safetensors" || fail "other weights"
+[ -z "$(partial)" ] || fail "a partial file is left"
+stop_server
+grep -q "Range: bytes=1000-" requests || fail "it was not resumed"
+
+# --- streams ------------------------------------------------------------------------------------
+
+start_server cut
+rm -rf "$HF_HOME"
+run fetch acme/tiny
+expect_code 0
+expect_err "trying again"
+expect_no "$err" "%"
+run fetch acme/tiny --json --quiet
+expect_code 0
+expect_out "{\"name\":\"acme/tiny\",\"path\":\"$snapshot\"}"
+expect_empty "$err"
+rm -rf "$HF_HOME"
+what="fetch on a terminal"
+"$ON_TERMINAL" 100 "$BERTH" fetch acme/tiny >"$out" 2>"$err"
+code=$?
+expect_code 0
+expect_out "model.safetensors:"
+expect_out "KiB"
+run fetch acme/none
+expect_code 66
+expect_err "not found"
+run fetch
+expect_code 2
+run fetch a b
+expect_code 2
+run fetch acme/tiny --sha256 00
+expect_code 2
+HF_ENDPOINT=http://127.0.0.1:1 run fetch acme/tiny --retries 0
+expect_code 69
+HF_HUB_OFFLINE=1 run fetch acme/other
+expect_code 69
+expect_err HF_HUB_OFFLINE
+
+# --- the original scripts' flag -----------------------------------------------------------------
+
+rm -rf "$HF_HOME"
+for flag in --download-only --download_only; do
+    run finetune squad --model acme/tiny $flag
+    expect_code 0
+    expect_out "$snapshot"
+done
+run finetune squad --bert_model acme/tiny --train none --output none --download_only \
+    --deepspeed --fp16
+expect_code 0
+[ ! -e none ] || fail "it went on"
+run predict squad --model model --download_only
+expect_code 0
+expect_err "nothing to download"
+run finetune squad --download_only
+expect_code 2
+run answer --model acme/tiny --question "Where?" --context "Ada lived in Oslo." --download_only
+expect_code 2
+
+# --- the example of the documentation -----------------------------------------------------------
+
+rm -rf "$HF_HOME"
+mkdir example && cp model/* example/
+sed -n '/^```sh$/,/^```$/p' "$here/../../doc/fetch.md" | grep -v '^```' |
+    sed "s|https://example.org|$HF_ENDPOINT|; s|example/tiny|acme/tiny|" >example.sh
+[ -s example.sh ] || fail "no example in doc/fetch.md"
+digest=$(sha256sum model/vocab.txt | cut -d' ' -f1)
+sed -i "s/DIGEST/$digest/" example.sh
+what="the example of doc/fetch.md"
+PATH=$(dirname "$BERTH"):$PATH bash -eu example.sh >"$out" 2>"$err" </dev/null
+code=$?
+expect_code 0
+expect_out Oslo
+stop_server
+finish

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cache's places by the environment, names that are safe, and refs that hold no commit.
+#include "core/scratch.h"
+#include "format/hub_cache.h"
+
+#define COMMIT "00112233445566778899aabbccddeeff00112233"
+
+static const char *const variables[] = {"HF_HUB_CACHE",   "HUGGINGFACE_HUB_CACHE", "HF_HOME",
+                                        "XDG_CACHE_HOME", "HF_ASSETS_CACHE",       "HF_TOKEN_PATH"};
+
+static void assert_place(char *place, const char *wanted) {
+    assert_non_null(place);
+    assert_string_equal(place, wanted);
+    memory_free(place);
+}
+
+static void test_places(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+        unsetenv(variables[i]);
+    }
+    setenv("HOME", "/h", 1);
+    assert_place(hub_cache_root(), "/h/.cache/huggingface/hub");
+    setenv("XDG_CACHE_HOME", "/x", 1);
+    assert_place(hub_cache_root(), "/x/huggingface/hub");
+    setenv("HF_HOME", "~/hf", 1);
+    assert_place(hub_cache_root(), "/h/hf/hub");
+    assert_place(hub_token_path(), "/h/hf/token");
+    assert_place(hub_assets_root(), "/h/hf/assets/berth");
+    setenv("HUGGINGFACE_HUB_CACHE", "/old", 1);
+    assert_place(hub_cache_root(), "/old");
+    setenv("HF_HUB_CACHE", "/new", 1);
+    assert_place(hub_cache_root(), "/new");
+    setenv("HF_HUB_CACHE", "", 1); // as if not set
+    assert_place(hub_cache_root(), "/old");
+    setenv("HF_TOKEN_PATH", "/t", 1);
+    setenv("HF_ASSETS_CACHE", "/a", 1);
+    assert_place(hub_token_path(), "/t");
+    assert_place(hub_assets_root(), "/a/berth");
+    assert_place(hub_repo_folder("/c", "model", "org/name"), "/c/models--org--name");
+    assert_place(hub_repo_folder("/c", "dataset", "name"), "/c/datasets--name");
+}
+
+static void test_ids(void **state) {
+    (void)state;
+    static const char *const good[] = {"a", "org/name", "sentence-transformers/all-MiniLM-L6-v2",
+                                       "a_b/c.d-e_f", "google-bert/bert-base-uncased"};
+    static const char *const bad[] = {
+        "",   "/",    "a/",  "/a",   "a/b/c", "..",  "../a",  "a..b",       "a--b", "-a",
+        "a.", ".a/b", "a b", "a\\b", "a/b\n", "~/a", "a:b/c", "\xc3\xa9/a", "./a"};
+    char longest[98];
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        assert_true(hub_is_id(good[i]));
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_false(hub_is_id(bad[i]));
+    }
+    memset(longest, 'a', sizeof longest);
+    longest[96] = '\0';
+    assert_true(hub_is_id(longest));
+    longest[96] = 'a';
+    longest[97] = '\0';
+    assert_false(hub_is_id(longest));
+}
+
+static void test_paths(void **state) {
+    (void)state;
+    static const char *const good[] = {"a", "a/b", ".hidden", "..a", "a..", "...", "a b/c\xc3\xa9"};
+    static const char *const bad[] = {"",     ".",    "..",    "/a",   "a/",      "a//b", "a/../b",
+                                      "../a", "a/..", "./a",   "a/.",  "a\\b",    "a\nb", "a\x7f",
+                                      "//",   "/",    "a/./b", "/../", "\\\\a\\b"};
+    char part[300];
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        assert_true(hub_is_safe_path(good[i]));
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_false(hub_is_safe_path(bad[i]));
+    }
+    memset(part, 'a', sizeof part);
+    part[255] = '\0';
+    assert_true(hub_is_safe_path(part));
+    part[255] = 'a';
+    part[256] = '\0';
+    assert_false(hub_is_safe_path(part));
+}
+
+static void test_commits(void **state) {
+    (void)state;
+    assert_true(hub_is_commit(COMMIT));
+    assert_false(hub_is_commit("00112233445566778899AABBCCDDEEFF00112233"));
+    assert_false(hub_is_commit("00112233445566778899aabbccddeeff0011223"));
+    assert_false(hub_is_commit(COMMIT "0"));
+    assert_false(hub_is_commit(""));
+}
+
+static void make_snapshot(const char *ref, size_t length) {
+    assert_int_equal(dir_make(scratch("models--a--b/refs"), NULL), BERTH_OK);
+    assert_int_equal(dir_make(scratch("models--a--b/snapshots/" COMMIT), NULL), BERTH_OK);
+    scratch_write_bytes("models--a--b/refs/main", ref, length);
+}
+
+static enum berth_status find(const char *revision, struct berth_error *error) {
+    struct hub_snapshot snapshot;
+    enum berth_status status =
+        hub_snapshot_find(scratch_folder, "model", "a/b", revision, &snapshot, error);
+    if (status == BERTH_OK && snapshot.folder == NULL) {
+        status = BERTH_FAILURE; // not there
+    }
+    hub_snapshot_done(&snapshot);
+    return status;
+}
+
+static void test_refs(void **state) {
+    (void)state;
+    struct berth_error error;
+    assert_int_equal(find("main", &error), BERTH_FAILURE);
+    make_snapshot(COMMIT, 40);
+    assert_int_equal(find("main", &error), BERTH_OK);
+    assert_int_equal(find(COMMIT, &error), BERTH_OK);
+    assert_int_equal(find("other", &error), BERTH_FAILURE);
+    assert_int_equal(find("../refs/main", &error), BERTH_USAGE);
+    static const char *const bad[] = {"", "../../../etc", COMMIT "\n", "x" COMMIT,
+                                      "0011223344556677 8899aabbccddeeff0011223"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        make_snapshot(bad[i], strlen(bad[i]));
+        assert_int_equal(find("main", &error), BERTH_BAD_DATA);
+        assert_message_has(&error, "refs/main");
+    }
+    make_snapshot(COMMIT "\0x", 42);
+    assert_int_equal(find("main", &error), BERTH_BAD_DATA);
+}
+
+static void test_links(void **state) {
+    (void)state;
+    struct berth_error error;
+    make_snapshot(COMMIT, 40);
+    assert_int_equal(dir_make(scratch("models--a--b/blobs"), NULL), BERTH_OK);
+    assert_int_equal(dir_make(scratch("blobs"), NULL), BERTH_OK);
+    scratch_write("models--a--b/blobs/one", "1");
+    scratch_write("blobs/shared", "2");
+    scratch_write("outside", "3");
+    const char *link = scratch("models--a--b/snapshots/" COMMIT "/file");
+    static const struct {
+        const char *target;
+        enum berth_status status;
+    } cases[] = {{"../../blobs/one", BERTH_OK},
+                 {"../../../blobs/shared", BERTH_OK}, // of several repositories
+                 {"../../../outside", BERTH_BAD_DATA},
+                 {"/etc/passwd", BERTH_BAD_DATA},
+                 {"../../..", BERTH_BAD_DATA},
+                 {"../../blobs/gone", BERTH_NO_INPUT},
+                 {"file", BERTH_NO_INPUT}}; // to itself
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        unlink(link);
+        assert_int_equal(symlink(cases[i].target, link), 0);
+        assert_int_equal(find("main", &error), cases[i].status);
+    }
+    // A folder whose name only begins like the repository's.
+    assert_int_equal(dir_make(scratch("models--a--bc"), NULL), BERTH_OK);
+    scratch_write("models--a--bc/file", "4");
+    unlink(link);
+    assert_int_equal(symlink("../../../models--a--bc/file", link), 0);
+    assert_int_equal(find("main", &error), BERTH_BAD_DATA);
+}
+
+static void test_truth(void **state) {
+    (void)state;
+    assert_true(hub_is_truthy("1") && hub_is_truthy("ON") && hub_is_truthy("yes") &&
+                hub_is_truthy("True"));
+    assert_false(hub_is_truthy(NULL) || hub_is_truthy("") || hub_is_truthy("0") ||
+                 hub_is_truthy("no") || hub_is_truthy("2") || hub_is_truthy("11"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_places),  cmocka_unit_test(test_ids), cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_commits), SCRATCH_TEST(test_refs),    SCRATCH_TEST(test_links),
+        cmocka_unit_test(test_truth),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
