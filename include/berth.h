@@ -98,6 +98,10 @@ struct berth_config {
     int64_t warmup_steps;                /* > 0: overrides warmup_proportion */
     const char *schedule;                /* see `berth finetune squad --help` */
     double warmup_min_lr;
+    double lr_offset;                    /* added to the rate of every update */
+    double decay_rate;                   /* schedules EE and LE */
+    int64_t decay_step;
+    int rewarmup;                        /* resuming: start the schedule again */
     const char *optimizer;               /* see `berth finetune squad --help` */
     double weight_decay;                 /* < 0: the optimizer's */
     double adam_beta1, adam_beta2;
@@ -109,6 +113,11 @@ struct berth_config {
     double max_grad_norm;                /* 0: no clipping */
     const char *clip_by;                 /* "global", "tensor", "both"; NULL: as the optimizer does */
     double max_coeff, min_coeff;         /* of lamb */
+    const char *loss_scale;              /* "none", "dynamic" or "0", a number */
+    const char *loss_scaler;             /* "zero" or "plain": the rule of a dynamic scale */
+    double init_loss_scale, min_loss_scale;
+    int64_t loss_scale_window, hysteresis;
+    int consecutive_hysteresis;
     double hidden_dropout_prob;          /* < 0: as the model's config.json says */
     double attention_probs_dropout_prob; /* < 0: as the model's config.json says */
     const char *loss_average;            /* "update" or "micro" */
@@ -167,7 +176,8 @@ enum berth_record_kind {
     BERTH_RECORD_STEP,     /* one update: step, epoch, loss, learning_rate, ... */
     BERTH_RECORD_PROGRESS, /* done, total, or done_bytes, total_bytes; text names the phase */
     BERTH_RECORD_EVAL,     /* exact_match, f1, ... */
-    BERTH_RECORD_SUMMARY   /* the end of the run */
+    BERTH_RECORD_SUMMARY,  /* the end of the run */
+    BERTH_RECORD_VALUES    /* step, then a number for each of many parts: text names what */
 };
 
 enum berth_field_type { BERTH_INTEGER, BERTH_REAL, BERTH_TEXT };

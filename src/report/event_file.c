@@ -44,6 +44,66 @@ void event_put_scalars(struct protobuf_writer *message, double wall_time, int64_
     protobuf_end(message, summary);
 }
 
+enum { BUCKETS = 30 };
+
+// HistogramProto {1 min, 2 max, 3 num, 4 sum, 5 sum_squares, 6 packed bucket_limit, 7 packed
+// bucket}
+struct histogram {
+    double least, most, sum, squares, width;
+    double buckets[BUCKETS];
+};
+
+static struct histogram count_values(const double *values, size_t count) {
+    struct histogram h = {.least = values[0], .most = values[0]};
+    for (size_t i = 0; i < count; i++) {
+        h.least = fmin(h.least, values[i]);
+        h.most = fmax(h.most, values[i]);
+        h.sum += values[i];
+        h.squares += values[i] * values[i];
+    }
+    h.width = (h.most - h.least) / BUCKETS;
+    for (size_t i = 0; i < count; i++) {
+        int bucket = h.width > 0 ? (int)((values[i] - h.least) / h.width) : 0;
+        h.buckets[bucket < BUCKETS ? bucket : BUCKETS - 1]++;
+    }
+    return h;
+}
+
+static void put_packed(struct protobuf_writer *message, uint32_t number, const double *values) {
+    size_t packed = protobuf_begin(message, number);
+    for (int i = 0; i < BUCKETS; i++) {
+        uint64_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        protobuf_raw_fixed32(message, (uint32_t)bits);
+        protobuf_raw_fixed32(message, (uint32_t)(bits >> 32));
+    }
+    protobuf_end(message, packed);
+}
+
+void event_put_histogram(struct protobuf_writer *message, double wall_time, int64_t step,
+                         const char *tag, const double *values, size_t count) {
+    const struct histogram h = count_values(values, count);
+    double limits[BUCKETS];
+    for (int i = 0; i < BUCKETS; i++) {
+        limits[i] = i + 1 < BUCKETS ? h.least + h.width * (i + 1) : h.most;
+    }
+    protobuf_put_double(message, 1, wall_time);
+    protobuf_put_varint(message, 2, (uint64_t)step);
+    size_t summary = protobuf_begin(message, 5), value = protobuf_begin(message, 1);
+    protobuf_put_text(message, 1, tag);
+    size_t histogram = protobuf_begin(message, 5);
+    protobuf_put_double(message, 1, h.least);
+    protobuf_put_double(message, 2, h.most);
+    protobuf_put_double(message, 3, (double)count);
+    protobuf_put_double(message, 4, h.sum);
+    protobuf_put_double(message, 5, h.squares);
+    put_packed(message, 6, limits);
+    put_packed(message, 7, h.buckets);
+    protobuf_end(message, histogram);
+    protobuf_end(message, value);
+    protobuf_end(message, summary);
+}
+
 static double wall_time(void) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -148,6 +208,8 @@ static const struct scalar_row {
     {"loss", "Train/Samples/train_loss"},
     {"learning_rate", "Train/Samples/lr"},
     {"grad_norm", "Train/Samples/grad_norm"},
+    {"loss_scale", "Train/Samples/scale"},
+    {"loss_scale", "Train/Samples/loss_scale"},
     {"samples_per_second", "Train/Samples/samples_per_second"},
     {"tokens_per_second", "Train/Samples/tokens_per_second"},
     {"forward_ms", "Train/Samples/elapsed_time_ms_forward"},
@@ -205,6 +267,28 @@ static void put_evaluation(struct event_file *file, const struct berth_record *r
     put_event(file, step * file->batch_size, scalars, count);
 }
 
+static enum berth_status put_values(struct event_file *file, const struct berth_record *record,
+                                    int64_t step, struct berth_error *error) {
+    double *values = memory_array(record->field_count, sizeof *values);
+    size_t count = 0;
+    if (values == NULL) {
+        return error_no_memory(error, record->field_count * sizeof *values, "a histogram");
+    }
+    for (size_t i = 0; i < record->field_count; i++) {
+        if (record->fields[i].type == BERTH_REAL && isfinite(record->fields[i].real)) {
+            values[count++] = record->fields[i].real;
+        }
+    }
+    if (count > 0) {
+        char tag[TAG_SIZE];
+        snprintf(tag, sizeof tag, "Train/%s", record->text != NULL ? record->text : "values");
+        event_put_histogram(&file->message, wall_time(), step, tag, values, count);
+        frame(file);
+    }
+    memory_free(values);
+    return BERTH_OK;
+}
+
 static enum berth_status write_record(struct event_file *file, const struct berth_record *record,
                                       struct berth_error *error) {
     int64_t step = (int64_t)lines_real(record, "step", 0);
@@ -213,6 +297,8 @@ static enum berth_status write_record(struct event_file *file, const struct bert
     }
     if (record->kind == BERTH_RECORD_STEP) {
         put_step(file, record, step);
+    } else if (record->kind == BERTH_RECORD_VALUES) {
+        TRY(put_values(file, record, step, error));
     } else {
         put_evaluation(file, record, step);
     }
@@ -228,7 +314,8 @@ enum berth_status event_file_record(struct event_file *file, const struct berth_
         file->batch_size =
             (int64_t)lines_real(record, "train_batch_size", (double)file->batch_size);
     }
-    if (record->kind != BERTH_RECORD_STEP && record->kind != BERTH_RECORD_EVAL) {
+    if (record->kind != BERTH_RECORD_STEP && record->kind != BERTH_RECORD_EVAL &&
+        record->kind != BERTH_RECORD_VALUES) {
         return BERTH_OK;
     }
     enum berth_status status = write_record(file, record, error);

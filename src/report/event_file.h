@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records as scalars in a TensorBoard event file: TFRecord frames around Event messages. Each
-// record goes out in one write as it happens; a killed run leaves whole ones (at worst a torn last
-// one).
+// Records as scalars and histograms in a TensorBoard event file: TFRecord frames around Event
+// messages. Each record goes out in one write as it happens; a killed run leaves whole ones (at
+// worst a torn last one).
 //
 //   record  field               tag                                  x axis
 //   STEP    loss                Train/Samples/train_loss             samples
 //           learning_rate       Train/Samples/lr, Train/Steps/lr     samples, updates
 //           forward_ms, ...     Train/Samples/elapsed_time_ms_forward, _backward, _step
+//           loss_scale          Train/Samples/scale, Train/Samples/loss_scale
 //           grad_norm, samples_per_second, tokens_per_second: Train/Samples/NAME
 //   EVAL    every number        Validation/NAME                      samples
+//   VALUES  all but step        Train/TEXT, a histogram              updates
 //
 // Samples are updates times the train_batch_size of the last PLAN record that has one. Numbers that
 // are not known (NaN) are left out.
@@ -48,5 +50,10 @@ struct event_scalar {
 void event_put_version(struct protobuf_writer *message, double wall_time);
 void event_put_scalars(struct protobuf_writer *message, double wall_time, int64_t step,
                        const struct event_scalar *scalars, size_t count);
+
+// One with a histogram of `count` > 0 values, in 30 steps of one width from the least to the
+// largest.
+void event_put_histogram(struct protobuf_writer *message, double wall_time, int64_t step,
+                         const char *tag, const double *values, size_t count);
 
 #endif

@@ -36,7 +36,7 @@ static const char *kind_name(enum berth_record_kind kind) {
         [BERTH_RECORD_NOTE] = "note",         [BERTH_RECORD_WARNING] = "warning",
         [BERTH_RECORD_PLAN] = "plan",         [BERTH_RECORD_STEP] = "step",
         [BERTH_RECORD_PROGRESS] = "progress", [BERTH_RECORD_EVAL] = "eval",
-        [BERTH_RECORD_SUMMARY] = "summary"};
+        [BERTH_RECORD_SUMMARY] = "summary",   [BERTH_RECORD_VALUES] = "values"};
     return names[kind];
 }
 

@@ -36,6 +36,9 @@ void lines_deepspeed_step(const struct berth_record *record, const struct lines_
 // "[...] 0/20, RunningAvgSamplesPerSec=..., CurrSamplesPerSec=..., MemAllocated=0.36GB, ..."
 void lines_deepspeed_rate(const struct berth_record *record, const struct lines_deepspeed *facts,
                           char *text, size_t size);
+// "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 65536, reducing to 32768",
+// from the fields attempted_loss_scale, loss_scale, attempted_hysteresis, hysteresis of a note.
+void lines_deepspeed_overflow(const struct berth_record *record, char *text, size_t size);
 // "rank=0 time (ms) | forward_microstep: 1.00 | backward_microstep: ..."; 0: no times in the
 // record.
 int lines_deepspeed_times(const struct berth_record *record, char *text, size_t size);

@@ -44,6 +44,24 @@ void lines_deepspeed_step(const struct berth_record *record, const struct lines_
              rate, beta1, beta2);
 }
 
+void lines_deepspeed_overflow(const struct berth_record *record, char *text, size_t size) {
+    double attempted = lines_real(record, "attempted_loss_scale", 0.0);
+    double now = lines_real(record, "loss_scale", attempted);
+    double before = lines_real(record, "attempted_hysteresis", 0.0);
+    double after = lines_real(record, "hysteresis", before);
+    int used = number_format(text, size,
+                             "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: "
+                             "%.10g, ",
+                             attempted);
+    if (after < before) {
+        number_format(text + used, size - (size_t)used,
+                      "but hysteresis is %.0f. Reducing hysteresis to %.0f", before, after);
+    } else {
+        number_format(text + used, size - (size_t)used,
+                      now < attempted ? "reducing to %.10g" : "keeping %.10g", now);
+    }
+}
+
 #define GIBIBYTE (1024.0 * 1024.0 * 1024.0)
 
 static double resident_gibibytes(void) {

@@ -47,12 +47,18 @@ static void print_framed(struct berth_reporter *reporter, const char *text) {
     console_line(&reporter->console, line);
 }
 
-static void print_note(struct berth_reporter *reporter, const char *text) {
-    if (reporter->deepspeed) {
-        print_framed(reporter, text);
-    } else {
+static void print_note(struct berth_reporter *reporter, const struct berth_record *record) {
+    const char *text = record->text != NULL ? record->text : "";
+    char line[LINES_SIZE];
+    if (!reporter->deepspeed) {
         console_line(&reporter->console, text);
+        return;
     }
+    if (lines_field(record, "attempted_loss_scale") != NULL) {
+        lines_deepspeed_overflow(record, line, sizeof line);
+        text = line;
+    }
+    print_framed(reporter, text);
 }
 
 // A heading and one aligned row a field; without fields the text alone.
@@ -151,7 +157,7 @@ static void print_record(struct berth_reporter *reporter, const struct berth_rec
     const char *text = record->text != NULL ? record->text : "";
     switch (record->kind) {
     case BERTH_RECORD_NOTE:
-        print_note(reporter, text);
+        print_note(reporter, record);
         break;
     case BERTH_RECORD_WARNING:
         console_warning(&reporter->console, text);
@@ -170,6 +176,9 @@ static void print_record(struct berth_reporter *reporter, const struct berth_rec
         break;
     case BERTH_RECORD_SUMMARY:
         print_summary(reporter, record);
+        break;
+    case BERTH_RECORD_VALUES: // too many for people: in the JSON lines, and TensorBoard's
+                              // histograms
         break;
     }
 }

@@ -6,6 +6,7 @@
 #include "train/deepspeed_keys.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -239,6 +240,56 @@ static enum berth_status take_schedule(struct reading *r, struct berth_error *er
 
 // --- precision ----------------------------------------------------------------------------------
 
+// What the file says of loss scaling is followed where it says anything: bf16, as which fp16 runs
+// here, needs none.
+static const char *const dynamic_keys[] = {"fp16.initial_scale_power", "fp16.loss_scale_window",
+                                           "fp16.min_loss_scale", "fp16.hysteresis", NULL};
+
+static int has_any(const struct reading *r, const char *const *keys) {
+    while (*keys != NULL && deepspeed_value(r->root, *keys) == NULL) {
+        keys++;
+    }
+    return *keys != NULL;
+}
+
+static enum berth_status take_first_scale(struct reading *r, int otherwise,
+                                          struct berth_error *error) {
+    const json *power = deepspeed_value(r->root, "fp16.initial_scale_power");
+    char text[NUMBER_TEXT_SIZE];
+    number_print_real(text, sizeof text,
+                      exp2(power != NULL ? (double)json_as_integer(power) : (double)otherwise));
+    return set_row(r, "init_loss_scale", "fp16.initial_scale_power", text, error);
+}
+
+// A dynamic scale. In a file with none of the dynamic keys, DeepSpeed's ZeRO optimizers take the
+// defaults of their scaler, not of the configuration.
+static enum berth_status take_dynamic_scale(struct reading *r, struct berth_error *error) {
+    const json *stage = deepspeed_value(r->root, "zero_optimization.stage");
+    const int zero = stage != NULL && json_as_integer(stage) > 0;
+    const int bare = zero && !has_any(r, dynamic_keys);
+    TRY(set_row(r, "loss_scale", "fp16.loss_scale", "dynamic", error));
+    TRY(set_row(r, "loss_scaler", "zero_optimization.stage", zero ? "zero" : "plain", error));
+    TRY(take_first_scale(r, bare ? 32 : 16, error));
+    TRY(take(r, "fp16.loss_scale_window", "loss_scale_window", "1000", error));
+    TRY(take(r, "fp16.hysteresis", "hysteresis", bare ? "1" : "2", error));
+    TRY(take(r, "fp16.consecutive_hysteresis", "consecutive_hysteresis", "false", error));
+    return take(r, "fp16.min_loss_scale", "min_loss_scale", "1", error);
+}
+
+static enum berth_status take_loss_scale(struct reading *r, struct berth_error *error) {
+    const json *fixed = deepspeed_value(r->root, "fp16.loss_scale");
+    if (fixed == NULL && !has_any(r, dynamic_keys) &&
+        deepspeed_value(r->root, "fp16.consecutive_hysteresis") == NULL) {
+        log_note(r->log, "%s: fp16 runs as bf16 on the CPU: no loss scaling is needed", r->path);
+        return BERTH_OK;
+    }
+    log_note(r->log, "%s: fp16 runs as bf16 on the CPU, with the loss scaling of the file",
+             r->path);
+    return fixed != NULL && json_as_real(fixed) != 0
+               ? take(r, "fp16.loss_scale", "loss_scale", NULL, error)
+               : take_dynamic_scale(r, error);
+}
+
 static enum berth_status take_precision(struct reading *r, struct berth_error *error) {
     int half = json_truth(deepspeed_value(r->root, "fp16.enabled"));
     int brain = json_truth(deepspeed_value(r->root, "bf16.enabled")) ||
@@ -248,7 +299,7 @@ static enum berth_status take_precision(struct reading *r, struct berth_error *e
                          "%s: \"fp16\" and \"bf16\" are both enabled; enable one of them", r->path);
     }
     if (half) {
-        log_note(r->log, "%s: fp16 runs as bf16 on the CPU: no loss scaling is needed", r->path);
+        TRY(take_loss_scale(r, error));
     }
     const char *key = half ? "fp16.enabled" : "bf16.enabled";
     return set_row(r, "precision", key, half || brain ? "bf16" : "fp32", error);

@@ -5,7 +5,8 @@
 // - A setting given on the command line wins; a conflict is logged.
 // - An unknown key is an error that names the nearest known one; so is max_grad_norm among the
 //   optimizer's parameters (gradient_clipping is meant) and fp16 together with bf16.
-// - fp16 runs as bf16 on the CPU and says so. Keys that need several processes are checked for
+// - fp16 runs as bf16 on the CPU and says so, without loss scaling unless the file has keys of it.
+//   Keys that need several processes are checked for
 //   their types and noted.
 // Leaves out: optimizers other than Adam, AdamW and Lamb, and the schedules OneCycle and
 // LRRangeTest.

@@ -50,6 +50,7 @@ static enum berth_status settle(struct job *job, struct berth_error *error) {
         TRY(deepspeed_apply(config, config->deepspeed_config, &job->log, error));
     }
     TRY(optimizer_settle(config, error));
+    TRY(loss_scale_check(config, error));
     TRY(job->task->settle(config, TASK_TRAIN, error));
     if (config->resume_from_checkpoint == NULL) {
         TRY(need(config->model_name_or_path, "model_name_or_path", error));

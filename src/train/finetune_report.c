@@ -68,6 +68,7 @@ static void report_optimizer(const struct finetune_plan *plan, const struct bert
         log_text("no_decay", config->no_decay),
         log_real("max_grad_norm", config->max_grad_norm),
         log_text("clip_by", config->clip_by),
+        log_text("loss_scale", config->loss_scale),
         log_integer("seed", config->seed),
     };
     log_fields(log, BERTH_RECORD_PLAN, "optimizer", fields, COUNT(fields));

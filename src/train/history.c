@@ -159,6 +159,15 @@ static void set_best(json *state, const struct history *history) {
     json_set(state, "best_model_checkpoint", known ? json_new_text(folder) : json_new_real(NAN));
 }
 
+static json *loss_scale_object(const struct loss_scale *scale) {
+    json *object = json_new_object();
+    json_set(object, "scale", json_new_real(scale->scale));
+    json_set(object, "updates", json_new_integer(scale->updates));
+    json_set(object, "last_overflow", json_new_integer(scale->last_overflow));
+    json_set(object, "hysteresis_left", json_new_integer(scale->hysteresis_left));
+    return object;
+}
+
 enum berth_status history_write(const struct history *history, const struct berth_config *config,
                                 const struct batching *batching, const char *path,
                                 struct berth_error *error) {
@@ -166,6 +175,11 @@ enum berth_status history_write(const struct history *history, const struct bert
     int64_t updates = batching->updates_per_epoch;
     json_set(state, "format_version", json_new_integer(HISTORY_FORMAT));
     json_set(state, "global_step", json_new_integer(history->step));
+    json_set(state, "skipped_steps", json_new_integer(history->skipped));
+    json_set(state, "schedule_start", json_new_integer(history->schedule_start));
+    if (loss_scale_is_dynamic(&history->loss_scale)) {
+        json_set(state, "loss_scale", loss_scale_object(&history->loss_scale));
+    }
     json_set(state, "epoch", json_new_real((double)history->step / (double)updates));
     json_set(state, "update_in_epoch", json_new_integer(history->step % updates));
     json_set(state, "updates_per_epoch", json_new_integer(updates));
@@ -223,6 +237,41 @@ static enum berth_status check_settings(const json *state, const char *path,
     return BERTH_OK;
 }
 
+static enum berth_status read_loss_scale(struct loss_scale *scale, const json *object,
+                                         const char *path, struct berth_error *error) {
+    TRY(json_get_real(object, path, "scale", &scale->scale, error));
+    TRY(json_get_integer(object, path, "updates", &scale->updates, error));
+    TRY(json_get_integer(object, path, "last_overflow", &scale->last_overflow, error));
+    TRY(json_get_integer(object, path, "hysteresis_left", &scale->hysteresis_left, error));
+    if (!(scale->scale > 0) || scale->updates < 0 || scale->last_overflow < -1 ||
+        scale->last_overflow >= scale->updates) {
+        return error_set(
+            error, BERTH_BAD_DATA,
+            "%s: key \"loss_scale\": expected a scale above 0 and a last overflow from "
+            "-1 to below the number of updates, %" PRId64,
+            path, scale->updates);
+    }
+    scale->restored = 1;
+    return BERTH_OK;
+}
+
+// What a file of before these keys does not have was 0.
+static enum berth_status read_skipped(struct history *history, const json *state, const char *path,
+                                      struct berth_error *error) {
+    TRY(json_get_integer(state, path, "skipped_steps", &history->skipped, error));
+    TRY(json_get_integer(state, path, "schedule_start", &history->schedule_start, error));
+    int64_t made = history->step - history->skipped;
+    if (history->skipped < 0 || made < 0 || history->schedule_start < 0 ||
+        history->schedule_start > made) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: keys \"skipped_steps\" and \"schedule_start\": expected numbers from "
+                         "0 that fit global_step %" PRId64,
+                         path, history->step);
+    }
+    const json *scale = json_member(state, "loss_scale");
+    return scale != NULL ? read_loss_scale(&history->loss_scale, scale, path, error) : BERTH_OK;
+}
+
 static enum berth_status read_numbers(struct history *history, const json *state, const char *path,
                                       struct berth_error *error) {
     int64_t format = 0;
@@ -239,6 +288,7 @@ static enum berth_status read_numbers(struct history *history, const json *state
         return error_set(error, BERTH_BAD_DATA, "%s: key \"global_step\" is missing or negative",
                          path);
     }
+    TRY(read_skipped(history, state, path, error));
     TRY(json_get_real(state, path, "loss_sum", &history->loss_sum, error));
     TRY(json_get_integer(state, path, "loss_count", &history->loss_count, error));
     if (json_is_number_value(json_member(state, "last_loss"))) {
@@ -249,6 +299,12 @@ static enum berth_status read_numbers(struct history *history, const json *state
         TRY(json_get_integer(state, path, "best_global_step", &history->best_step, error));
     }
     return BERTH_OK;
+}
+
+// A run that has started its schedule again and is itself resumed goes on with that schedule.
+static int had_rewarmup(const json *state) {
+    const char *then = json_text(json_member(json_member(state, "settings"), "rewarmup"));
+    return then != NULL && strcmp(then, "true") == 0;
 }
 
 enum berth_status history_read(struct history *history, const struct berth_config *config,
@@ -262,6 +318,9 @@ enum berth_status history_read(struct history *history, const struct berth_confi
     TRY_DONE(check_number(state, path, "train_batch_size", batching->update_sequences, error));
     TRY_DONE(check_number(state, path, "train_features", batching->features, error));
     TRY_DONE(check_settings(state, path, config, log, error));
+    if (config->rewarmup && !had_rewarmup(state)) {
+        found.schedule_start = found.step - found.skipped;
+    }
     const json *entries = json_member(state, "log_history");
     if (!json_is_array_value(entries)) {
         status =

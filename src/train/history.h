@@ -8,12 +8,17 @@
 #include "core/error.h"
 #include "format/json.h"
 #include "train/batching.h"
+#include "train/loss_scale.h"
 #include "train/task.h"
 
 #include <stdint.h>
 
 struct history {
-    int64_t step;    // updates done
+    int64_t step;    // updates done, skipped ones included
+    int64_t skipped; // of these: their gradient was not finite
+    // The update, skipped ones not counted, at which the schedule began (again: --rewarmup).
+    int64_t schedule_start;
+    struct loss_scale loss_scale;
     double loss_sum; // of the updates since the last logged one
     int64_t loss_count;
     double last_loss;   // the last logged loss

@@ -2,6 +2,7 @@
 #include "train/loop.h"
 
 #include "core/memory.h"
+#include "core/number.h"
 #include "train/machine.h"
 
 #include <inttypes.h>
@@ -21,7 +22,8 @@ struct run {
     struct window window;
     uint32_t *order; // of epoch order_epoch
     int64_t order_epoch;
-    int64_t saved_step; // newest step that has a checkpoint
+    struct schedule schedule; // from where it began
+    int64_t saved_step;       // newest step that has a checkpoint
 };
 
 static int stop_level(const struct loop *loop) {
@@ -157,7 +159,7 @@ static void report_step(struct run *run, double learning_rate, double grad_norm)
     const struct loop *loop = run->loop;
     const struct window *window = &run->window;
     double updates = (double)window->updates, thousand = 1000;
-    struct berth_field fields[] = {
+    struct berth_field fields[16] = {
         log_integer("step", run->history->step),
         log_integer("total_steps", loop->batching->total_steps),
         log_real("epoch", epoch_of(loop, run->history->step)),
@@ -166,24 +168,65 @@ static void report_step(struct run *run, double learning_rate, double grad_norm)
         log_real("grad_norm", grad_norm),
         log_real("samples_per_second", (double)window->sequences / window->seconds),
         log_real("tokens_per_second", (double)window->tokens / window->seconds),
-        log_real("forward_ms", thousand * window->forward / updates),
-        log_real("backward_ms", thousand * window->backward / updates),
-        log_real("step_ms", thousand * window->step / updates),
     };
-    size_t count = sizeof fields / sizeof fields[0] - (loop->config->wall_clock_breakdown ? 0 : 3);
+    size_t count = 8;
+    if (run->history->loss_scale.kind != LOSS_SCALE_NONE) {
+        fields[count++] = log_integer("skipped", run->history->skipped);
+        fields[count++] = log_real("loss_scale", run->history->loss_scale.scale);
+    }
+    if (loop->config->wall_clock_breakdown) {
+        fields[count++] = log_real("forward_ms", thousand * window->forward / updates);
+        fields[count++] = log_real("backward_ms", thousand * window->backward / updates);
+        fields[count++] = log_real("step_ms", thousand * window->step / updates);
+    }
     log_fields(loop->log, BERTH_RECORD_STEP, NULL, fields, count);
     run->window = (struct window){0};
 }
 
-// The loss is reported as the mean over the updates since the last report.
-static void log_step(struct run *run, double learning_rate, double grad_norm) {
+// The coefficients of a layer-wise optimizer in the last update: a real for each parameter with
+// one.
+static enum berth_status report_coefficients(const struct run *run, struct berth_error *error) {
+    const struct state *state = run->loop->trainer->state;
+    const struct optimizer *optimizer = &run->loop->trainer->rules.optimizer;
+    const struct param_table *table = state->table;
+    if (optimizer->row->trust == TRUST_NONE) {
+        return BERTH_OK;
+    }
+    struct lamb_stats *stats = memory_array(table->count, sizeof *stats);
+    struct berth_field *fields = memory_array(table->count + 1, sizeof *fields);
+    enum berth_status status = BERTH_OK;
+    if (stats == NULL || fields == NULL) {
+        status = error_no_memory(error, table->count * sizeof *fields, "the coefficients");
+    } else {
+        state->device->download(state->device, stats, state->lamb, table->count * sizeof *stats);
+        size_t count = 0;
+        fields[count++] = log_integer("step", run->history->step);
+        for (size_t i = 0; i < table->count; i++) {
+            if (optimizer_scales(optimizer, table->params[i].name)) {
+                fields[count++] = log_real(table->params[i].name, stats[i].coefficient);
+            }
+        }
+        log_fields(run->loop->log, BERTH_RECORD_VALUES, "lamb_coeffs", fields, count);
+    }
+    memory_free(stats);
+    memory_free(fields);
+    return status;
+}
+
+// The loss is reported as the mean over the updates since the last report; where all of them were
+// skipped, that of the report before stands.
+static enum berth_status log_step(struct run *run, double learning_rate, double grad_norm,
+                                  struct berth_error *error) {
     struct history *history = run->history;
-    history->last_loss = history->loss_sum / (double)history->loss_count;
+    if (history->loss_count > 0) {
+        history->last_loss = history->loss_sum / (double)history->loss_count;
+    }
     history->loss_sum = 0;
     history->loss_count = 0;
     history_add_step(history, epoch_of(run->loop, history->step), history->last_loss, learning_rate,
                      grad_norm);
     report_step(run, learning_rate, grad_norm);
+    return report_coefficients(run, error);
 }
 
 static int log_is_due(const struct loop *loop, int64_t step) {
@@ -199,6 +242,72 @@ static enum berth_status fail_not_finite(const struct run *run, const struct upd
                      "update %" PRId64 ": loss %g, gradient norm %g: %s; the weights are those of "
                      "update %" PRId64 "; resume with a lower learning_rate or check the data",
                      step + 1, update->loss, update->grad_norm, place, step);
+}
+
+static const char *says_of(enum loss_scale_event event, const struct loss_scale *scale) {
+    if (event == SCALE_LOWERED) {
+        return "it is lowered";
+    }
+    if (scale->kind == LOSS_SCALE_STATIC) {
+        return "it is static";
+    }
+    return scale->kind == LOSS_SCALE_ZERO ? "hysteresis lets it be" : "it is at min_loss_scale";
+}
+
+// The reporter has DeepSpeed's words for it.
+static void report_skip(const struct run *run, const struct loss_scale *before,
+                        enum loss_scale_event event) {
+    const struct loss_scale *now = &run->history->loss_scale;
+    struct berth_field fields[] = {
+        log_integer("step", run->history->step),
+        log_integer("skipped", run->history->skipped),
+        log_real("attempted_loss_scale", before->scale),
+        log_real("loss_scale", now->scale),
+        log_integer("attempted_hysteresis", before->hysteresis_left),
+        log_integer("hysteresis", now->hysteresis_left),
+    };
+    char text[256];
+    number_format(text, sizeof text,
+                  "update %" PRId64
+                  " skipped: the gradient overflows at loss scale %.10g; %s: %.10g",
+                  run->history->step, before->scale, says_of(event, now), now->scale);
+    log_fields(run->loop->log, BERTH_RECORD_NOTE, text, fields, sizeof fields / sizeof fields[0]);
+}
+
+// An update that is not finite: without loss scaling, and at its floor, the run's end, else
+// skipped.
+static enum berth_status overflow(struct run *run, const struct update_result *update,
+                                  struct berth_error *error) {
+    struct history *history = run->history;
+    const struct loss_scale before = history->loss_scale;
+    if (before.kind == LOSS_SCALE_NONE) {
+        return fail_not_finite(run, update, history->step, error);
+    }
+    enum loss_scale_event event = loss_scale_update(&history->loss_scale, 1);
+    if (event == SCALE_AT_FLOOR) {
+        enum berth_status status = fail_not_finite(run, update, history->step, error);
+        return status == BERTH_FAILURE
+                   ? error_prefix(error, status, "the loss scale cannot go below min_loss_scale %g",
+                                  before.minimum)
+                   : status;
+    }
+    trainer_discard(run->loop->trainer);
+    history->step++;
+    history->skipped++;
+    report_skip(run, &before, event);
+    return BERTH_OK;
+}
+
+static void take_loss(struct run *run, const struct update_result *update) {
+    struct history *history = run->history;
+    history->step++;
+    history->loss_sum += update->loss;
+    history->loss_count++;
+    if (history->loss_scale.kind != LOSS_SCALE_NONE &&
+        loss_scale_update(&history->loss_scale, 0) == SCALE_RAISED) {
+        log_note(run->loop->log, "loss scale %.10g from update %" PRId64 " on",
+                 history->loss_scale.scale, history->step + 1);
+    }
 }
 
 static enum berth_status interrupted(const struct run *run, const char *what,
@@ -223,7 +332,10 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
                                .order = run->order + place.first,
                                .count = place.count,
                                .step = step,
-                               .learning_rate = schedule_rate(loop->schedule, step),
+                               .skipped = history->skipped,
+                               .learning_rate =
+                                   schedule_rate(&run->schedule, step - history->skipped),
+                               .loss_scale = history->loss_scale.scale,
                                .stop = loop->stop};
     struct update_result update;
     TRY(trainer_update(loop->trainer, &args, &update, error));
@@ -231,14 +343,13 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
         return interrupted(run, "at once, without saving: resume from the last checkpoint", error);
     }
     if (!isfinite(update.loss) || !isfinite(update.grad_norm)) {
-        return fail_not_finite(run, &update, step, error);
+        TRY(overflow(run, &update, error));
+    } else {
+        take_loss(run, &update);
     }
     count_update(run, &update, place.count, machine_seconds() - begin);
-    history->step = step + 1;
-    history->loss_sum += update.loss;
-    history->loss_count++;
     if (log_is_due(loop, history->step)) {
-        log_step(run, args.learning_rate, update.grad_norm);
+        TRY(log_step(run, args.learning_rate, update.grad_norm, error));
     }
     log_progress(loop->log, "train", history->step, loop->batching->total_steps);
     return BERTH_OK;
@@ -284,11 +395,19 @@ static enum berth_status run_all(struct run *run, struct berth_error *error) {
 enum berth_status loop_run(const struct loop *loop, struct loop_result *result,
                            struct berth_error *error) {
     *result = (struct loop_result){.score.loss = NAN, .evaluated_step = -1};
+    struct history *history = loop->content->history;
     struct run run = {.loop = loop,
-                      .history = loop->content->history,
+                      .history = history,
                       .result = result,
                       .order_epoch = -1,
-                      .saved_step = loop->content->history->step};
+                      .schedule = *loop->schedule,
+                      .saved_step = history->step};
+    TRY(loss_scale_settle(&history->loss_scale, loop->config, error));
+    if (history->schedule_start > 0) {
+        schedule_restart(&run.schedule, loop->config, history->schedule_start);
+        log_note(loop->log, "the schedule begins again after %" PRId64 " updates",
+                 history->schedule_start);
+    }
     run.order = memory_array(loop->source->count, sizeof *run.order);
     if (run.order == NULL) {
         return error_no_memory(error, loop->source->count * sizeof *run.order, "an epoch's order");

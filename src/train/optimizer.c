@@ -270,6 +270,10 @@ static int is_scaled(const struct optimizer *optimizer, int decays) {
            (optimizer->row->trust == TRUST_DECAYED && decays && optimizer->weight_decay > 0);
 }
 
+int optimizer_scales(const struct optimizer *optimizer, const char *parameter) {
+    return is_scaled(optimizer, optimizer_decays(optimizer, parameter));
+}
+
 static int is_alone(const struct optimizer *optimizer, int decays) {
     return (optimizer->clips & CLIP_TENSOR) != 0 || is_scaled(optimizer, decays);
 }

@@ -69,6 +69,9 @@ struct optimizer optimizer_of(const struct berth_config *config);
 // 1 when weight decay acts on the parameter of that name: no part of no_decay is in it.
 int optimizer_decays(const struct optimizer *optimizer, const char *parameter);
 
+// 1 when the parameter's update is scaled by a coefficient of its own.
+int optimizer_scales(const struct optimizer *optimizer, const char *parameter);
+
 // BERTH_CONFIG when a part of the user's own list is in no parameter's name.
 enum berth_status optimizer_check(const struct optimizer *optimizer,
                                   const struct param_table *table, struct berth_error *error);

@@ -98,6 +98,28 @@ static double rate_warmup_decay_linear(const struct schedule *s, int64_t step) {
     return between(s, is_warming(s, step) ? gamma_linear(s, step) : gamma_decay(s, step));
 }
 
+// BingBert's. Without a warm-up they decay from the first update on (the originals stay at 1).
+static double exponential(const struct schedule *s, int64_t step) {
+    double end = s->warmup * (double)s->total_steps;
+    return pow(s->decay_rate, ((double)step - end) / (double)s->decay_steps);
+}
+
+static double rate_ee(const struct schedule *s, int64_t step) {
+    double x = share(s, step);
+    return s->learning_rate * (x < s->warmup ? pow(x / s->warmup, 2) : exponential(s, step));
+}
+
+static double rate_le(const struct schedule *s, int64_t step) {
+    double x = share(s, step);
+    return s->learning_rate * (x < s->warmup ? x / s->warmup : exponential(s, step));
+}
+
+static double rate_ep(const struct schedule *s, int64_t step) {
+    double x = share(s, step);
+    double factor = x < s->warmup ? pow(x / s->warmup, 1.5) : pow(at_least_zero(1 - x), 2);
+    return s->learning_rate * factor;
+}
+
 const struct schedule_row schedule_rows[] = {
     {"linear", "x < w: x/w, else (1-x)/(1-w)", rate_linear},
     {"bertadam", "x < w: x/w, else 1-x", rate_bertadam},
@@ -106,6 +128,9 @@ const struct schedule_row schedule_rows[] = {
     {"constant", "1", rate_constant},
     {"constant_warmup", "x < w: x/w, else 1", rate_constant_warmup},
     {"cosine", "x < w: x/w, else (1 + cos(pi (x-w)/(1-w))) / 2", rate_cosine},
+    {"EE", "x < w: (x/w)^2, else r^((step - w T)/k)", rate_ee},
+    {"LE", "x < w: x/w, else r^((step - w T)/k)", rate_le},
+    {"EP", "x < w: (x/w)^1.5, else (1-x)^2", rate_ep},
     {"warmup_log", "DeepSpeed WarmupLR, ln(step+1)/ln(n)", rate_warmup_log},
     {"warmup_linear", "DeepSpeed WarmupLR, step/n", rate_warmup_linear},
     {"warmup_decay_log", "DeepSpeed WarmupDecayLR, ln(step+1)/ln(n)", rate_warmup_decay_log},
@@ -132,16 +157,8 @@ static enum berth_status unknown_name(const char *name, struct berth_error *erro
     return error_set(error, BERTH_USAGE, "--schedule: unknown name '%s'; known: %s", name, known);
 }
 
-enum berth_status schedule_init(struct schedule *schedule, const struct berth_config *config,
-                                int64_t total_steps, struct berth_error *error) {
-    const char *name = config->schedule != NULL ? config->schedule : "linear";
-    *schedule = (struct schedule){.row = find(name),
-                                  .learning_rate = config->learning_rate,
-                                  .minimum = config->warmup_min_lr,
-                                  .total_steps = total_steps};
-    if (schedule->row == NULL) {
-        return unknown_name(name, error);
-    }
+static void set_warmup(struct schedule *schedule, const struct berth_config *config) {
+    int64_t total_steps = schedule->total_steps;
     if (config->warmup_steps > 0) {
         schedule->warmup_steps = config->warmup_steps;
         schedule->warmup = total_steps > 0 ? (double)config->warmup_steps / (double)total_steps : 0;
@@ -149,9 +166,31 @@ enum berth_status schedule_init(struct schedule *schedule, const struct berth_co
         schedule->warmup = config->warmup_proportion;
         schedule->warmup_steps = (int64_t)((double)total_steps * config->warmup_proportion);
     }
+}
+
+enum berth_status schedule_init(struct schedule *schedule, const struct berth_config *config,
+                                int64_t total_steps, struct berth_error *error) {
+    const char *name = config->schedule != NULL ? config->schedule : "linear";
+    *schedule = (struct schedule){.row = find(name),
+                                  .learning_rate = config->learning_rate,
+                                  .minimum = config->warmup_min_lr,
+                                  .offset = config->lr_offset,
+                                  .decay_rate = config->decay_rate,
+                                  .decay_steps = config->decay_step,
+                                  .total_steps = total_steps};
+    if (schedule->row == NULL) {
+        return unknown_name(name, error);
+    }
+    set_warmup(schedule, config);
     return BERTH_OK;
 }
 
+void schedule_restart(struct schedule *schedule, const struct berth_config *config, int64_t first) {
+    schedule->total_steps += schedule->first - first;
+    schedule->first = first;
+    set_warmup(schedule, config);
+}
+
 double schedule_rate(const struct schedule *schedule, int64_t step) {
-    return schedule->row->rate(schedule, step);
+    return schedule->row->rate(schedule, step - schedule->first) + schedule->offset;
 }

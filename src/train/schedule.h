@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Learning-rate schedules: pure functions of the update's number, so a checkpoint stores settings
-// and no schedule state, and a resumed run computes the same rates.
+// and, for a schedule that was started again, where; a resumed run computes the same rates.
 //
-// Sources: systems.md 3.3 (BertAdam, NVIDIA), 4 (DeepSpeed), 5.4 (Google), 6.8 (poly).
-// Leaves out: OneCycle and LRRangeTest of DeepSpeed, and every schedule that looks at the loss.
+// Sources: systems.md 3.3 (BertAdam, NVIDIA), 3.7 (EE, LE, EP of BingBert), 4 (DeepSpeed), 5.4
+// (Google), 6.8 (poly).
+// Leaves out: OneCycle, LRRangeTest and WarmupCosineLR of DeepSpeed, and every schedule that looks
+// at the loss.
 #ifndef BERTH_TRAIN_SCHEDULE_H
 #define BERTH_TRAIN_SCHEDULE_H
 
@@ -18,12 +20,17 @@ struct schedule {
     const struct schedule_row *row;
     double learning_rate; // the peak
     double minimum;       // warmup_min_lr: where DeepSpeed's warm-ups start
+    double offset;        // lr_offset: added to every rate
+    double decay_rate;    // EE, LE: what the rate is multiplied with in decay_steps updates
+    int64_t decay_steps;
     int64_t warmup_steps; // whole updates
     double warmup;        // the warm-up's share of all updates, 0 to 1
-    int64_t total_steps;
+    int64_t total_steps;  // of the schedule: from `first` on
+    int64_t first;        // the update it begins with
 };
 
-// With x = step / total_steps, p = (step + 1) / total_steps, w = warmup, n = warmup_steps:
+// With step counted from `first`, T = total_steps, x = step / T, p = (step + 1) / T, w = warmup,
+// n = warmup_steps, r = decay_rate, k = decay_steps:
 struct schedule_row {
     const char *name;
     const char *formula; // for --help and the plan
@@ -37,7 +44,10 @@ extern const size_t schedule_row_count;
 enum berth_status schedule_init(struct schedule *schedule, const struct berth_config *config,
                                 int64_t total_steps, struct berth_error *error);
 
-// The rate of update `step`, counted from 0.
+// Begins the schedule again at update `first` (warm-up included), over what is left of the run.
+void schedule_restart(struct schedule *schedule, const struct berth_config *config, int64_t first);
+
+// The rate of update `step`, counted from the run's first, 0; skipped ones are not counted.
 double schedule_rate(const struct schedule *schedule, int64_t step);
 
 #endif

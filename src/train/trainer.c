@@ -159,20 +159,25 @@ static void count_batch(const struct trainer *trainer, const struct batch *batch
     }
 }
 
+// What one micro-batch's losses count in the update's, and what their gradient is multiplied with.
+struct micro_weight {
+    double loss, gradient;
+};
+
 // Forward and backward of one micro-batch; its sequences' share of the update's loss.
-static void run_micro(struct trainer *trainer, const struct bert_dropout *dropout, double weight,
-                      struct update_result *result) {
+static void run_micro(struct trainer *trainer, const struct bert_dropout *dropout,
+                      struct micro_weight weight, struct update_result *result) {
     const struct batch *batch = &trainer->packer.batch;
     double begin = machine_seconds();
     bert_forward(&trainer->model, trainer->training, batch, dropout);
     double middle = machine_seconds();
-    bert_backward(&trainer->model, trainer->training, batch, dropout, (float)weight);
+    bert_backward(&trainer->model, trainer->training, batch, dropout, (float)weight.gradient);
     double sum = sum_losses(trainer, batch);
     if (!isfinite(sum) && result->nonfinite_place < 0) {
         result->nonfinite_place = bert_first_nonfinite(&trainer->model, trainer->training, batch);
         result->nonfinite_micro_batch = result->micro_batches;
     }
-    result->loss += weight * sum;
+    result->loss += weight.loss * sum;
     result->forward_seconds += middle - begin;
     result->backward_seconds += machine_seconds() - middle;
     count_batch(trainer, batch, result);
@@ -185,6 +190,10 @@ static size_t count_micro(const struct update_args *args) {
         done += batching_cut(args->batching, args->source, args->order + done, args->count - done);
     }
     return micro_batches;
+}
+
+static double loss_scale_of(const struct update_args *args) {
+    return args->loss_scale > 0 ? args->loss_scale : 1;
 }
 
 static void run_backward(struct trainer *trainer, const struct update_args *args,
@@ -205,7 +214,8 @@ static void run_backward(struct trainer *trainer, const struct update_args *args
         packer_fill(&trainer->packer, args->source, order, cut, (int64_t)done);
         double weight = trainer->rules.micro_average ? 1.0 / (double)(cut * micro_batches)
                                                      : 1.0 / (double)args->count;
-        run_micro(trainer, &dropout, weight, result);
+        struct micro_weight both = {weight, weight * loss_scale_of(args)};
+        run_micro(trainer, &dropout, both, result);
         done += cut;
     }
 }
@@ -216,13 +226,14 @@ static void run_step(struct trainer *trainer, const struct update_args *args,
     const struct param_table *table = state->table;
     double begin = machine_seconds();
     struct grad_stats stats;
-    state->device->grad_norm(state->device, state->stats, state->gradients, table->total, 1);
+    const double scale = 1 / loss_scale_of(args);
+    state->device->grad_norm(state->device, state->stats, state->gradients, table->total, scale);
     state->device->download(state->device, &stats, state->stats, sizeof stats);
     result->grad_norm = sqrt(stats.sum_squares);
     if (isfinite(result->grad_norm) && isfinite(result->loss)) {
-        const struct optimizer_step step = {.number = args->step,
+        const struct optimizer_step step = {.number = args->step - args->skipped,
                                             .learning_rate = args->learning_rate,
-                                            .gradient_scale = 1,
+                                            .gradient_scale = scale,
                                             .grad_norm = result->grad_norm};
         optimizer_step(&trainer->rules.optimizer, state, &step);
     }
@@ -237,6 +248,12 @@ enum berth_status trainer_update(struct trainer *trainer, const struct update_ar
         run_step(trainer, args, result);
     }
     return trainer->state->device->status(trainer->state->device, error);
+}
+
+void trainer_discard(struct trainer *trainer) {
+    const struct state *state = trainer->state;
+    state->device->zero(state->device, state->gradients,
+                        (size_t)state->table->total * sizeof *state->gradients);
 }
 
 // --- not finite ---------------------------------------------------------------------------------

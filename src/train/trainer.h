@@ -66,14 +66,16 @@ struct update_args {
     const struct packer_source *source;
     const uint32_t *order; // the update's sequences
     size_t count;
-    int64_t step; // from 0
+    int64_t step;    // from 0; keys the dropout
+    int64_t skipped; // of those before: their corrections of the moments' bias do not count
     double learning_rate;
+    double loss_scale; // the loss's gradient is multiplied with it, the optimizer divides; 0: 1
     const volatile int *stop; // may be NULL; 2 leaves between two micro-batches
 };
 
 struct update_result {
     double loss;
-    double grad_norm; // before clipping; not finite: nothing was changed
+    double grad_norm; // before clipping, unscaled; not finite: nothing was changed
     int64_t tokens;
     double needed_flops;
     int64_t micro_batches;
@@ -87,6 +89,9 @@ struct update_result {
 // caller decides (trainer_blame names the place). Errors are the device's.
 enum berth_status trainer_update(struct trainer *trainer, const struct update_args *args,
                                  struct update_result *result, struct berth_error *error);
+
+// Clears the gradients of an update that was not finite, before another one is tried.
+void trainer_discard(struct trainer *trainer);
 
 // Where numbers stopped being finite in the update that gave `result`: the first weight that is
 // not, else the part of the model whose output was the first that is not in the forward pass, else

@@ -75,7 +75,10 @@ plan finetune squad --bert_model bert-large-uncased --init_checkpoint "$work/mod
     --do_train --do_predict --do_lower_case --fp16 --loss_scale 0 --predict_batch_size 8 \
     --warmup_proportion 0.1 --print_steps 5 --dropout 0.1 --local_rank -1 --verbose_logging
 expect_err "fp16 runs as bf16"
-expect_err "--loss_scale has no effect"
+expect_out "loss_scale                       0"
+plan $base --optimizer bertadam --per_param_grad_clipping True --no_decay bias,LayerNorm
+expect_out "optimizer                        bertadam"
+expect_out "clip_by                          tensor"
 plan finetune squad --model_name_or_path "$work/model" --train_file "$work/data.json" \
     --validation_file "$work/data.json" --output_dir "$work/run" --do_train True --do_eval True \
     --per_device_train_batch_size 4 --train_batch_size 8 --warmup_ratio 0.1 \

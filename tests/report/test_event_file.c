@@ -224,6 +224,76 @@ static void test_records_become_scalars(void **state) {
     assert_scalar(&scalars, "Validation/f1", 640, 66.5f);
 }
 
+static double real_of(struct protobuf_field field) {
+    double value;
+    memcpy(&value, &field.value, sizeof value);
+    return value;
+}
+
+static double packed_at(struct protobuf_field field, int index) {
+    double value;
+    memcpy(&value, field.bytes + sizeof value * (size_t)index, sizeof value);
+    return value;
+}
+
+// The histogram of the last record of a file.
+static void check_histogram(struct protobuf_reader event, int64_t step, const char *name) {
+    next(&event, 1);
+    assert_int_equal((int64_t)next(&event, 2).value, step);
+    struct protobuf_field field = next(&event, 5);
+    struct protobuf_reader summary = protobuf_inside(&event, &field);
+    field = next(&summary, 1);
+    struct protobuf_reader value = protobuf_inside(&summary, &field);
+    field = next(&value, 1);
+    assert_int_equal(field.length, strlen(name));
+    assert_memory_equal(field.bytes, name, field.length);
+    field = next(&value, 5);
+    struct protobuf_reader histogram = protobuf_inside(&value, &field);
+    assert_true(real_of(next(&histogram, 1)) == 0.25); // least
+    assert_true(real_of(next(&histogram, 2)) == 1);    // largest
+    assert_true(real_of(next(&histogram, 3)) == 4);
+    assert_true(real_of(next(&histogram, 4)) == 2);     // sum
+    assert_true(real_of(next(&histogram, 5)) == 1.375); // of squares
+    struct protobuf_field limits = next(&histogram, 6), counts = next(&histogram, 7);
+    assert_int_equal(limits.length, 30 * sizeof(double));
+    assert_int_equal(counts.length, limits.length);
+    assert_true(packed_at(limits, 0) > 0.27 && packed_at(limits, 0) < 0.28);
+    assert_true(packed_at(limits, 29) == 1);
+    assert_true(packed_at(counts, 0) == 2);
+    assert_true(packed_at(counts, 10) == 1); // 0.5 is a third of the way
+    assert_true(packed_at(counts, 29) == 1);
+}
+
+static void test_values_become_a_histogram(void **state) {
+    (void)state;
+    struct berth_config config = config_of(scratch("values"));
+    struct berth_reporter *reporter = open_reporter(&config, -1);
+    struct berth_log log = berth_reporter_log(reporter);
+    struct berth_field fields[] = {log_integer("step", 7),    log_real("a.weight", 0.25),
+                                   log_real("b.weight", 0.5), log_real("c.weight", NAN),
+                                   log_real("d.weight", 1),   log_real("e.weight", 0.25)};
+    log_fields(&log, BERTH_RECORD_VALUES, "lamb_coeffs", fields, 6);
+    log_fields(&log, BERTH_RECORD_VALUES, "nothing", fields, 1);
+    berth_reporter_close(reporter);
+    char **names, *bytes;
+    size_t length;
+    assert_int_equal(dir_list(scratch("values"), &names, NULL), BERTH_OK);
+    char path[256];
+    snprintf(path, sizeof path, "values/%s", names[0]);
+    assert_int_equal(file_read(scratch(path), 65536, &bytes, &length, NULL), BERTH_OK);
+    // Two frames: the version, then the histogram. A frame is a length, its checksum, the message
+    // and its checksum.
+    uint64_t first, second;
+    memcpy(&first, bytes, sizeof first);
+    const char *at = bytes + 12 + first + 4;
+    memcpy(&second, at, sizeof second);
+    assert_int_equal(length, 12 + first + 4 + 12 + second + 4);
+    check_histogram(protobuf_read((const unsigned char *)at + 12, second, path), 7,
+                    "Train/lamb_coeffs");
+    memory_free(bytes);
+    memory_free(names);
+}
+
 // A resumed run adds a file; the one before stays as it was.
 static void test_each_run_has_its_file(void **state) {
     (void)state;
@@ -328,10 +398,10 @@ static void test_a_full_disk(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        SCRATCH_TEST(test_bytes_are_tensorflows), SCRATCH_TEST(test_records_become_scalars),
-        SCRATCH_TEST(test_each_run_has_its_file), SCRATCH_TEST(test_nothing_asked_for),
-        SCRATCH_TEST(test_a_file_is_no_folder),   SCRATCH_TEST(test_failures_are_told_once),
-        SCRATCH_TEST(test_a_full_disk),
+        SCRATCH_TEST(test_bytes_are_tensorflows),     SCRATCH_TEST(test_records_become_scalars),
+        SCRATCH_TEST(test_values_become_a_histogram), SCRATCH_TEST(test_each_run_has_its_file),
+        SCRATCH_TEST(test_nothing_asked_for),         SCRATCH_TEST(test_a_file_is_no_folder),
+        SCRATCH_TEST(test_failures_are_told_once),    SCRATCH_TEST(test_a_full_disk),
     };
     return cmocka_run_group_tests_name("event_file", tests, NULL, NULL);
 }

@@ -230,6 +230,16 @@ static void deepspeed_steps(struct berth_log log) {
                                      log_real("step_ms", 1.0)};
         log_fields(&log, BERTH_RECORD_STEP, NULL, step, 8);
     }
+    struct berth_field skip[] = {log_integer("step", 41), log_real("attempted_loss_scale", 65536),
+                                 log_real("loss_scale", 32768),
+                                 log_integer("attempted_hysteresis", 1),
+                                 log_integer("hysteresis", 1)};
+    log_fields(&log, BERTH_RECORD_NOTE, "update 41 skipped", skip, 5);
+    skip[2].real = 65536;
+    skip[3].integer = 2;
+    log_fields(&log, BERTH_RECORD_NOTE, "update 41 skipped", skip, 5);
+    struct berth_field coefficients[] = {log_integer("step", 40), log_real("a.weight", 0.125)};
+    log_fields(&log, BERTH_RECORD_VALUES, "lamb_coeffs", coefficients, 2);
     log_fields(&log, BERTH_RECORD_SUMMARY, NULL, NULL, 0);
 }
 
@@ -245,6 +255,11 @@ static void deepspeed_lines_can_be_grepped(void **state) {
     expect(&output, "] 0/40, RunningAvgSamplesPerSec=231.00, CurrSamplesPerSec=232.00, ");
     expect(&output, "rank=0 time (ms) | forward_microstep: 12.50 | backward_microstep: 25.00 | "
                     "step_microstep: 1.00\n");
+    expect(&output, "[Rank 0] [deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: "
+                    "65536, reducing to 32768\n");
+    expect(&output, "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 65536, but "
+                    "hysteresis is 2. Reducing hysteresis to 1\n");
+    expect_no(&output, "a.weight");
     expect(&output, "[Rank 0] Finished Training\n");
     int year, month, day, hour, minute, second, millisecond, end = 0;
     sscanf(output.text, "[%4d-%2d-%2d %2d:%2d:%2d,%3d] [INFO] [%n", &year, &month, &day, &hour,

@@ -119,6 +119,44 @@ static void test_schedules(void **state) {
     assert_note("no scheduler");
 }
 
+static struct berth_config with_fp16(const char *keys, const char *rest) {
+    char text[512];
+    snprintf(text, sizeof text, "{\"train_batch_size\":8,\"fp16\":{\"enabled\":true%s}%s}", keys,
+             rest);
+    return good(text);
+}
+
+static void test_loss_scaling(void **state) {
+    static const char zero[] = ",\"zero_optimization\":{\"stage\":1}";
+    struct berth_config config = with_fp16("", zero);
+    assert_string_equal(config.loss_scale, "none"); // bf16 needs none
+    assert_note("no loss scaling is needed");
+    config = with_fp16(",\"loss_scale\":128", zero);
+    assert_string_equal(config.loss_scale, "128");
+    config = with_fp16(",\"loss_scale\":0,\"initial_scale_power\":20,\"loss_scale_window\":500,"
+                       "\"hysteresis\":3,\"min_loss_scale\":4,\"consecutive_hysteresis\":true",
+                       zero);
+    assert_string_equal(config.loss_scale, "dynamic");
+    assert_string_equal(config.loss_scaler, "zero");
+    assert_true(config.init_loss_scale == 0x1p20 && config.min_loss_scale == 4);
+    assert_int_equal(config.loss_scale_window, 500);
+    assert_int_equal(config.hysteresis, 3);
+    assert_int_equal(config.consecutive_hysteresis, 1);
+    assert_note("with the loss scaling of the file");
+    config = with_fp16(",\"loss_scale_window\":500", zero); // the other dynamic keys' defaults
+    assert_true(config.init_loss_scale == 0x1p16 && config.min_loss_scale == 1);
+    assert_int_equal(config.hysteresis, 2);
+    config = with_fp16(",\"loss_scale\":0", zero); // no dynamic key at all: the scaler's own
+    assert_true(config.init_loss_scale == 0x1p32);
+    assert_int_equal(config.hysteresis, 1);
+    assert_int_equal(config.loss_scale_window, 1000);
+    config = with_fp16(",\"loss_scale\":0", "");
+    assert_string_equal(config.loss_scaler, "plain");
+    assert_true(config.init_loss_scale == 0x1p16);
+    config = good("{\"train_batch_size\":8,\"fp16\":{\"enabled\":false,\"loss_scale\":128}}");
+    assert_string_equal(config.loss_scale, "none");
+}
+
 static void test_command_line_wins_and_says_so(void **state) {
     struct berth_config config;
     struct berth_error error;
@@ -206,6 +244,7 @@ int main(void) {
         SCRATCH_TEST(test_cscs),
         SCRATCH_TEST(test_lamb),
         SCRATCH_TEST(test_schedules),
+        SCRATCH_TEST(test_loss_scaling),
         SCRATCH_TEST(test_command_line_wins_and_says_so),
         SCRATCH_TEST(test_auto_leaves_the_setting),
         SCRATCH_TEST(test_errors_name_file_and_key),

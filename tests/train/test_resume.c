@@ -84,6 +84,113 @@ static void test_every_optimizer(void **state) {
     }
 }
 
+// A scale that is doubled until it overflows (by then it is no finite number of single precision),
+// again and again: what was skipped and what the scale was goes on from any update.
+static struct fixture_run overflowing(const char *output) {
+    struct fixture_run run = fixture_default(output);
+    run.config.loss_scale = "dynamic";
+    run.config.init_loss_scale = 0x1p126;
+    run.config.loss_scale_window = 1;
+    run.config.save_total_limit = 100;
+    run.log_file = fixture_keep("log.txt");
+    return run;
+}
+
+static void assert_file_has(const char *path, const char *part) {
+    char *bytes;
+    size_t length;
+    assert_int_equal(file_read(path, 1 << 20, &bytes, &length, NULL), BERTH_OK);
+    if (memmem(bytes, length, part, strlen(part)) == NULL) {
+        fwrite(bytes, 1, length, stderr);
+        fail_msg("no \"%s\" in %s", part, path);
+    }
+    memory_free(bytes);
+}
+
+static void assert_log_has(const char *part) {
+    assert_file_has(in_folder("log.txt"), part);
+}
+
+static void test_skipped_updates(void **state) {
+    struct fixture_run straight = overflowing("straight");
+    straight.config.hysteresis = 1;
+    assert_int_equal(fixture_execute(&straight), BERTH_OK);
+    assert_log_has("update 4 skipped: the gradient overflows at loss scale 6.805647338e+38; it is "
+                   "lowered: 3.402823669e+38");
+    assert_file_has(fixture_path("straight", "trainer_state.json"), "\"skipped_steps\": 3");
+    for (int step = 2; step < FIXTURE_UPDATES; step++) {
+        char from[64], to[64], output[32];
+        snprintf(output, sizeof output, "resumed-%d", step);
+        snprintf(from, sizeof from, "straight/checkpoint-%d", step);
+        snprintf(to, sizeof to, "%s/checkpoint-%d", output, step);
+        fixture_copy(in_folder(from), in_folder(to));
+        struct fixture_run resumed = straight;
+        resumed.config.output_dir = fixture_keep(output);
+        resumed.config.resume_from_checkpoint = "auto";
+        assert_int_equal(fixture_execute(&resumed), BERTH_OK);
+        assert_same_run("straight", output);
+    }
+}
+
+static void test_static_scale_and_floor(void **state) {
+    struct fixture_run plain = fixture_default("plain"), fixed = fixture_default("static");
+    fixed.config.loss_scale = "1024";
+    assert_int_equal(fixture_execute(&plain), BERTH_OK);
+    assert_int_equal(fixture_execute(&fixed), BERTH_OK);
+    assert_same_file(fixture_path("plain", "model.safetensors"),
+                     fixture_path("static", "model.safetensors"));
+    struct fixture_run tolerant = overflowing("tolerant");
+    assert_int_equal(fixture_execute(&tolerant), BERTH_OK);
+    assert_log_has("hysteresis lets it be");
+    tolerant.config.output_dir = fixture_keep("bad");
+    tolerant.config.loss_scale = "much";
+    assert_int_equal(fixture_execute(&tolerant), BERTH_USAGE);
+}
+
+// Weights that are not finite after the first update with a rate: no scale helps.
+static void test_the_floor_ends_the_run(void **state) {
+    struct fixture_run run = overflowing("floor");
+    run.config.learning_rate = 1e38;
+    run.config.hysteresis = 1;
+    run.config.init_loss_scale = 2;
+    run.config.loss_scale_window = 1000;
+    assert_int_equal(fixture_execute(&run), BERTH_FAILURE);
+    assert_log_has("it is lowered: 1");
+    run.config.output_dir = fixture_keep("plain");
+    run.config.loss_scaler = "plain";
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_log_has("it is at min_loss_scale: 1");
+    run.config.output_dir = fixture_keep("none");
+    run.config.loss_scale = "none";
+    assert_int_equal(fixture_execute(&run), BERTH_FAILURE);
+}
+
+// A schedule that begins again in a resumed run, and goes on when that run is resumed itself.
+static void test_rewarmup(void **state) {
+    struct fixture_run first = fixture_default("first"), second = fixture_default("second");
+    first.config.max_steps = 4;
+    first.config.warmup_proportion = 0.5;
+    assert_int_equal(fixture_execute(&first), BERTH_OK);
+    second.config.warmup_proportion = 0.5;
+    second.config.rewarmup = 1;
+    second.config.save_total_limit = 100;
+    second.config.logging_steps = 1;
+    second.config.resume_from_checkpoint = fixture_keep("first/checkpoint-4");
+    second.log_file = fixture_keep("log.txt");
+    assert_int_equal(fixture_execute(&second), BERTH_OK);
+    assert_log_has("the schedule begins again after 4 updates");
+    assert_file_has(fixture_path("second", "trainer_state.json"), "\"schedule_start\": 4");
+    // Updates 5 and 6 of 8 warm up: rates of 0 and a half of the peak.
+    assert_log_has("step=5 total_steps=8 epoch=1.25");
+    assert_file_has(fixture_path("second", "trainer_state.json"), "\"learning_rate\": 0.0,");
+    fixture_copy(fixture_path("second", "checkpoint-6"), in_folder("third/checkpoint-6"));
+    struct fixture_run third = second;
+    third.config.output_dir = fixture_keep("third");
+    third.config.resume_from_checkpoint = "auto";
+    assert_int_equal(fixture_execute(&third), BERTH_OK);
+    assert_same_run("second", "third");
+}
+
 static void test_auto_without_checkpoints_starts_anew(void **state) {
     struct fixture_run run = fixture_default("fresh");
     assert_int_equal(fixture_execute(&run), BERTH_OK);
@@ -112,6 +219,10 @@ int main(void) {
         FIXTURE_TEST(test_bf16_with_accumulation),
         FIXTURE_TEST(test_named_folder_and_other_settings),
         FIXTURE_TEST(test_every_optimizer),
+        FIXTURE_TEST(test_skipped_updates),
+        FIXTURE_TEST(test_static_scale_and_floor),
+        FIXTURE_TEST(test_the_floor_ends_the_run),
+        FIXTURE_TEST(test_rewarmup),
         FIXTURE_TEST(test_auto_without_checkpoints_starts_anew),
         FIXTURE_TEST(test_finished_run),
     };

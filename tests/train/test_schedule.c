@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every schedule against its formula, written out again from its source (systems.md 3.3, 4, 5.4,
-// 6.8), and the corners: first and last update, no warm-up, warm-up only.
+// Every schedule against its formula, written out again from its source (systems.md 3.3, 3.7,
+// 4, 5.4, 6.8), and the corners: first and last update, no warm-up, warm-up only.
 #include "core/harness.h"
 #include "core/options.h"
 #include "train/schedule.h"
@@ -107,6 +107,108 @@ static void test_deepspeed_warmups(void **state) {
     expect(&s, 1, low + span * log(2) / log(2));
 }
 
+// --- at every step ------------------------------------------------------------------------------
+
+enum { TOTAL = 40, WARM = 8 };
+
+static double power(double base, double exponent) {
+    return exp(exponent * log(base));
+}
+
+static double want_linear(int s) {
+    return s < WARM ? s / 8.0 : (40 - s) / 32.0;
+}
+static double want_bertadam(int s) {
+    return s < WARM ? s / 8.0 : (40 - s) / 40.0;
+}
+static double want_poly(int s) {
+    return s + 1 < WARM ? (s + 1) / 8.0 : sqrt((39 - s) / 40.0);
+}
+static double want_constant(int s) {
+    return 1;
+}
+static double want_constant_warmup(int s) {
+    return s < WARM ? s / 8.0 : 1;
+}
+static double want_cosine(int s) {
+    return s < WARM ? s / 8.0 : (1 + cos(3.14159265358979323846 * (s - 8) / 32)) / 2;
+}
+static double want_ee(int s) {
+    return s < WARM ? s / 8.0 * s / 8 : power(0.8, (s - 8) / 5.0);
+}
+static double want_le(int s) {
+    return s < WARM ? s / 8.0 : power(0.8, (s - 8) / 5.0);
+}
+static double want_ep(int s) {
+    return s < WARM ? s / 8.0 * sqrt(s / 8.0) : (40 - s) / 40.0 * (40 - s) / 40;
+}
+static double want_log(int s) {
+    return s < WARM ? log(s + 1) / log(8) : 1;
+}
+static double want_decay_log(int s) {
+    return s < WARM ? log(s + 1) / log(8) : (40 - s) / 32.0;
+}
+
+static const struct {
+    const char *name;
+    double (*want)(int step); // of the way from `low` to the peak
+    int from_minimum;         // low: warmup_min_lr, else 0
+} every[] = {
+    {"linear", want_linear, 0},
+    {"bertadam", want_bertadam, 0},
+    {"google", want_bertadam, 0},
+    {"poly", want_poly, 0},
+    {"constant", want_constant, 0},
+    {"constant_warmup", want_constant_warmup, 0},
+    {"cosine", want_cosine, 0},
+    {"EE", want_ee, 0},
+    {"LE", want_le, 0},
+    {"EP", want_ep, 0},
+    {"warmup_log", want_log, 1},
+    {"warmup_linear", want_constant_warmup, 1},
+    {"warmup_decay_log", want_decay_log, 1},
+    {"warmup_decay_linear", want_linear, 1},
+};
+
+// By warmup_steps and by proportion, with and without lr_offset, from the start and started again.
+static void test_every_schedule_at_every_step(void **state) {
+    assert_int_equal(sizeof every / sizeof *every, schedule_row_count);
+    for (size_t row = 0; row < schedule_row_count; row++) {
+        assert_string_equal(every[row].name, schedule_rows[row].name);
+        for (int variant = 0; variant < 8; variant++) {
+            const int64_t first = (variant & 4) != 0 ? 60 : 0;
+            const double low = every[row].from_minimum ? 1e-6 : 0;
+            struct berth_config config;
+            struct schedule s;
+            option_defaults(&config);
+            config.schedule = every[row].name;
+            config.learning_rate = LR;
+            config.warmup_min_lr = 1e-6;
+            config.warmup_proportion = 0.2;
+            config.warmup_steps = (variant & 1) != 0 ? WARM : 0;
+            config.lr_offset = (variant & 2) != 0 ? 1e-3 : 0;
+            config.decay_rate = 0.8;
+            config.decay_step = 5;
+            assert_int_equal(schedule_init(&s, &config, first + TOTAL, NULL), BERTH_OK);
+            if (first > 0) {
+                schedule_restart(&s, &config, 30);
+                schedule_restart(&s, &config, first);
+            }
+            for (int step = 0; step < TOTAL; step++) {
+                expect(&s, first + step,
+                       config.lr_offset + low + (LR - low) * every[row].want(step));
+            }
+        }
+    }
+}
+
+static void test_exponential_decay_without_warmup(void **state) {
+    struct schedule s = make("EE", 1000, 0, 0);
+    expect(&s, 0, LR);
+    expect(&s, 250, LR * 0.9); // decay_rate and decay_step as BingBert's configuration has them
+    expect(&s, 500, LR * 0.81);
+}
+
 static void test_rates_never_leave_their_range(void **state) {
     for (size_t row = 0; row < schedule_row_count; row++) {
         for (int proportion = 0; proportion <= 10; proportion += 5) {
@@ -140,6 +242,8 @@ int main(void) {
         cmocka_unit_test(test_poly),
         cmocka_unit_test(test_constant_and_cosine),
         cmocka_unit_test(test_deepspeed_warmups),
+        cmocka_unit_test(test_every_schedule_at_every_step),
+        cmocka_unit_test(test_exponential_decay_without_warmup),
         cmocka_unit_test(test_rates_never_leave_their_range),
         cmocka_unit_test(test_unknown_name),
     };

@@ -106,6 +106,8 @@ struct setup {
     struct trainer trainer;
     struct berth_config config;
     volatile int stop;
+    double loss_scale;
+    int64_t skipped;
     int sequences_until_stop; // > 0: *stop becomes 2 when so many were packed
 };
 
@@ -180,7 +182,9 @@ static struct update_result run_update(struct setup *setup, int64_t step, size_t
                                .order = order,
                                .count = count,
                                .step = step,
-                               .learning_rate = schedule_rate(&schedule, step),
+                               .skipped = setup->skipped,
+                               .learning_rate = schedule_rate(&schedule, step - setup->skipped),
+                               .loss_scale = setup->loss_scale,
                                .stop = &setup->stop};
     struct update_result result;
     assert_int_equal(trainer_update(&setup->trainer, &args, &result, NULL), BERTH_OK);
@@ -349,6 +353,74 @@ static void test_nan_changes_nothing(void **state) {
     close_setup(&setup);
 }
 
+// --- loss scaling -------------------------------------------------------------------------------
+
+// Weights, moments and losses of four updates.
+struct scaled_run {
+    float *numbers; // [3][total]
+    size_t bytes;
+    double losses, norms;
+};
+
+// The same update again and again; where it overflows it is skipped.
+static struct scaled_run run_scaled(enum dtype compute, const double *scales, size_t count) {
+    struct setup setup;
+    open_setup(&setup, 0, "update", compute);
+    struct scaled_run run = {.bytes = 3 * (size_t)setup.table.total * sizeof(float)};
+    for (size_t i = 0; i < count; i++) {
+        setup.loss_scale = scales[i];
+        int64_t step = (int64_t)i + 1; // the first has a rate of 0
+        struct update_result result = run_update(&setup, step, 0, 3, 2);
+        if (isfinite(result.grad_norm)) {
+            run.losses += result.loss;
+            run.norms += result.grad_norm;
+        } else {
+            assert_true(isfinite(result.loss)); // of the forward pass, unscaled
+            trainer_discard(&setup.trainer);
+            setup.skipped++;
+        }
+    }
+    run.numbers = memory_new(run.bytes);
+    memcpy(run.numbers, setup.state.master, run.bytes / 3);
+    memcpy((char *)run.numbers + run.bytes / 3, setup.state.moment1, run.bytes / 3);
+    memcpy((char *)run.numbers + 2 * run.bytes / 3, setup.state.moment2, run.bytes / 3);
+    close_setup(&setup);
+    return run;
+}
+
+static void assert_same_scaled(const struct scaled_run *a, const struct scaled_run *b) {
+    assert_true(a->losses == b->losses && a->norms == b->norms);
+    assert_memory_equal(a->numbers, b->numbers, a->bytes);
+}
+
+// Powers of two change no bit: neither in the gradients nor in what the optimizer makes of them.
+static void test_scales_that_are_powers_of_two_change_nothing(void **state) {
+    const double plain[] = {1, 1, 1, 1}, scaled[] = {0x1p16, 0x1p32, 0x1p20, 0x1p8};
+    const double odd[] = {1000, 1000, 1000, 1000};
+    for (int half = 0; half < 2; half++) {
+        enum dtype compute = half ? DTYPE_BF16 : DTYPE_F32;
+        struct scaled_run a = run_scaled(compute, plain, 4), b = run_scaled(compute, scaled, 4);
+        struct scaled_run c = run_scaled(compute, odd, 4);
+        assert_same_scaled(&a, &b);
+        assert_true(fabs(a.norms - c.norms) <= (half ? 1e-2 : 1e-5) * a.norms);
+        assert_memory_not_equal(a.numbers, c.numbers, a.bytes);
+        memory_free(a.numbers);
+        memory_free(b.numbers);
+        memory_free(c.numbers);
+    }
+}
+
+// Skipped updates leave no trace: neither in weights and moments nor in the corrections of bias and
+// the schedule (the same data comes again here, without dropout).
+static void test_an_overflow_leaves_no_trace(void **state) {
+    const double over = 1e39; // infinite in single precision
+    const double plain[] = {1, 1}, scales[] = {over, 0x1p20, over, over, 0x1p20};
+    struct scaled_run a = run_scaled(DTYPE_F32, plain, 2), b = run_scaled(DTYPE_F32, scales, 5);
+    assert_same_scaled(&a, &b);
+    memory_free(a.numbers);
+    memory_free(b.numbers);
+}
+
 // Finite weights that are so large that a part's output is not.
 static void overflow(enum dtype compute, const char *weight, const char *says) {
     struct setup setup;
@@ -400,6 +472,8 @@ int main(void) {
         cmocka_unit_test(test_mean_of_means),
         cmocka_unit_test(test_stop_between_micro_batches),
         cmocka_unit_test(test_nan_changes_nothing),
+        cmocka_unit_test(test_scales_that_are_powers_of_two_change_nothing),
+        cmocka_unit_test(test_an_overflow_leaves_no_trace),
         cmocka_unit_test(test_the_first_output_that_overflows_is_named),
         cmocka_unit_test(test_a_gradient_is_blamed_after_a_good_forward_pass),
     };

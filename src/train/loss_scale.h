@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loss scaling: the loss's gradient is multiplied with a number before the backward pass so that
+// small gradients are not lost in a narrow type; the optimizer divides by it again. An update whose
+// gradient is not finite is skipped. The rules are DeepSpeed's (systems.md section 4), and know
+// nothing of devices or types:
+//
+//   static             the scale never changes
+//   dynamic, "zero"    the rule of its ZeRO optimizers. An overflow uses up one of `hysteresis`
+//                      tolerated ones; the last of them halves the scale, down to the minimum; at
+//                      the minimum it ends the run. An update without overflow, `window` (or twice,
+//                      ... that) after the last one with, doubles the scale and allows all
+//                      overflows again; with `consecutive` every update without overflow does the
+//                      latter.
+//   dynamic, "plain"   the rule of its fp16 optimizer without ZeRO. An overflow halves the scale,
+//                      down to the minimum, and never ends the run. An update doubles it when the
+//                      number of updates between it and the last overflow is a multiple of
+//                      `window`, not 0.
+//
+// At the start, "the last overflow" is the update before the first.
+#ifndef BERTH_TRAIN_LOSS_SCALE_H
+#define BERTH_TRAIN_LOSS_SCALE_H
+
+#include "core/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum loss_scale_kind { LOSS_SCALE_NONE, LOSS_SCALE_STATIC, LOSS_SCALE_ZERO, LOSS_SCALE_PLAIN };
+
+struct loss_scale {
+    enum loss_scale_kind kind;
+    double minimum;
+    int64_t window, hysteresis;
+    int consecutive;
+    // What changes from update to update; a checkpoint of a dynamic scale holds it.
+    double scale;            // 1 for LOSS_SCALE_NONE
+    int64_t updates;         // seen so far
+    int64_t last_overflow;   // number of the last update that overflowed, from 0; -1: none
+    int64_t hysteresis_left; // overflows up to the one that lowers the scale
+    int restored;            // 1: the four above are a checkpoint's
+};
+
+enum loss_scale_event {
+    SCALE_KEPT,      // no overflow, nothing changed
+    SCALE_RAISED,    // no overflow, the scale was doubled
+    SCALE_LOWERED,   // overflow: skip the update
+    SCALE_TOLERATED, // overflow: skip the update; the scale stays
+    SCALE_AT_FLOOR   // overflow at the minimum: end the run
+};
+
+// From the settings loss_scale ("none", "dynamic" or 0, a number), loss_scaler, init_loss_scale,
+// loss_scale_window, hysteresis, consecutive_hysteresis, min_loss_scale. What changes is set to its
+// start unless it was restored. A loss_scale that is none of these is BERTH_USAGE, an
+// init_loss_scale below the minimum BERTH_CONFIG.
+enum berth_status loss_scale_settle(struct loss_scale *scale, const struct berth_config *config,
+                                    struct berth_error *error);
+
+// The errors of loss_scale_settle alone.
+enum berth_status loss_scale_check(const struct berth_config *config, struct berth_error *error);
+
+// Takes notice of an update whose gradient was finite or not. Not for LOSS_SCALE_NONE.
+enum loss_scale_event loss_scale_update(struct loss_scale *scale, int overflow);
+
+int loss_scale_is_dynamic(const struct loss_scale *scale);
+
+#endif
