@@ -140,7 +140,7 @@ int fixture_setup(void **state) {
 // --- runs ---------------------------------------------------------------------------------------
 
 struct fixture_run fixture_default(const char *output) {
-    struct fixture_run run = {0};
+    struct fixture_run run = {.job = berth_finetune_squad};
     struct berth_config *config = &run.config;
     option_defaults(config);
     config->model_name_or_path = fixture_keep("model");
@@ -244,8 +244,7 @@ static void execute(const void *argument) {
     }
     struct berth_log log = {.write = watch, .context = &watcher};
     struct berth_error error = {0};
-    enum berth_status status = (run->predicts ? berth_predict_squad : berth_finetune_squad)(
-        &run->config, log, &watcher.stop, NULL, &error);
+    enum berth_status status = run->job(&run->config, log, &watcher.stop, NULL, &error);
     if (watcher.log != NULL) {
         fprintf(watcher.log, "result: %d %s\n", (int)status, error.message);
         fclose(watcher.log);

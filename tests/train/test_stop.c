@@ -281,7 +281,7 @@ static int wrong_refusals(const char *output) {
     run.config.model_name_or_path = fixture_keep("none");
     int wrong = 0;
     for (int i = 0; i < 4; i++) {
-        run.predicts = i / 2;
+        run.job = i / 2 ? berth_predict_squad : berth_finetune_squad;
         run.config.dry_run = i % 2;
         wrong += fixture_execute(&run) != BERTH_CANT_CREATE;
     }

@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0
+// Classification and regression from files to files: a tiny model learns a rule, the classes get
+// their places in the model, results are written in the originals' layouts, a stopped run goes on
+// with the same bytes, and what does not fit is told.
+#include "fixture.h"
+#include "format/json.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const char *const colours[] = {"red", "blue", "green", "black"};
+static const char *const names[] = {"anna", "ben", "cora", "dan"};
+static const char *const things[] = {"ball", "book", "lamp", "coat"};
+
+// --- files --------------------------------------------------------------------------------------
+
+static FILE *create(const char *name) {
+    FILE *file = fopen(in_folder(name), "w");
+    assert_non_null(file);
+    return file;
+}
+
+// What the rules below are about: texts number 0, 1, ... are all different.
+static void sentence(int number, char text[96]) {
+    snprintf(text, 96, "the %s of %s is %s .", things[number / 16 % 4], names[number / 4 % 4],
+             colours[number % 4]);
+}
+
+// The class of a text is that of its colour.
+static const char *temperature(int number) {
+    return number % 2 ? "cold" : "warm";
+}
+
+static void write_csv(const char *name, int first, int count, int labels) {
+    FILE *file = create(name);
+    fprintf(file, labels ? "id,review,verdict\n" : "id,review\n");
+    for (int i = first; i < first + count; i++) {
+        char text[96];
+        sentence(i, text);
+        fprintf(file, labels ? "%d,\"%s\",%s\n" : "%d,\"%s\"\n", i, text, temperature(i));
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+// Pairs with a number: 4.5 where the first text is warm, else 1.
+static void write_json_lines(const char *name, int first, int count) {
+    FILE *file = create(name);
+    for (int i = first; i < first + count; i++) {
+        char a[96], b[96];
+        sentence(i, a);
+        sentence(i / 3 % 64, b);
+        fprintf(file, "{\"a\": \"%s\", \"b\": \"%s\", \"score\": %s}\n", a, b, i % 2 ? "1" : "4.5");
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+// GLUE's layout of MNLI, cut to the columns that are read: the hypothesis contradicts when it names
+// another colour, is neutral when it names another thing.
+static void write_mnli(const char *name, int first, int count, int labels) {
+    FILE *file = create(name);
+    fprintf(file,
+            labels ? "index\tsentence1\tsentence2\tgold_label\n" : "index\tsentence1\tsentence2\n");
+    for (int i = first; i < first + count; i++) {
+        char a[96], b[96];
+        static const char *const classes[] = {"entailment", "contradiction", "neutral"};
+        sentence(i, a);
+        sentence(i % 3 == 0 ? i : i % 3 == 1 ? (i + 1) % 4 + i / 4 * 4 : i + 16, b);
+        fprintf(file, labels ? "%d\t%s\t%s\t%s\n" : "%d\t%s\t%s\n", i, a, b, classes[i % 3]);
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+static char *text_of(const char *path) {
+    char *bytes;
+    size_t length;
+    struct berth_error error = {0};
+    if (file_read(path, 1 << 20, &bytes, &length, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    return bytes;
+}
+
+static void assert_holds(const char *path, const char *part) {
+    char *text = text_of(path);
+    if (strstr(text, part) == NULL) {
+        fail_msg("%s: no \"%s\" in: %s", path, part, text);
+    }
+    memory_free(text);
+}
+
+static size_t lines_of(const char *path) {
+    char *text = text_of(path);
+    size_t lines = 0;
+    for (const char *at = text; *at != '\0'; at++) {
+        lines += *at == '\n';
+    }
+    memory_free(text);
+    return lines;
+}
+
+static double result_of(const char *output, const char *file, const char *key) {
+    json *object;
+    double value = NAN;
+    assert_int_equal(json_read_file(fixture_path(output, file), &object, NULL), BERTH_OK);
+    assert_int_equal(json_get_real(object, file, key, &value, NULL), BERTH_OK);
+    json_free(object);
+    assert_false(isnan(value));
+    return value;
+}
+
+// Gives the model folder's config.json other classes than it has.
+static void set_labels(const char *folder, const char *id2label) {
+    char path[64];
+    json *config, *labels;
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    assert_int_equal(json_read_file(in_folder(path), &config, NULL), BERTH_OK);
+    assert_int_equal(json_read_memory("labels", id2label, strlen(id2label), &labels, NULL),
+                     BERTH_OK);
+    json_set(config, "id2label", labels);
+    assert_int_equal(json_write_file(config, JSON_INDENT_2_SORTED, in_folder(path), NULL),
+                     BERTH_OK);
+    json_free(config);
+}
+
+// --- runs ---------------------------------------------------------------------------------------
+
+static struct fixture_run own_run(const char *output) {
+    struct fixture_run run = fixture_default(output);
+    run.job = berth_finetune_classify;
+    run.config.train_file = fixture_keep("train.csv");
+    run.config.validation_file = fixture_keep("dev.csv");
+    run.config.text_column = "review";
+    run.config.label_column = "verdict";
+    run.config.max_seq_length = 32;
+    run.config.max_steps = 60;
+    run.config.train_batch_size = 12;
+    run.config.learning_rate = 5e-3;
+    run.config.save_steps = 100;
+    return run;
+}
+
+static struct fixture_run own_prediction(const char *model, const char *file, const char *output) {
+    struct fixture_run run = own_run(output);
+    run.job = berth_predict_classify;
+    run.config.model_name_or_path = fixture_keep(model);
+    run.config.predict_file = fixture_keep(file);
+    return run;
+}
+
+static void write_own_files(void) {
+    write_csv("train.csv", 0, 44, 1);
+    write_csv("dev.csv", 44, 20, 1);
+    write_csv("new.csv", 44, 20, 0);
+}
+
+// Runs it and asserts its status and a part of what it says.
+static void expect(struct fixture_run *run, int status, const char *part) {
+    remove(in_folder("log"));
+    run->log_file = fixture_keep("log");
+    int found = fixture_execute(run);
+    if (found != status) {
+        fail_msg("status %d, expected %d: %s", found, status, text_of(in_folder("log")));
+    }
+    assert_holds(in_folder("log"), part);
+}
+
+// --- tests --------------------------------------------------------------------------------------
+
+static void own_classes_are_learnt(void **state) {
+    write_own_files();
+    struct fixture_run run = own_run("out");
+    expect(&run, BERTH_OK,
+           "newly initialised, to be trained: bert.pooler.dense.weight, "
+           "classifier.weight, bert.pooler.dense.bias, classifier.bias");
+    assert_true(result_of("out", "eval_results.json", "eval_accuracy") == 1.0);
+    assert_true(result_of("out", "all_results.json", "eval_accuracy") == 1.0);
+    assert_true(result_of("out", "all_results.json", "global_step") == 60);
+    assert_holds(fixture_path("out", "eval_results.txt"), "eval_accuracy = 1.0\neval_loss = 0.");
+    assert_holds(fixture_path("out", "eval_results.txt"), "\nglobal_step = 60\nloss = 0.");
+    assert_holds(fixture_path("out", "config.json"), "\"BertForSequenceClassification\"");
+    assert_holds(fixture_path("out", "config.json"), "\"0\": \"cold\",\n    \"1\": \"warm\"");
+    // Without labels nothing is scored; with them the scores are those of the run.
+    struct fixture_run blind = own_prediction("out", "new.csv", "blind");
+    assert_int_equal(fixture_execute(&blind), BERTH_OK);
+    assert_false(file_exists(fixture_path("blind", "predict_results.json")));
+    struct fixture_run seeing = own_prediction("out", "dev.csv", "seeing");
+    assert_int_equal(fixture_execute(&seeing), BERTH_OK);
+    assert_true(result_of("seeing", "predict_results.json", "predict_accuracy") == 1.0);
+    assert_true(fabs(result_of("seeing", "predict_results.json", "predict_loss") -
+                     result_of("out", "eval_results.json", "eval_loss")) < 1e-6);
+    const char *const files[] = {"test_results.tsv", "predict_results.txt"};
+    for (int i = 0; i < 2; i++) {
+        assert_same_file(fixture_path("blind", files[i]), fixture_path("seeing", files[i]));
+    }
+    assert_int_equal(lines_of(fixture_path("blind", "test_results.tsv")), 20);
+    char *text = text_of(fixture_path("blind", "predict_results.txt"));
+    const char *at = text + strlen("index\tprediction\n");
+    for (int i = 0; i < 20; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "%d\t%s\n", i, temperature(44 + i));
+        assert_memory_equal(at, line, strlen(line));
+        at += strlen(line);
+    }
+    memory_free(text);
+}
+
+static void a_model_keeps_the_order_of_its_classes(void **state) {
+    write_own_files();
+    set_labels("model", "{\"0\":\"Warm\",\"1\":\"COLD\"}");
+    struct fixture_run run = own_run("out");
+    expect(&run, BERTH_OK, "result: 0");
+    assert_true(result_of("out", "eval_results.json", "eval_accuracy") == 1.0);
+    assert_holds(fixture_path("out", "config.json"), "\"0\": \"Warm\",\n    \"1\": \"COLD\"");
+    struct fixture_run predicted = own_prediction("out", "new.csv", "predicted");
+    assert_int_equal(fixture_execute(&predicted), BERTH_OK);
+    assert_holds(fixture_path("predicted", "predict_results.txt"),
+                 "index\tprediction\n0\tWarm\n1\tCOLD\n");
+}
+
+// A head that was trained for other classes starts anew, also where it has as many.
+static void a_head_for_other_classes_starts_anew(void **state) {
+    write_own_files();
+    struct fixture_run first = own_run("first");
+    first.config.max_steps = 2;
+    assert_int_equal(fixture_execute(&first), BERTH_OK);
+    struct fixture_run again = own_run("again");
+    again.config.model_name_or_path = fixture_keep("first");
+    again.config.max_steps = 2;
+    expect(&again, BERTH_OK, "model: 41 tensors"); // all of them: the classes are the same
+    set_labels("first", "{\"0\":\"good\",\"1\":\"bad\"}");
+    struct fixture_run other = own_run("other");
+    other.config.model_name_or_path = fixture_keep("first");
+    other.config.max_steps = 2;
+    expect(&other, BERTH_OK,
+           "newly initialised, to be trained: classifier.weight, classifier.bias");
+    assert_holds(in_folder("log"), "warning: the model's classes (\"good\", ...) are not those of");
+    set_labels("first", "{\"0\":\"good\",\"1\":\"bad\",\"2\":\"ugly\"}");
+    struct fixture_run wider = own_run("wider");
+    wider.config.model_name_or_path = fixture_keep("first");
+    wider.config.max_steps = 2;
+    expect(&wider, BERTH_OK,
+           "newly initialised, to be trained: classifier.weight, classifier.bias");
+}
+
+static void numbers_are_regressed(void **state) {
+    write_json_lines("train.jsonl", 0, 60);
+    write_json_lines("dev.jsonl", 60, 12);
+    struct fixture_run run = own_run("out");
+    run.config.train_file = fixture_keep("train.jsonl");
+    run.config.validation_file = fixture_keep("dev.jsonl");
+    run.config.text_column = "a";
+    run.config.text_pair_column = "b";
+    run.config.label_column = "score";
+    run.config.max_steps = 150;
+    expect(&run, BERTH_OK, "eval: eval step=");
+    assert_true(result_of("out", "eval_results.json", "eval_mse") < 0.5); // a constant's: 3.1
+    assert_true(fabs(result_of("out", "eval_results.json", "eval_mse") -
+                     result_of("out", "eval_results.json", "eval_loss")) < 1e-9);
+    assert_holds(fixture_path("out", "config.json"), "\"problem_type\": \"regression\"");
+    struct fixture_run predicted = own_prediction("out", "dev.jsonl", "predicted");
+    predicted.config.text_column = "a";
+    predicted.config.text_pair_column = "b";
+    predicted.config.label_column = "score";
+    assert_int_equal(fixture_execute(&predicted), BERTH_OK);
+    assert_int_equal(lines_of(fixture_path("predicted", "test_results.tsv")), 12);
+    // A model for numbers cannot tell classes apart, and the other way.
+    write_own_files();
+    struct fixture_run wrong = own_prediction("out", "dev.csv", "wrong");
+    expect(&wrong, BERTH_BAD_DATA, "expected a number");
+    struct fixture_run classes = own_run("classes");
+    classes.config.max_steps = 1;
+    assert_int_equal(fixture_execute(&classes), BERTH_OK);
+    predicted.config.model_name_or_path = fixture_keep("classes");
+    predicted.config.output_dir = fixture_keep("wrong-too");
+    expect(&predicted, BERTH_BAD_DATA, "the model does not know the label");
+}
+
+static void whole_numbers_are_classes_unless_told(void **state) {
+    FILE *file = create("stars.csv");
+    fprintf(file, "review,verdict\n");
+    for (int i = 0; i < 12; i++) {
+        char text[96];
+        sentence(i, text);
+        fprintf(file, "\"%s\",%d\n", text, i % 3);
+    }
+    assert_int_equal(fclose(file), 0);
+    struct fixture_run run = own_run("classes");
+    run.config.train_file = fixture_keep("stars.csv");
+    run.config.validation_file = NULL;
+    run.config.max_steps = 1;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_holds(fixture_path("classes", "config.json"), "\"2\": \"2\"");
+    run.config.output_dir = fixture_keep("numbers");
+    run.config.problem_type = "regression";
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_holds(fixture_path("numbers", "config.json"), "\"problem_type\": \"regression\"");
+}
+
+static struct fixture_run mnli_run(const char *output) {
+    struct fixture_run run = own_run(output);
+    run.config.train_file = run.config.validation_file = NULL;
+    run.config.text_column = run.config.label_column = NULL;
+    run.config.task_name = "MNLI";
+    run.config.data_dir = fixture_keep("glue");
+    run.config.max_steps = 3;
+    return run;
+}
+
+static void mnli_has_two_files(void **state) {
+    assert_int_equal(dir_make(in_folder("glue/MNLI"), NULL), BERTH_OK);
+    write_mnli("glue/MNLI/train.tsv", 0, 40, 1);
+    write_mnli("glue/MNLI/dev_matched.tsv", 5, 9, 1);
+    write_mnli("glue/MNLI/dev_mismatched.tsv", 20, 7, 1);
+    write_mnli("glue/MNLI/test_matched.tsv", 1, 6, 0);
+    write_mnli("glue/MNLI/test_mismatched.tsv", 3, 4, 0);
+    struct fixture_run run = mnli_run("out");
+    expect(&run, BERTH_OK, "eval_features=16");
+    result_of("out", "eval_results.json", "eval_accuracy");
+    result_of("out", "eval_results.json", "eval_accuracy_mm");
+    assert_holds(fixture_path("out", "config.json"),
+                 "\"0\": \"contradiction\",\n    \"1\": \"entailment\"");
+    struct fixture_run predicted = mnli_run("test");
+    predicted.job = berth_predict_classify;
+    predicted.config.model_name_or_path = fixture_keep("out");
+    assert_int_equal(fixture_execute(&predicted), BERTH_OK);
+    assert_int_equal(lines_of(fixture_path("test", "test_results.tsv")), 6);
+    assert_int_equal(lines_of(fixture_path("test", "test_results_mm.tsv")), 4);
+    assert_int_equal(lines_of(fixture_path("test", "predict_results_mnli.txt")), 7);
+    assert_int_equal(lines_of(fixture_path("test", "predict_results_mnli_mm.txt")), 5);
+    // The scores of each file are those of the file by itself.
+    predicted.config.split = "dev";
+    predicted.config.output_dir = fixture_keep("dev");
+    assert_int_equal(fixture_execute(&predicted), BERTH_OK);
+    predicted.config.predict_file = fixture_keep("glue/MNLI/dev_mismatched.tsv");
+    predicted.config.output_dir = fixture_keep("mismatched");
+    assert_int_equal(fixture_execute(&predicted), BERTH_OK);
+    assert_true(result_of("dev", "predict_results.json", "predict_accuracy_mm") ==
+                result_of("mismatched", "predict_results.json", "predict_accuracy"));
+    assert_same_file(fixture_path("dev", "test_results_mm.tsv"),
+                     fixture_path("mismatched", "test_results.tsv"));
+}
+
+static void a_stopped_run_goes_on_with_the_same_bytes(void **state) {
+    write_own_files();
+    struct fixture_run straight = own_run("straight");
+    straight.config.max_steps = 6;
+    straight.config.save_steps = 1;
+    straight.config.save_total_limit = 100;
+    assert_int_equal(fixture_execute(&straight), BERTH_OK);
+    for (int step = 1; step < 6; step += 2) {
+        char output[32];
+        snprintf(output, sizeof output, "resumed-%d", step);
+        struct fixture_run stopped = straight;
+        stopped.config.output_dir = fixture_keep(output);
+        stopped.stop_at_step = step;
+        stopped.stop_level = 1;
+        assert_int_equal(fixture_execute(&stopped), BERTH_INTERRUPTED);
+        struct fixture_run resumed = straight;
+        resumed.config.output_dir = fixture_keep(output);
+        resumed.config.resume_from_checkpoint = "auto";
+        resumed.config.model_name_or_path = step == 3 ? NULL : fixture_keep("model");
+        assert_int_equal(fixture_execute(&resumed), BERTH_OK);
+        assert_same_run("straight", output);
+        assert_same_file(fixture_path("straight", "eval_results.txt"),
+                         fixture_path(output, "eval_results.txt"));
+    }
+    struct fixture_run other = straight;
+    other.config.resume_from_checkpoint = "auto";
+    other.config.text_column = "id"; // another task
+    other.config.output_dir = fixture_keep("resumed-1");
+    assert_int_equal(fixture_execute(&other), BERTH_CONFIG);
+}
+
+static void what_does_not_fit_is_told(void **state) {
+    write_own_files();
+    struct fixture_run run = own_run("out");
+    run.config.text_column = "revue";
+    expect(&run, BERTH_BAD_DATA, "did you mean \"review\"?");
+    run = own_run("out");
+    run.config.text_column = NULL;
+    expect(&run, BERTH_USAGE, "--text_column is missing; name it, or a task of GLUE");
+    run.config.task_name = "mrpk";
+    expect(&run, BERTH_USAGE, "there is no task \"mrpk\"");
+    run.config.task_name = "mrpc";
+    run.config.train_file = NULL;
+    expect(&run, BERTH_USAGE, "--data_dir is missing");
+    run.config.validation_file = NULL;
+    run.config.data_dir = fixture_keep("model");
+    expect(&run, BERTH_NO_INPUT, "expected the files of MRPC");
+    run = own_run("out");
+    run.config.validation_file = fixture_keep("none.csv");
+    expect(&run, BERTH_NO_INPUT, "none.csv: no such file");
+    write_csv("one.csv", 0, 1, 1);
+    run.config.validation_file = NULL;
+    run.config.train_file = fixture_keep("one.csv");
+    expect(&run, BERTH_BAD_DATA, "every example has the same label");
+    assert_false(dir_exists(in_folder("out"))); // nothing of all that left a folder
+    // A label that the model does not know, in a file that is to be scored.
+    run = own_run("out");
+    run.config.max_steps = 1;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    FILE *file = create("odd.csv");
+    fprintf(file, "review,verdict\nthe ball is red .,warm\nthe ball is blue .,lukewarm\n");
+    assert_int_equal(fclose(file), 0);
+    struct fixture_run odd = own_prediction("out", "odd.csv", "odd");
+    expect(&odd, BERTH_BAD_DATA,
+           "line 3: the model does not know the label \"lukewarm\"; it knows \"cold\", \"warm\"");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(own_classes_are_learnt),
+        FIXTURE_TEST(a_model_keeps_the_order_of_its_classes),
+        FIXTURE_TEST(a_head_for_other_classes_starts_anew),
+        FIXTURE_TEST(numbers_are_regressed),
+        FIXTURE_TEST(whole_numbers_are_classes_unless_told),
+        FIXTURE_TEST(mnli_has_two_files),
+        FIXTURE_TEST(a_stopped_run_goes_on_with_the_same_bytes),
+        FIXTURE_TEST(what_does_not_fit_is_told),
+    };
+    return cmocka_run_group_tests_name("classify", tests, NULL, NULL);
+}
