@@ -268,12 +268,18 @@ void hub_snapshot_done(struct hub_snapshot *snapshot) {
 
 // --- publishing ---------------------------------------------------------------------------------
 
-static enum berth_status make_parent(const char *path, struct berth_error *error) {
+// Makes the folder of `path`, which must lie in `folder`, whatever links others have put there.
+static enum berth_status make_parent(const char *path, const char *folder,
+                                     struct berth_error *error) {
     char *parent = memory_string_of(path, (size_t)(strrchr(path, '/') - path));
     if (parent == NULL) {
         return no_memory(error);
     }
     enum berth_status status = dir_make(parent, error);
+    if (status == BERTH_OK && !file_lies_in(parent, folder)) {
+        status = error_set(error, BERTH_BAD_DATA, "%s leaves the cache's folder %s: refused",
+                           parent, folder);
+    }
     memory_free(parent);
     return status;
 }
@@ -290,7 +296,7 @@ enum berth_status hub_link_blob(const char *snapshot_folder, const char *path, c
     if (link == NULL) {
         return no_memory(error);
     }
-    enum berth_status status = make_parent(link, error);
+    enum berth_status status = make_parent(link, snapshot_folder, error);
     if (status == BERTH_OK) {
         status = file_link(target, link, error);
     }
@@ -308,7 +314,7 @@ enum berth_status hub_write_ref(const char *repo, const char *revision, const ch
     if (path == NULL) {
         return no_memory(error);
     }
-    enum berth_status status = make_parent(path, error);
+    enum berth_status status = make_parent(path, repo, error);
     if (status == BERTH_OK) {
         status = file_write(path, commit, strlen(commit), error);
     }

@@ -377,6 +377,7 @@ static enum berth_status run(struct work *work, struct berth_error *error) {
     TRY(check_room(work, error));
     TRY(transfer(work, error));
     if (work->result->unchanged) {
+        TRY(file_remove(work->etag_path, error));
         return file_remove(work->partial_path, error);
     }
     enum berth_status status = check_content(work, error);

@@ -245,6 +245,17 @@ static void test_a_cache_that_leads_elsewhere_is_not_written(void **state) {
     assert_int_equal(symlink(scratch("elsewhere"), scratch(REPO "/snapshots")), 0);
     assert_refused(fetch("acme/tiny", 0), BERTH_BAD_DATA, "leaves the cache's folder");
     assert_true(dir_is_empty(scratch("elsewhere/" COMMIT)));
+    // A folder on the way to a file of the snapshot, and the folder of refs.
+    const struct berth_fetch_settings settings = {.files = "onnx/README.md"};
+    assert_int_equal(unlink(scratch(REPO "/snapshots")), 0);
+    assert_int_equal(dir_make(scratch(REPO "/snapshots/" COMMIT), NULL), BERTH_OK);
+    assert_int_equal(symlink(scratch("elsewhere"), scratch(REPO "/snapshots/" COMMIT "/onnx")), 0);
+    assert_refused(fetch_with("acme/tiny", &settings), BERTH_BAD_DATA, "leaves the cache's folder");
+    assert_false(file_exists(scratch("elsewhere/README.md")));
+    assert_int_equal(unlink(scratch(REPO "/snapshots/" COMMIT "/onnx")), 0);
+    assert_int_equal(symlink(scratch("elsewhere"), scratch(REPO "/refs")), 0);
+    assert_refused(fetch_with("acme/tiny", &settings), BERTH_BAD_DATA, "leaves the cache's folder");
+    assert_false(file_exists(scratch("elsewhere/main")));
     server_stop(server);
 }
 
@@ -384,6 +395,10 @@ static void test_digests_of_a_url(void **state) {
     assert_fetched(fetch_with(url, &settings)); // as asked: nothing to ask the server
     assert_int_equal(server_count(server, "GET /file"), 3);
     assert_refused(fetch_with("acme/tiny", &settings), BERTH_USAGE, "are for a URL");
+    settings = (struct berth_fetch_settings){.revision = "v1"};
+    assert_refused(fetch_with(url, &settings), BERTH_USAGE, "are for repositories of the hub");
+    settings = (struct berth_fetch_settings){.files = "*.json"};
+    assert_refused(fetch_with("squad", &settings), BERTH_USAGE, "are for repositories of the hub");
     server_stop(server);
 }
 

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fetching a URL, and the data sets whose URLs and digests are known.
+#include "api/fetching.h"
+#include "core/file_partial.h"
+#include "core/memory.h"
+#include "format/hub_cache.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define NAME_LIMIT 256
+#define NO_SIZE (-1)
+
+// --- URLs ---------------------------------------------------------------------------------------
+
+static int hex_value(char c) {
+    return c >= '0' && c <= '9' ? c - '0' : isxdigit((unsigned char)c) ? (c | 32) - 'a' + 10 : -1;
+}
+
+// The last part of the URL's path, decoded; "download" where that is no file's name.
+static void url_file_name(const char *url, char name[NAME_LIMIT]) {
+    const char *path = strchr(strstr(url, "://") + 3, '/');
+    size_t length = path != NULL ? strcspn(path, "?#") : 0, first = length, used = 0;
+    while (first > 0 && path[first - 1] != '/') {
+        first--;
+    }
+    for (size_t i = first; i < length && used + 1 < NAME_LIMIT; i++) {
+        int escaped = path[i] == '%' && i + 2 < length && hex_value(path[i + 1]) >= 0 &&
+                      hex_value(path[i + 2]) >= 0;
+        name[used++] =
+            (char)(escaped ? hex_value(path[i + 1]) * 16 + hex_value(path[i + 2]) : path[i]);
+        i += escaped ? 2 : 0;
+    }
+    name[used] = '\0';
+    if (!hub_is_safe_path(name) || strchr(name, '/') != NULL) {
+        snprintf(name, NAME_LIMIT, "download");
+    }
+}
+
+// The snapshot's name: 40 digits of the SHA-256 of its files' digests.
+static enum berth_status commit_of(const struct snapshot_file *files, size_t count,
+                                   char commit[HUB_COMMIT_SIZE], struct berth_error *error) {
+    char all[2 * DIGEST_HEX_SIZE] = "", hex[DIGEST_HEX_SIZE];
+    for (size_t i = 0; i < count; i++) {
+        strncat(all, files[i].blob, sizeof all - strlen(all) - 1);
+    }
+    TRY(digest_memory(DIGEST_SHA256, all, strlen(all), hex, error));
+    snprintf(commit, HUB_COMMIT_SIZE, "%.40s", hex);
+    return BERTH_OK;
+}
+
+// What is in the cache of a URL: the folder of its snapshot and the etag it came under.
+struct cached_url {
+    char *file; // NULL: nothing
+    char *etag;
+};
+
+static enum berth_status find_cached(const struct fetch *fetch, const char *name,
+                                     struct cached_url *cached, struct berth_error *error) {
+    char *ref = path_join(fetch->repo, "refs/" HUB_MAIN);
+    char *commit = NULL;
+    size_t length;
+    enum berth_status status = ref == NULL ? fetch_no_memory(error) : BERTH_OK;
+    if (status == BERTH_OK && file_exists(ref)) {
+        status = file_read(ref, HUB_COMMIT_SIZE, &commit, &length, error);
+    }
+    memory_free(ref);
+    if (commit != NULL && hub_is_commit(commit)) {
+        char below[HUB_COMMIT_SIZE + NAME_LIMIT + 16];
+        snprintf(below, sizeof below, "snapshots/%s/%s", commit, name);
+        cached->file = path_join(fetch->repo, below);
+    }
+    memory_free(commit);
+    if (cached->file != NULL &&
+        (!file_exists(cached->file) || !file_lies_in(cached->file, fetch->repo))) {
+        memory_free(cached->file);
+        cached->file = NULL;
+    }
+    char *path = path_join(fetch->repo, "etag");
+    if (cached->file != NULL && path != NULL && file_exists(path)) {
+        file_read(path, NAME_LIMIT, &cached->etag, &length, NULL);
+    }
+    memory_free(path);
+    return status;
+}
+
+// Whether what is in the cache has the digest that was asked for.
+static int is_as_asked(const struct fetch *fetch, const char *file) {
+    const char *sha256 = fetch->settings->sha256, *md5 = fetch->settings->md5;
+    char hex[DIGEST_HEX_SIZE];
+    return (sha256 == NULL || (digest_file(DIGEST_SHA256, file, hex, NULL) == BERTH_OK &&
+                               strcasecmp(hex, sha256) == 0)) &&
+           (md5 == NULL ||
+            (digest_file(DIGEST_MD5, file, hex, NULL) == BERTH_OK && strcasecmp(hex, md5) == 0));
+}
+
+static enum berth_status keep_etag(const struct fetch *fetch, const char *etag,
+                                   struct berth_error *error) {
+    char *path = path_join(fetch->repo, "etag");
+    enum berth_status status = path == NULL    ? fetch_no_memory(error)
+                               : *etag != '\0' ? file_write(path, etag, strlen(etag), error)
+                                               : file_remove(path, error);
+    memory_free(path);
+    return status;
+}
+
+static enum berth_status download_url(struct fetch *fetch, const char *name,
+                                      struct cached_url *cached, struct berth_error *error) {
+    char key[DIGEST_HEX_SIZE], commit[HUB_COMMIT_SIZE];
+    struct download_result result;
+    TRY(digest_memory(DIGEST_SHA256, fetch->name, strlen(fetch->name), key, error));
+    struct download what = {
+        .url = fetch->name,
+        .name = name,
+        .repo = fetch->repo,
+        .locks = fetch->locks,
+        .key = key,
+        .by_content = 1,
+        .size = NO_SIZE,
+        .digests = {{DIGEST_SHA256, fetch->settings->sha256}, {DIGEST_MD5, fetch->settings->md5}},
+        .known_etag = cached->etag};
+    TRY(download(&fetch->net, &what, &result, error));
+    if (result.unchanged) {
+        char *file = cached->file;
+        cached->file = NULL;
+        fetch_take(fetch, file);
+        return BERTH_OK;
+    }
+    const struct snapshot_file file = {.path = name, .blob = result.blob};
+    TRY(commit_of(&file, 1, commit, error));
+    TRY(fetch_publish(fetch, commit, &file, 1, error));
+    TRY(keep_etag(fetch, result.etag, error));
+    char *path = path_join(fetch->path, name);
+    if (path == NULL) {
+        return fetch_no_memory(error);
+    }
+    fetch_take(fetch, path);
+    return BERTH_OK;
+}
+
+enum berth_status fetch_url(struct fetch *fetch, int offline, struct berth_error *error) {
+    char name[NAME_LIMIT];
+    struct cached_url cached = {.file = NULL};
+    url_file_name(fetch->name, name);
+    enum berth_status status = find_cached(fetch, name, &cached, error);
+    int given = fetch->settings->sha256 != NULL || fetch->settings->md5 != NULL;
+    int good = status == BERTH_OK && cached.file != NULL && (offline || given) &&
+               is_as_asked(fetch, cached.file);
+    if (good) {
+        fetch_take(fetch, cached.file);
+        cached.file = NULL;
+    } else if (status == BERTH_OK && offline) {
+        status = error_set(error, BERTH_UNAVAILABLE, "%s is not in the cache %s", fetch->name,
+                           fetch->root);
+    } else if (status == BERTH_OK) {
+        if (given) { // what is there is something else
+            memory_free(cached.etag);
+            cached.etag = NULL;
+        }
+        status = fetch_tag_cache(fetch, error);
+        status = status == BERTH_OK ? download_url(fetch, name, &cached, error) : status;
+    }
+    memory_free(cached.file);
+    memory_free(cached.etag);
+    return status;
+}
+
+// --- data sets known by name --------------------------------------------------------------------
+
+// SHA-256 as published with the files' download scripts.
+static const struct known_set known_sets[] = {
+    {.names = {"squad", "squad-v1.1"},
+     .folder = "datasets--squad",
+     .place = "https://rajpurkar.github.io/SQuAD-explorer/dataset/",
+     .files = {{"train-v1.1.json",
+                "3527663986b8295af4f7fcdff1ba1ff3f72d07d61a20f487cb238a6ef92fd955"},
+               {"dev-v1.1.json",
+                "95aa6a52d5d6a735563366753ca50492a658031da74f301ac5238b03966972c9"}}},
+    {.names = {"squad_v2", "squad-v2.0"},
+     .folder = "datasets--squad_v2",
+     .place = "https://rajpurkar.github.io/SQuAD-explorer/dataset/",
+     .files = {
+         {"train-v2.0.json", "68dcfbb971bd3e96d5b46c7177b16c1a4e7d4bdef19fb204502738552dede002"},
+         {"dev-v2.0.json", "80a5225e94905956a6446d296ca1093975c4d3b3260f1d6c8f68bc2ab77182d8"}}}};
+
+const struct known_set *fetch_find_known(const char *name) {
+    for (size_t i = 0; i < sizeof known_sets / sizeof *known_sets; i++) {
+        for (size_t k = 0; known_sets[i].names[k] != NULL; k++) {
+            if (strcmp(known_sets[i].names[k], name) == 0) {
+                return &known_sets[i];
+            }
+        }
+    }
+    return NULL;
+}
+
+static enum berth_status fetch_known_file(const struct fetch *fetch, const struct known_file *file,
+                                          struct berth_error *error) {
+    char url[NAME_LIMIT];
+    struct download_result result;
+    snprintf(url, sizeof url, "%s%s", fetch->known->place, file->name);
+    struct download what = {.url = url,
+                            .name = file->name,
+                            .repo = fetch->repo,
+                            .locks = fetch->locks,
+                            .key = file->sha256,
+                            .size = NO_SIZE,
+                            .digests = {{DIGEST_SHA256, file->sha256}}};
+    return download(&fetch->net, &what, &result, error);
+}
+
+enum berth_status fetch_known_set(struct fetch *fetch, int offline, struct berth_error *error) {
+    enum { COUNT = sizeof fetch->known->files / sizeof *fetch->known->files };
+    struct snapshot_file files[COUNT];
+    char commit[HUB_COMMIT_SIZE];
+    for (size_t i = 0; i < COUNT; i++) {
+        files[i] =
+            (struct snapshot_file){fetch->known->files[i].name, fetch->known->files[i].sha256};
+        char *blob = path_join(fetch->repo, "blobs");
+        char *path = blob != NULL ? path_join(blob, files[i].blob) : NULL;
+        int there = path != NULL && file_exists(path);
+        memory_free(path);
+        memory_free(blob);
+        if (offline && !there) {
+            return error_set(error, BERTH_UNAVAILABLE, "%s of %s is not in the cache %s",
+                             files[i].path, fetch->name, fetch->root);
+        }
+    }
+    TRY(fetch_tag_cache(fetch, error));
+    for (size_t i = 0; i < COUNT && !offline; i++) {
+        TRY(fetch_known_file(fetch, &fetch->known->files[i], error));
+    }
+    TRY(commit_of(files, COUNT, commit, error));
+    return fetch_publish(fetch, commit, files, COUNT, error);
+}
