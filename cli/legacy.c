@@ -110,7 +110,7 @@ static const struct legacy legacies[] = {
     {.name = "load_best_model_at_end", .kind = IGNORED, .note = "the last model is the result"},
     {.name = "metric_for_best_model", .kind = IGNORED_1, .note = "the last model is the result"},
     {.name = "greater_is_better", .kind = IGNORED, .note = "the last model is the result"},
-    {.name = "optim", .kind = IGNORED_1, .note = "--optimizer chooses"},
+    {.name = "optim", .kind = SPECIAL_1},
     {.name = "gradient_checkpointing", .kind = IGNORED, .note = "activations are kept"},
     {.name = "full_determinism", .kind = IGNORED, .note = "every run is deterministic"},
     {.name = "torch_compile", .kind = IGNORED, .note = framework},
@@ -155,6 +155,21 @@ static enum berth_status set_special(struct cli_call *call, const struct legacy 
     return BERTH_OK;
 }
 
+// Hugging Face's names: adamw_torch, adamw_hf, adamw_apex_fused, ... are one optimizer.
+static enum berth_status set_optim(struct cli_call *call, const char *value,
+                                   struct berth_error *error) {
+    static const char *const others[] = {"8bit", "4bit", "anyprecision", "bnb"};
+    int known = strncmp(value, "adamw", 5) == 0;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        known &= strstr(value, others[i]) == NULL;
+    }
+    return known ? set(call, "optimizer", "adamw", error)
+                 : error_set(error, BERTH_USAGE,
+                             "option optim: \"%s\" is not available; expected adamw_torch, or "
+                             "--optimizer NAME",
+                             value);
+}
+
 static enum berth_status set_special_value(struct cli_call *call, const struct legacy *legacy,
                                            const char *value, struct berth_error *error) {
     if (strcmp(legacy->name, "dropout") == 0) {
@@ -164,6 +179,9 @@ static enum berth_status set_special_value(struct cli_call *call, const struct l
     if (strcmp(legacy->name, "lr_scheduler_type") == 0) { // one of Hugging Face's names differs
         int differs = strcmp(value, "constant_with_warmup") == 0;
         return set(call, "schedule", differs ? "constant_warmup" : value, error);
+    }
+    if (strcmp(legacy->name, "optim") == 0) {
+        return set_optim(call, value, error);
     }
     if (strcmp(value, "epoch") != 0 && strcmp(value, "steps") != 0 && strcmp(value, "no") != 0) {
         return error_set(error, BERTH_USAGE,

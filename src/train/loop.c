@@ -287,8 +287,8 @@ static enum berth_status overflow(struct run *run, const struct update_result *u
     if (event == SCALE_AT_FLOOR) {
         enum berth_status status = fail_not_finite(run, update, history->step, error);
         return status == BERTH_FAILURE
-                   ? error_prefix(error, status, "the loss scale cannot go below min_loss_scale %g",
-                                  before.minimum)
+                   ? error_prefix(error, status, "loss scale %g cannot be lowered any further",
+                                  before.scale)
                    : status;
     }
     trainer_discard(run->loop->trainer);

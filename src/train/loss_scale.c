@@ -89,9 +89,13 @@ static enum loss_scale_event clean_zero(struct loss_scale *scale) {
     return full ? SCALE_RAISED : SCALE_KEPT;
 }
 
+static enum loss_scale_event stay(struct loss_scale *scale) {
+    return ++scale->stuck < LOSS_SCALE_STUCK_LIMIT ? SCALE_TOLERATED : SCALE_AT_FLOOR;
+}
+
 static enum loss_scale_event overflow_plain(struct loss_scale *scale) {
     if (scale->scale <= scale->minimum) {
-        return SCALE_TOLERATED;
+        return stay(scale);
     }
     lower(scale);
     return SCALE_LOWERED;
@@ -105,8 +109,9 @@ static enum loss_scale_event clean_plain(struct loss_scale *scale) {
 }
 
 enum loss_scale_event loss_scale_update(struct loss_scale *scale, int overflow) {
+    scale->stuck = overflow ? scale->stuck : 0;
     if (scale->kind == LOSS_SCALE_STATIC) {
-        return overflow ? SCALE_TOLERATED : SCALE_KEPT;
+        return overflow ? stay(scale) : SCALE_KEPT;
     }
     int zero = scale->kind == LOSS_SCALE_ZERO;
     enum loss_scale_event event;

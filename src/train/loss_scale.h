@@ -16,7 +16,9 @@
 //                      number of updates between it and the last overflow is a multiple of
 //                      `window`, not 0.
 //
-// At the start, "the last overflow" is the update before the first.
+// At the start, "the last overflow" is the update before the first. Where an overflow neither
+// lowers the scale nor ends the run (static, "plain" at its minimum), LOSS_SCALE_STUCK_LIMIT of
+// them in a row end it: no rule of DeepSpeed's, whose run would skip for ever.
 #ifndef BERTH_TRAIN_LOSS_SCALE_H
 #define BERTH_TRAIN_LOSS_SCALE_H
 
@@ -24,6 +26,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+#define LOSS_SCALE_STUCK_LIMIT 50
 
 enum loss_scale_kind { LOSS_SCALE_NONE, LOSS_SCALE_STATIC, LOSS_SCALE_ZERO, LOSS_SCALE_PLAIN };
 
@@ -37,6 +41,7 @@ struct loss_scale {
     int64_t updates;         // seen so far
     int64_t last_overflow;   // number of the last update that overflowed, from 0; -1: none
     int64_t hysteresis_left; // overflows up to the one that lowers the scale
+    int64_t stuck;           // overflows in a row at a scale that cannot go down; not saved
     int restored;            // 1: the four above are a checkpoint's
 };
 
@@ -45,7 +50,7 @@ enum loss_scale_event {
     SCALE_RAISED,    // no overflow, the scale was doubled
     SCALE_LOWERED,   // overflow: skip the update
     SCALE_TOLERATED, // overflow: skip the update; the scale stays
-    SCALE_AT_FLOOR   // overflow at the minimum: end the run
+    SCALE_AT_FLOOR   // overflow, and the scale cannot go down: end the run
 };
 
 // From the settings loss_scale ("none", "dynamic" or 0, a number), loss_scaler, init_loss_scale,

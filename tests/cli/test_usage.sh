@@ -79,11 +79,25 @@ expect_out "loss_scale                       0"
 plan $base --optimizer bertadam --per_param_grad_clipping True --no_decay bias,LayerNorm
 expect_out "optimizer                        bertadam"
 expect_out "clip_by                          tensor"
+plan $base --optim adamw_torch --lr_schedule EE --lr_offset 1e-5
+expect_out "schedule                         EE"
 plan finetune squad --model_name_or_path "$work/model" --train_file "$work/data.json" \
     --validation_file "$work/data.json" --output_dir "$work/run" --do_train True --do_eval True \
     --per_device_train_batch_size 4 --train_batch_size 8 --warmup_ratio 0.1 \
     --evaluation_strategy epoch --bf16 False --no_cuda --disable_tqdm True \
     --lr_scheduler_type constant_with_warmup
+run $base --dry-run --optim adafactor
+expect_code 2
+expect_err "--optimizer NAME"
+run $base --dry-run --optimizer lion
+expect_code 2
+expect_err "nvlamb"
+run $base --dry-run --optimizer nvlamb --adam_w_mode false
+expect_code 78
+expect_err "nvlamb has no such form"
+run $base --dry-run --loss_scale 1e39
+expect_code 2
+expect_err "2^126"
 plan finetune squad --model_file "$work/model/model.safetensors" --vocab_file "$vocab" \
     --train "$work/data.json" --output "$work/run" --no_bias_correction
 plan finetune squad --model "$work/model" --train "$work/data.json" --output "$work/run" --quiet \

@@ -120,6 +120,25 @@ static void test_static_never_changes(void **state) {
     assert_false(loss_scale_is_dynamic(&scale));
 }
 
+// Fifty in a row that nothing can be done about; one good update between begins the count again.
+static void test_being_stuck_ends_the_run(void **state) {
+    struct berth_config config = defaults("plain");
+    config.init_loss_scale = config.min_loss_scale = 8;
+    struct berth_config fixed = defaults("zero");
+    fixed.loss_scale = "8";
+    for (int i = 0; i < 2; i++) {
+        struct loss_scale scale = make(i == 0 ? &config : &fixed);
+        for (int update = 0; update < 49; update++) {
+            assert_int_equal(loss_scale_update(&scale, 1), SCALE_TOLERATED);
+        }
+        assert_int_equal(loss_scale_update(&scale, 0), SCALE_KEPT);
+        for (int update = 0; update < 49; update++) {
+            assert_int_equal(loss_scale_update(&scale, 1), SCALE_TOLERATED);
+        }
+        assert_int_equal(loss_scale_update(&scale, 1), SCALE_AT_FLOOR);
+    }
+}
+
 static void test_settings(void **state) {
     struct berth_config config;
     option_defaults(&config);
@@ -265,6 +284,7 @@ int main(void) {
         cmocka_unit_test(test_plain_halves_at_once_and_never_ends_the_run),
         cmocka_unit_test(test_plain_doubles_one_update_later),
         cmocka_unit_test(test_static_never_changes),
+        cmocka_unit_test(test_being_stuck_ends_the_run),
         cmocka_unit_test(test_settings),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_restored_numbers_go_on),
