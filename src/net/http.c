@@ -192,7 +192,8 @@ static struct curl_slist *make_headers(const struct http_request *request, int *
     snprintf(from, sizeof from, "%" PRIu64, request->from);
     const char *range = request->from > 0 ? from : NULL;
     *failed = 0;
-    struct curl_slist *list = add_header(NULL, failed, "Authorization: Bearer %s", request->token);
+    struct curl_slist *list = add_header(NULL, failed, "Accept-Encoding: %s", "identity");
+    list = add_header(list, failed, "Authorization: Bearer %s", request->token);
     list = add_header(list, failed, "Range: bytes=%s-", range);
     list = add_header(list, failed, "If-Range: \"%s\"", range != NULL ? request->if_range : NULL);
     return add_header(list, failed, "If-None-Match: \"%s\"", request->if_none_match);

@@ -27,6 +27,7 @@ static void test_a_model_lands_in_the_layout(void **state) {
     assert_true(file_exists(scratch("home/hub/CACHEDIR.TAG")));
     assert_false(file_exists(scratch(REPO "/snapshots/" COMMIT "/onnx/README.md")));
     assert_int_equal(server_count(server, "GET "), 5);
+    assert_int_equal(server_count(server, "Accept-Encoding: identity\r\n"), 5);
     server_stop(server);
 }
 
@@ -328,6 +329,28 @@ static void test_where_the_token_comes_from(void **state) {
     server_stop(server);
 }
 
+static char warning_text[1024];
+
+static void keep_warning(void *context, const struct berth_record *record) {
+    if (record->kind == BERTH_RECORD_WARNING) {
+        snprintf(warning_text, sizeof warning_text, "%s", record->text);
+    }
+}
+
+static void test_the_token_is_not_sent_in_the_clear(void **state) {
+    (void)state;
+    const struct berth_log log = {.write = keep_warning};
+    const struct berth_fetch_settings settings = {.retries = 0};
+    char *path;
+    setenv("HF_TOKEN", "secret", 1);
+    setenv("HF_ENDPOINT", "http://127.0.0.2:9", 1); // nobody listens
+    assert_int_equal(berth_fetch("acme/tiny", &settings, log, NULL, &path, NULL),
+                     BERTH_UNAVAILABLE);
+    assert_non_null(strstr(warning_text, "the token is not sent"));
+    setenv("HF_ENDPOINT", "gopher://hub", 1);
+    assert_refused(fetch("acme/tiny", 0), BERTH_CONFIG, "HF_ENDPOINT");
+}
+
 // --- URLs ---------------------------------------------------------------------------------------
 
 #define TEXT "some text to download\n"
@@ -531,6 +554,7 @@ int main(void) {
         NET_TEST(test_a_partial_file_that_is_a_link_is_not_followed),
         NET_TEST(test_the_token_goes_to_the_hub_alone),
         NET_TEST(test_where_the_token_comes_from),
+        NET_TEST(test_the_token_is_not_sent_in_the_clear),
         NET_TEST(test_a_url_is_kept_under_its_name),
         NET_TEST(test_a_url_whose_content_changes),
         NET_TEST(test_digests_of_a_url),

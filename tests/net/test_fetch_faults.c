@@ -526,6 +526,24 @@ static void test_no_memory_at_every_allocation(void **state) {
     server_stop(server);
 }
 
+// --- silence ------------------------------------------------------------------------------------
+
+static void test_a_server_that_falls_silent(void **state) {
+    (void)state;
+    struct server_route routes[HUB_ROUTES];
+    make_hub(routes);
+    routes[HUB_WEIGHTS].hold_after = 2000;
+    struct server *server = start_hub(routes);
+    setenv("HF_HUB_DOWNLOAD_TIMEOUT", "1", 1);
+    assert_refused(fetch("acme/tiny", 0), BERTH_UNAVAILABLE, "Timeout");
+    assert_nothing_published();
+    assert_int_equal(size_of(find_ending(REPO "/blobs", ".incomplete")), 2000);
+    server_release(server);
+    struct outcome outcome = fetch("acme/tiny", 0);
+    assert_published(&outcome);
+    server_stop(server);
+}
+
 // --- a stop -------------------------------------------------------------------------------------
 
 static volatile int stop_flag;
@@ -632,6 +650,7 @@ int main(void) {
         NET_TEST(test_a_full_disk_at_every_call),
         NET_TEST(test_killed_at_every_call),
         NET_TEST(test_no_memory_at_every_allocation),
+        NET_TEST(test_a_server_that_falls_silent),
         NET_TEST(test_a_stop_keeps_what_came),
         NET_TEST(test_two_processes_one_download),
     };
