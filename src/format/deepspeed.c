@@ -10,6 +10,7 @@
 #include "format/torch_layout.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,7 @@ struct checkpoint {
     struct shard *shards; // by rank
     size_t rank_count, group_count;
     const struct tensor_entry **partitions; // [group_count][rank_count]
+    atomic_uchar *checked;                  // of the same: whether its CRC has been compared
     struct tensor_entry *entries;
     struct place *places;
     size_t count;
@@ -123,11 +125,14 @@ static enum berth_status take_shards(struct checkpoint *checkpoint, const char *
 static enum berth_status check_ranks(const struct checkpoint *checkpoint, const char *folder,
                                      struct berth_error *error) {
     for (size_t i = 0; i < checkpoint->rank_count; i++) {
-        if (checkpoint->shards[i].rank != (int64_t)i) {
-            return error_set(error, BERTH_BAD_DATA,
-                             "%s: the ZeRO shard of rank %zu is missing or there twice: expected "
-                             "one \"*" SHARD_MARK "%zu" SHARD_ENDING "\"",
-                             folder, i, i);
+        int64_t rank = checkpoint->shards[i].rank, expected = (int64_t)i;
+        if (rank != expected) {
+            return error_set(
+                error, BERTH_BAD_DATA,
+                "%s: the ZeRO shard of rank %" PRId64 " is %s: expected one file \"*" SHARD_MARK
+                "%" PRId64 SHARD_ENDING "\"",
+                folder, rank < expected ? rank : expected,
+                rank < expected ? "there twice" : "missing", rank < expected ? rank : expected);
         }
     }
     return BERTH_OK;
@@ -242,7 +247,8 @@ static enum berth_status open_shards(struct checkpoint *checkpoint, struct berth
         TRY(open_shard(checkpoint, &checkpoint->shards[i], error));
     }
     checkpoint->partitions = memory_array_zeroed(groups, ranks * sizeof *checkpoint->partitions);
-    if (checkpoint->partitions == NULL) {
+    checkpoint->checked = memory_array_zeroed(groups, ranks * sizeof *checkpoint->checked);
+    if (checkpoint->partitions == NULL || checkpoint->checked == NULL) {
         return error_no_memory(error, groups * ranks * sizeof *checkpoint->partitions,
                                checkpoint->states.archive.file.path);
     }
@@ -462,6 +468,7 @@ static void free_checkpoint(struct checkpoint *checkpoint) {
     }
     memory_free(checkpoint->shards);
     memory_free(checkpoint->partitions);
+    memory_free(checkpoint->checked);
     memory_free(checkpoint->by_name);
     memory_free(checkpoint->entries);
     memory_free(checkpoint->places);
@@ -490,6 +497,20 @@ static enum berth_status open_file(struct tensor_file *file, struct berth_error 
     return BERTH_OK;
 }
 
+// A partition is compared with its CRC when its first byte is read: whatever is wanted of it, that
+// comes first.
+static enum berth_status check_partition(const struct checkpoint *checkpoint, size_t index,
+                                         struct berth_error *error) {
+    float first;
+    const struct shard *shard = &checkpoint->shards[index % checkpoint->rank_count];
+    if (atomic_load(&checkpoint->checked[index]) == 0) {
+        TRY(torch_read(&shard->file, checkpoint->partitions[index], 0, sizeof first, &first,
+                       error));
+        atomic_store(&checkpoint->checked[index], 1);
+    }
+    return BERTH_OK;
+}
+
 // Numbers [first, first + count) of a group's row.
 static enum berth_status read_row(const struct checkpoint *checkpoint, size_t group, uint64_t first,
                                   uint64_t count, char *to, struct berth_error *error) {
@@ -500,6 +521,7 @@ static enum berth_status read_row(const struct checkpoint *checkpoint, size_t gr
         uint64_t end = begin + elements_of(partitions[rank]);
         if (first < end) {
             uint64_t now = end - first < count ? end - first : count;
+            TRY(check_partition(checkpoint, group * checkpoint->rank_count + rank, error));
             TRY(torch_read(&checkpoint->shards[rank].file, partitions[rank],
                            (first - begin) * sizeof(float), (size_t)now * sizeof(float), to,
                            error));

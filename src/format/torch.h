@@ -85,6 +85,7 @@ enum torch_kind {
     TORCH_SIZE,    // shape[count]: torch.Size
     TORCH_LIST,    // children[count]
     TORCH_DICT,    // children[count]
+    TORCH_TENSOR,  // tensors[0]
     TORCH_TENSORS  // tensors[count]: an ordered dictionary of them, as a state_dict is
 };
 struct torch_node {

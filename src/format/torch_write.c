@@ -198,6 +198,9 @@ static enum berth_status put_node(struct output *out, const struct torch_node *n
     if (node->kind == TORCH_TENSORS) {
         return put_tensors(out, node);
     }
+    if (node->kind == TORCH_TENSOR) {
+        return put_tensor(out, node->tensors);
+    }
     if (node->kind == TORCH_DICT || node->kind == TORCH_LIST) {
         return put_children(out, node, depth);
     }
@@ -223,7 +226,7 @@ static enum berth_status add(struct archive *archive, const char *name, const vo
 }
 
 static enum berth_status add_data(struct archive *archive, const struct torch_node *node) {
-    size_t tensors = node->kind == TORCH_TENSORS ? node->count : 0;
+    size_t tensors = node->kind == TORCH_TENSORS ? node->count : node->kind == TORCH_TENSOR ? 1 : 0;
     size_t children = node->kind == TORCH_DICT || node->kind == TORCH_LIST ? node->count : 0;
     for (size_t i = 0; i < tensors; i++) {
         const struct tensor_out *tensor = &node->tensors[i];

@@ -358,12 +358,46 @@ static void test_round_trips(void **state) {
     }
 }
 
+// NVIDIA's and DeepSpeed's models have a multiple of 8 rows for their words; those behind the last
+// word are zero.
+static void test_padding_rows(void **state) {
+    (void)state;
+    static const char *const names[] = {"nvidia", "deepspeed"};
+    make_model(scratch("model"));
+    retype_model(TENSOR_F32, 0);
+    for (size_t i = 0; i < 2; i++) {
+        struct tensor_file file;
+        char *path;
+        float words[16 * HIDDEN], bias[16];
+        assert_int_equal(convert(names[i], NULL), BERTH_OK);
+        assert_int_equal(tensor_file_find_in(scratch("out"), &path, NULL), BERTH_OK);
+        assert_int_equal(tensor_file_open(&file, path, NULL), BERTH_OK);
+        const char *key = i == 0 ? "model." : "module.";
+        char name[96];
+        snprintf(name, sizeof name, "%sbert.embeddings.word_embeddings.weight", key);
+        const struct tensor_entry *entry = tensor_file_find(&file, name);
+        assert_int_equal(entry->shape[0], 16);
+        assert_int_equal(tensor_file_read(&file, entry, words, NULL), BERTH_OK);
+        snprintf(name, sizeof name, "%scls.predictions.bias", key);
+        assert_int_equal(tensor_file_find(&file, name)->shape[0], 16);
+        assert_int_equal(tensor_file_read(&file, tensor_file_find(&file, name), bias, NULL),
+                         BERTH_OK);
+        for (size_t k = VOCAB * HIDDEN; k < 16 * HIDDEN; k++) {
+            assert_true(words[k] == 0 && bias[k / HIDDEN] == 0);
+        }
+        tensor_file_close(&file);
+        memory_free(path);
+        assert_int_equal(dir_remove(scratch("out"), NULL), BERTH_OK);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_setup, scratch_teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_round_trips),   TEST(test_names),     TEST(test_equal_names),
-        TEST(test_failing_calls), TEST(test_no_memory), TEST(test_no_memory_to_compare),
+        TEST(test_round_trips),          TEST(test_padding_rows),  TEST(test_names),
+        TEST(test_equal_names),          TEST(test_failing_calls), TEST(test_no_memory),
+        TEST(test_no_memory_to_compare),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,210 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Has the programs that the checkpoints are for read what `berth convert` writes, tensor by tensor.
+
+    dev/check_conversions.py BERTH [MODEL_FOLDER]
+
+MODEL_FOLDER is a Hugging Face model (default: a tiny one with random weights). Whatever is installed of torch (with safetensors), transformers,
+tensorflow and deepspeed is used; the names and transposes expected are written down here once more.
+Exits 77 (skipped) where none of them is.
+"""
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+os.environ.setdefault("DS_ACCELERATOR", "cpu")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+def has(name):
+    return importlib.util.find_spec(name) is not None
+
+
+def read_safetensors(path):
+    """Raw bytes, type and shape of every tensor, without any package."""
+    data = path.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + length])
+    header.pop("__metadata__", None)
+    start = 8 + length
+    return {name: (entry["dtype"], entry["shape"],
+                   data[start + entry["data_offsets"][0]:start + entry["data_offsets"][1]])
+            for name, entry in header.items()}
+
+
+def prefixed(name):
+    return "bert." + name if re.match(r"(embeddings|encoder|pooler)\.", name) else name
+
+
+def tensorflow_name(name):
+    fixed = {"qa_outputs.weight": "cls/squad/output_weights", "qa_outputs.bias": "cls/squad/output_bias",
+             "classifier.weight": "output_weights", "classifier.bias": "output_bias",
+             "cls.predictions.bias": "cls/predictions/output_bias",
+             "cls.seq_relationship.weight": "cls/seq_relationship/output_weights",
+             "cls.seq_relationship.bias": "cls/seq_relationship/output_bias"}
+    if name in fixed:
+        return fixed[name], False
+    name = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
+    name = name.replace("_embeddings.weight", "_embeddings")
+    turned = name.endswith(".weight")
+    name = re.sub(r"\.weight$", ".kernel", name).replace(".layer.", ".layer_")
+    return name.replace(".", "/"), turned
+
+
+def nvidia_name(name):
+    return re.sub(r"(intermediate|pooler|transform)\.dense\.", r"\1.dense_act.", name)
+
+
+def bits(tensor):
+    import torch
+    return tensor.contiguous().view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
+
+
+def same_tensors(expected, found, name_of, padded):
+    """found: {name: tensor}; padded: whether the words have rows of zeros at their end."""
+    import torch
+    if len(expected) != len(found):
+        sys.exit(f"{len(found)} tensors, expected {len(expected)}")
+    for name, (_, shape, data) in expected.items():
+        tensor = found[name_of(name)]
+        if padded and re.search(r"word_embeddings|cls\.predictions\.(bias|decoder)", name):
+            if tensor.shape[0] % 8 != 0 or torch.any(tensor[shape[0]:] != 0):
+                sys.exit(f"{name}: {tuple(tensor.shape)}, or its padding is not zero")
+            tensor = tensor[:shape[0]]
+        if list(tensor.shape) != shape or bits(tensor) != data:
+            sys.exit(f"{name} differs")
+
+
+def check_torch(convert, model, expected):
+    import torch
+    folder = convert(model, "torch")
+    state = torch.load(folder / "pytorch_model.bin", weights_only=True)
+    same_tensors(expected, state, lambda name: name, False)
+    print(f"torch {torch.__version__}: pytorch_model.bin, {len(state)} tensors")
+    folder = convert(model, "nvidia", "--step", "8601")
+    state = torch.load(folder / "ckpt_8601.pt", weights_only=True)["model"]
+    same_tensors(expected, state, lambda name: nvidia_name(prefixed(name)), True)
+    print(f"torch {torch.__version__}: ckpt_8601.pt, {len(state)} tensors")
+    folder = convert(model, "deepspeed", "--kernel_layers")
+    tag = (folder / "latest").read_text()
+    state = torch.load(folder / tag / "mp_rank_00_model_states.pt", weights_only=True)["module"]
+    qkv = [torch.cat([state_of(expected, f"{prefix}.attention.self.{part}.weight")
+                      for part in ("query", "key", "value")])
+           for prefix in layers(expected)]
+    for i, wanted in enumerate(qkv):
+        if not torch.equal(state[f"bert.encoder.layer.{i}.attn_qkvw"], wanted):
+            sys.exit(f"attn_qkvw of layer {i} is not query, key, value")
+    print(f"torch {torch.__version__}: {len(qkv)} layers under the kernel's names")
+
+
+def layers(expected):
+    found = {match.group(0) for name in expected
+             if (match := re.match(r".*encoder\.layer\.\d+", name))}
+    return sorted(found, key=lambda name: int(name.rsplit(".", 1)[1]))
+
+
+def state_of(expected, name):
+    import torch
+    kinds = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+    kind, shape, data = expected[name]
+    return torch.frombuffer(bytearray(data), dtype=kinds[kind]).reshape(shape)
+
+
+def check_transformers(convert, model, expected):
+    import torch
+    import transformers
+    config = transformers.AutoConfig.from_pretrained(model)
+    kind = getattr(transformers, config.architectures[0])
+    folder = convert(convert(model, "tensorflow"), "hf")
+    first, second = (kind.from_pretrained(path).eval() for path in (model, folder))
+    ids = torch.arange(1, 17)[None]
+    with torch.no_grad():
+        a, b = first(input_ids=ids)[0], second(input_ids=ids)[0]
+    if not torch.equal(a, b):
+        sys.exit("transformers computes something else from the model that went through TensorFlow")
+    third = kind.from_pretrained(convert(model, "torch"), use_safetensors=False).eval()
+    with torch.no_grad():
+        if not torch.equal(a, third(input_ids=ids)[0]):
+            sys.exit("transformers computes something else from pytorch_model.bin")
+    print(f"transformers {transformers.__version__}: {config.architectures[0]} of three files is one")
+
+
+def check_tensorflow(convert, model, expected):
+    import numpy
+    import tensorflow as tf
+    folder = convert(model, "tensorflow")
+    reader = tf.train.load_checkpoint(str(folder))
+    if len(reader.get_variable_to_shape_map()) != len(expected):
+        sys.exit("TensorFlow finds another number of variables")
+    for name, (_, shape, data) in expected.items():
+        theirs, turned = tensorflow_name(prefixed(name))
+        array = reader.get_tensor(theirs)
+        array = array.T if turned and array.ndim == 2 else array
+        if list(array.shape) != shape or numpy.ascontiguousarray(array).tobytes() != data:
+            sys.exit(f"{name} differs in TensorFlow's checkpoint")
+    print(f"tensorflow {tf.__version__}: {len(expected)} variables")
+
+
+def check_deepspeed(convert, model, expected):
+    import deepspeed
+    import torch
+    os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", LOCAL_SIZE="1",
+                      MASTER_ADDR="127.0.0.1", MASTER_PORT="29617")
+
+    class Holder(torch.nn.Module):  # a model of just these parameters, at 0
+        def __init__(self, state):
+            super().__init__()
+            for name, tensor in state.items():
+                *path, last = name.split(".")
+                module = self
+                for part in path:
+                    if not hasattr(module, part):
+                        module.add_module(part, torch.nn.Module())
+                    module = getattr(module, part)
+                if tensor.is_floating_point():
+                    module.register_parameter(last, torch.nn.Parameter(torch.zeros_like(tensor)))
+                else:
+                    module.register_buffer(last, torch.zeros_like(tensor))
+
+    folder = convert(model, "deepspeed", "--step", "12")
+    state = torch.load(folder / "global_step12/mp_rank_00_model_states.pt", weights_only=True)["module"]
+    deepspeed.init_distributed(dist_backend="gloo")
+    engine = deepspeed.initialize(model=Holder(state), config={
+        "train_batch_size": 1, "optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "torch_adam": True}},
+        "zero_force_ds_cpu_optimizer": False})[0]
+    path, _ = engine.load_checkpoint(str(folder), load_module_only=True)
+    if path is None or engine.global_steps not in (0, 12):
+        sys.exit("DeepSpeed does not load the folder")
+    same_tensors(expected, engine.module.state_dict(), lambda name: nvidia_name(prefixed(name)), True)
+    print(f"deepspeed {deepspeed.__version__}: its engine loads {path}")
+
+
+def main():
+    berth = sys.argv[1]
+    checks = [(check_torch, ["torch"]), (check_transformers, ["torch", "transformers"]),
+              (check_tensorflow, ["tensorflow"]), (check_deepspeed, ["torch", "deepspeed"])]
+    checks = [check for check, needs in checks if all(map(has, needs))]
+    if not checks:
+        print("skipped: none of torch, tensorflow, deepspeed is installed")
+        sys.exit(77)
+    with tempfile.TemporaryDirectory() as work:
+        model = pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else f"{work}/tiny")
+        if len(sys.argv) == 2:
+            subprocess.run([berth, "init", "--config", "tiny", "--output", model, "--quiet"], check=True)
+        expected = read_safetensors(model / "model.safetensors")
+
+        def convert(source, to, *options):
+            output = pathlib.Path(work) / f"{len(os.listdir(work))}"
+            subprocess.run([berth, "convert", source, output, "--to", to, "--quiet", *options], check=True)
+            return output
+        for check in checks:
+            check(convert, model, expected)
+
+
+if __name__ == "__main__":
+    main()

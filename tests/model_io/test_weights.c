@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checkpoints of every dialect under our names: names, stacks, turned matrices, padding rows; and
+// other architectures, which are called by their names.
+#include "core/scratch.h"
+#include "format/safetensors.h"
+#include "format/tensorflow.h"
+#include "model/architectures.h"
+#include "model/config.h"
+#include "model/folder.h"
+#include "model/weights.h"
+
+#define H 2
+
+// --- names --------------------------------------------------------------------------------------
+
+static const struct {
+    const char *ours, *theirs;
+} kernel_names[] = {
+    {"bert.encoder.layer.3.attention.self.query.weight", "bert.encoder.layer.3.attn_qkvw"},
+    {"bert.encoder.layer.3.attention.self.key.weight", "bert.encoder.layer.3.attn_qkvw"},
+    {"bert.encoder.layer.3.attention.self.value.weight", "bert.encoder.layer.3.attn_qkvw"},
+    {"bert.encoder.layer.3.attention.self.query.bias", "bert.encoder.layer.3.attn_qkvb"},
+    {"bert.encoder.layer.3.attention.self.key.bias", "bert.encoder.layer.3.attn_qkvb"},
+    {"bert.encoder.layer.3.attention.self.value.bias", "bert.encoder.layer.3.attn_qkvb"},
+    {"bert.encoder.layer.3.attention.output.dense.weight", "bert.encoder.layer.3.attn_ow"},
+    {"bert.encoder.layer.3.attention.output.dense.bias", "bert.encoder.layer.3.attn_ob"},
+    {"bert.encoder.layer.3.attention.output.LayerNorm.weight", "bert.encoder.layer.3.attn_nw"},
+    {"bert.encoder.layer.3.attention.output.LayerNorm.bias", "bert.encoder.layer.3.attn_nb"},
+    {"bert.encoder.layer.3.intermediate.dense.weight", "bert.encoder.layer.3.inter_w"},
+    {"bert.encoder.layer.3.intermediate.dense.bias", "bert.encoder.layer.3.inter_b"},
+    {"bert.encoder.layer.3.output.dense.weight", "bert.encoder.layer.3.output_w"},
+    {"bert.encoder.layer.3.output.dense.bias", "bert.encoder.layer.3.output_b"},
+    {"bert.encoder.layer.3.output.LayerNorm.weight", "bert.encoder.layer.3.norm_w"},
+    {"bert.encoder.layer.3.output.LayerNorm.bias", "bert.encoder.layer.3.norm_b"},
+    {"bert.pooler.dense.weight", "bert.pooler.dense_act.weight"},
+    {"cls.predictions.transform.dense.bias", "cls.predictions.transform.dense_act.bias"},
+    {"bert.embeddings.LayerNorm.weight", "bert.embeddings.LayerNorm.weight"},
+    {"cls.predictions.transform.LayerNorm.weight", "cls.predictions.transform.LayerNorm.weight"},
+    {"qa_outputs.weight", "qa_outputs.weight"},
+};
+
+static void test_kernel_names(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof kernel_names / sizeof *kernel_names; i++) {
+        char name[96], part[96];
+        enum name_use there = name_for(&names_kernel, kernel_names[i].ours, name, sizeof name);
+        assert_string_equal(name, kernel_names[i].theirs);
+        enum name_use back = name_translate(kernel_names[i].theirs, name, sizeof name);
+        assert_int_equal(back, there);
+        if (back == NAME_STACKED) {
+            assert_true(name_part(name, name_part_of(kernel_names[i].ours), part, sizeof part));
+            assert_string_equal(part, kernel_names[i].ours);
+            assert_int_equal(name_part_of(kernel_names[i].ours), i % 3);
+            assert_false(name_part(name, 2, part, strlen(kernel_names[i].ours)));
+        } else {
+            assert_string_equal(name, kernel_names[i].ours);
+        }
+    }
+}
+
+static void test_nvidia_names(void **state) {
+    (void)state;
+    static const char *const names[][2] = {
+        {"bert.encoder.layer.0.intermediate.dense.weight",
+         "bert.encoder.layer.0.intermediate.dense_act.weight"},
+        {"bert.encoder.layer.0.output.dense.weight", "bert.encoder.layer.0.output.dense.weight"},
+        {"bert.pooler.dense.bias", "bert.pooler.dense_act.bias"},
+        {"cls.predictions.transform.dense.weight", "cls.predictions.transform.dense_act.weight"},
+        {"bert.encoder.FinalLayerNorm.weight", "bert.encoder.FinalLayerNorm.weight"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char name[96];
+        assert_int_equal(name_for(&names_nvidia, names[i][0], name, sizeof name), NAME_KEPT);
+        assert_string_equal(name, names[i][1]);
+        assert_int_equal(name_translate(names[i][1], name, sizeof name), NAME_KEPT);
+        assert_string_equal(name, names[i][0]);
+    }
+}
+
+// --- files --------------------------------------------------------------------------------------
+
+// Writes numbers that count up through the tensors, from 0 on.
+static void write_file(struct tensor_out *tensors, size_t count) {
+    static float numbers[4096];
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        numbers[i] = (float)i;
+    }
+    for (size_t i = 0; i < count; i++) {
+        size_t elements = 1;
+        for (int k = 0; k < tensors[i].rank; k++) {
+            elements *= (size_t)tensors[i].shape[k];
+        }
+        tensors[i].dtype = TENSOR_F32;
+        tensors[i].data = numbers + used;
+        used += elements;
+    }
+    assert_true(used < 4096);
+    assert_int_equal(safetensors_write(scratch("a.safetensors"), tensors, count, NULL, NULL),
+                     BERTH_OK);
+}
+
+static void open_file(struct weights *weights, int64_t vocab_size) {
+    struct berth_error error;
+    if (weights_open(weights, scratch("a.safetensors"), vocab_size, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+}
+
+// The numbers of a tensor, in both ways of reading, against what is expected.
+static void expect(const struct weights *weights, const char *name, size_t count,
+                   const float *numbers) {
+    float found[64];
+    const struct weight *weight = weights_find(weights, name);
+    if (weight == NULL) {
+        fail_msg("no %s", name);
+    }
+    assert_int_equal(weight_elements(weight), count);
+    assert_int_equal(weight_bytes(weight), count * sizeof(float));
+    assert_int_equal(weights_read(weights, weight, found, NULL), BERTH_OK);
+    assert_memory_equal(found, numbers, count * sizeof(float));
+    memset(found, 0, sizeof found);
+    assert_int_equal(weights_read_f32(weights, weight, found, NULL), BERTH_OK);
+    assert_memory_equal(found, numbers, count * sizeof(float));
+    if (weight_is_straight(weight)) {
+        assert_int_equal(weights_read_piece(weights, weight, 1, count - 1, found, NULL), BERTH_OK);
+        assert_memory_equal(found, numbers + 1, (count - 1) * sizeof(float));
+    }
+}
+
+static void test_stack(void **state) {
+    (void)state;
+    struct weights weights;
+    struct tensor_out tensors[] = {
+        {.name = "module.bert.encoder.layer.0.attn_qkvw", .rank = 2, .shape = {3 * H, H}},
+        {.name = "module.bert.encoder.layer.0.attn_qkvb", .rank = 1, .shape = {3 * H}}};
+    write_file(tensors, 2);
+    open_file(&weights, 0);
+    assert_int_equal(weights.count, 6);
+    expect(&weights, "bert.encoder.layer.0.attention.self.query.weight", 4,
+           (const float[]){0, 1, 2, 3});
+    expect(&weights, "bert.encoder.layer.0.attention.self.key.weight", 4,
+           (const float[]){4, 5, 6, 7});
+    expect(&weights, "bert.encoder.layer.0.attention.self.value.weight", 4,
+           (const float[]){8, 9, 10, 11});
+    expect(&weights, "bert.encoder.layer.0.attention.self.key.bias", 2, (const float[]){14, 15});
+    weights_close(&weights);
+}
+
+static void expect_refused(struct tensor_out *tensors, size_t count, const char *part) {
+    struct weights weights;
+    struct berth_error error = {0};
+    write_file(tensors, count);
+    if (weights_open(&weights, scratch("a.safetensors"), 0, &error) != BERTH_BAD_DATA) {
+        fail_msg("not refused: %s", part);
+    }
+    assert_message_has(&error, part);
+    assert_message_has(&error, scratch("a.safetensors"));
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    struct tensor_out odd[] = {{.name = "bert.encoder.layer.0.attn_qkvb", .rank = 1, .shape = {7}}};
+    expect_refused(odd, 1, "attn_qkvb");
+    struct tensor_out scalar[] = {{.name = "bert.encoder.layer.0.attn_qkvb"}};
+    expect_refused(scalar, 1, "no multiple of 3");
+    struct tensor_out twice[] = {
+        {.name = "bert.encoder.layer.0.attn_qkvb", .rank = 1, .shape = {6}},
+        {.name = "encoder.layer.0.attention.self.key.bias", .rank = 1, .shape = {2}}};
+    expect_refused(twice, 2, "bert.encoder.layer.0.attention.self.key.bias");
+}
+
+// In a file with a final layer norm the kernel's norms are those before attention and before the
+// feed-forward part.
+static void test_pre_norm(void **state) {
+    (void)state;
+    struct weights weights;
+    struct tensor_out tensors[] = {
+        {.name = "bert.encoder.layer.0.attn_nw", .rank = 1, .shape = {2}},
+        {.name = "bert.encoder.layer.0.norm_w", .rank = 1, .shape = {2}},
+        {.name = "bert.encoder.FinalLayerNorm.weight", .rank = 1, .shape = {2}},
+        {.name = "bert.encoder.layer.0.attn_ow", .rank = 2, .shape = {2, 2}}};
+    write_file(tensors, 4);
+    open_file(&weights, 0);
+    expect(&weights, "bert.encoder.layer.0.PostAttentionLayerNorm.weight", 2,
+           (const float[]){0, 1});
+    expect(&weights, "bert.encoder.layer.0.PreAttentionLayerNorm.weight", 2, (const float[]){2, 3});
+    expect(&weights, "bert.encoder.layer.0.attention.output.dense.weight", 4,
+           (const float[]){6, 7, 8, 9});
+    weights_close(&weights);
+    write_file(tensors, 2);
+    open_file(&weights, 0);
+    expect(&weights, "bert.encoder.layer.0.attention.output.LayerNorm.weight", 2,
+           (const float[]){0, 1});
+    expect(&weights, "bert.encoder.layer.0.output.LayerNorm.weight", 2, (const float[]){2, 3});
+    weights_close(&weights);
+}
+
+static void test_padding_rows(void **state) {
+    (void)state;
+    static const struct {
+        int64_t rows, vocab_size, found;
+    } cases[] = {{8, 5, 5}, {64, 5, 5}, {128, 100, 100}, {8, 8, 8},
+                 {9, 5, 9}, {8, 0, 8},  {5, 8, 5}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct weights weights;
+        int64_t rows = cases[i].rows, found = cases[i].found;
+        struct tensor_out tensors[] = {
+            {.name = "bert.embeddings.word_embeddings.weight", .rank = 2, .shape = {rows, 2}},
+            {.name = "cls.predictions.bias", .rank = 1, .shape = {rows}},
+            {.name = "bert.embeddings.position_embeddings.weight", .rank = 2, .shape = {rows, 2}}};
+        write_file(tensors, 3);
+        open_file(&weights, cases[i].vocab_size);
+        const struct weight *words = weights_find(&weights, tensors[0].name);
+        assert_int_equal(words->shape[0], found);
+        assert_int_equal(weights_find(&weights, tensors[1].name)->shape[0], found);
+        assert_int_equal(weights_find(&weights, tensors[2].name)->shape[0], rows);
+        assert_int_equal(weights.padding_rows, rows - found);
+        if (found == 5) {
+            expect(&weights, tensors[0].name, 10, (const float[]){0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
+        }
+        weights_close(&weights);
+    }
+}
+
+static void test_turned(void **state) {
+    (void)state;
+    static const float numbers[] = {0, 1, 2, 3, 4, 5};
+    struct weights weights;
+    const struct tensor_out tensors[] = {{.name = "bert/pooler/dense/kernel",
+                                          .dtype = TENSOR_F32,
+                                          .rank = 2,
+                                          .shape = {2, 3},
+                                          .data = numbers},
+                                         {.name = "bert/pooler/dense/kernel/adam_m",
+                                          .dtype = TENSOR_F32,
+                                          .rank = 1,
+                                          .shape = {1},
+                                          .data = numbers}};
+    assert_int_equal(tensorflow_write(scratch("m.ckpt"), tensors, 2, NULL), BERTH_OK);
+    assert_int_equal(weights_open(&weights, scratch_folder, 0, NULL), BERTH_OK);
+    assert_int_equal(weights.count, 1);
+    assert_int_equal(weights.dropped, 1);
+    expect(&weights, "bert.pooler.dense.weight", 6, (const float[]){0, 3, 1, 4, 2, 5});
+    assert_int_equal(weights.list[0].shape[0], 3);
+    weights_close(&weights);
+}
+
+static void test_memory_fails(void **state) {
+    (void)state;
+    struct tensor_out tensors[] = {
+        {.name = "bert.encoder.layer.0.attn_qkvw", .rank = 2, .shape = {6, 2}},
+        {.name = "bert.encoder.FinalLayerNorm.weight", .rank = 1, .shape = {2}}};
+    write_file(tensors, 2);
+    enum berth_status status = BERTH_NO_MEMORY;
+    for (uint64_t n = 1; status != BERTH_OK; n++) {
+        struct weights weights;
+        memory_fail_at(n, 0);
+        status = weights_open(&weights, scratch("a.safetensors"), 8, NULL);
+        memory_fail_at(0, 0);
+        assert_true(status == BERTH_NO_MEMORY || (status == BERTH_OK && n > 3));
+        if (status == BERTH_OK) {
+            weights_close(&weights);
+        }
+    }
+}
+
+// --- other architectures ------------------------------------------------------------------------
+
+// One tensor each of what transformers saves, with and without a head.
+static void test_other_architectures(void **state) {
+    (void)state;
+    static const char *const tensors[][2] = {
+        {"roberta.embeddings.LayerNorm.bias", "a RoBERTa"},
+        {"distilbert.embeddings.LayerNorm.bias", "a DistilBERT"},
+        {"transformer.layer.0.attention.k_lin.bias", "a DistilBERT"},
+        {"albert.embeddings.LayerNorm.bias", "an ALBERT"},
+        {"encoder.albert_layer_groups.0.albert_layers.0.attention.LayerNorm.bias", "an ALBERT"},
+        {"electra.embeddings.LayerNorm.bias", "an ELECTRA"},
+        {"embeddings_project.bias", "an ELECTRA"},
+        {"deberta.embeddings.LayerNorm.bias", "a DeBERTa"},
+        {"encoder.rel_embeddings.weight", "a DeBERTa"},
+        {"encoder.relative_attention_bias.weight", "an MPNet"},
+        {"model.layers.0.attn.Wqkv.weight", "a ModernBERT"},
+        {"embeddings.embedding_transformation.bias", "a MobileBERT"},
+        {"encoder.layer.0.attention.self.key_conv_attn_layer.bias", "a ConvBERT"},
+        {"encoder.layer.0.attention.self.query_global.bias", "a Longformer"},
+        {"transformer.layer.0.rel_attn.q", "an XLNet"},
+        {"roformer.embeddings.LayerNorm.bias", "a RoFormer"},
+        {"bert.encoder.layer.0.attention.ln.bias", "a Megatron-BERT"},
+        {"encoder.layer.0.attention.LayerNorm.bias", "a RoBERTa with pre-layer norms"},
+        {"h.0.attn.c_attn.bias", "a GPT-2"},
+        {"bert.encoder.layer.1.attention.self.distance_embedding.weight",
+         "a BERT with relative positions"},
+        {"encoder.layer.0.crossattention.output.LayerNorm.bias", "cross attention"},
+    };
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
+        struct tensor_out out[] = {
+            {.name = "bert.embeddings.LayerNorm.weight", .rank = 1, .shape = {2}},
+            {.name = tensors[i][0], .rank = 1, .shape = {2}}};
+        expect_refused(out, 2, tensors[i][1]);
+    }
+    for (size_t i = 0; i < sizeof kernel_names / sizeof *kernel_names; i++) {
+        assert_null(architecture_of_tensor(kernel_names[i].ours));
+    }
+}
+
+static void expect_config(const char *text, const char *part) {
+    struct bert_config config;
+    struct berth_error error = {0};
+    assert_int_equal(bert_config_read_memory("config.json", text, strlen(text), &config, &error),
+                     BERTH_CONFIG);
+    assert_message_has(&error, part);
+    assert_message_has(&error, "config.json");
+}
+
+static void test_other_types(void **state) {
+    (void)state;
+    expect_config("{\"model_type\": \"roberta\"}", "this is a RoBERTa");
+    expect_config("{\"model_type\": \"distilbert\"}", "this is a DistilBERT");
+    expect_config("{\"model_type\": \"llama\"}", "\"llama\": this is another architecture");
+    expect_config("{\"model_type\": \"bert\", \"position_embedding_type\": \"relative_key\"}",
+                  "a BERT with relative positions");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kernel_names),
+        cmocka_unit_test(test_nvidia_names),
+        SCRATCH_TEST(test_stack),
+        SCRATCH_TEST(test_refusals),
+        SCRATCH_TEST(test_pre_norm),
+        SCRATCH_TEST(test_padding_rows),
+        SCRATCH_TEST(test_turned),
+        SCRATCH_TEST(test_memory_fails),
+        SCRATCH_TEST(test_other_architectures),
+        cmocka_unit_test(test_other_types),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
