@@ -89,29 +89,33 @@ struct embed_grad_args {
 };
 
 struct norm_args {
-    struct mat y;         // out [R, H] f32
+    struct mat y;         // out [R, H] f32; may be the memory of x
     struct mat y_compute; // out [R, H] compute dtype; empty in f32
     struct mat xhat;      // out [R, H] compute dtype; empty: do not save
     float *rstd;          // out [R]; NULL: do not save
-    struct mat x;         // [R, H] f32 or compute dtype: the sub-layer's output, bias included
+    struct mat x;         // [R, H] f32 or compute dtype: the sub-layer's output, bias included;
+                          // empty: none
     struct mat residual;  // [R, H] f32
     const float *gamma;
     const float *beta;
     float epsilon;
     struct dropout dropout; // acts on x
+    struct mat sum;         // out [R, H] f32: s; empty: do not save
 };
 
 struct norm_grad_args {
     struct mat dresidual; // out [R, H] f32: gradient of the residual input; may be the memory of dy
-    struct mat dx;        // out [R, H] compute dtype: gradient of x, through the dropout
-    float *dbias;         // += [H] column sums of dx in f32 (gradient of the bias inside x)
-    struct mat dy;        // [R, H] f32
-    struct mat dy2;       // [R, H] f32 or compute dtype, added to dy; may be empty
+    struct mat dx;  // out [R, H] compute dtype: gradient of x, through the dropout; empty: no x
+    float *dbias;   // += [H] column sums of dx in f32 (gradient of the bias inside x)
+    struct mat dy;  // [R, H] f32; overwritten where dsum is not empty
+    struct mat dy2; // [R, H] f32 or compute dtype, added to dy; may be empty
     struct mat xhat;
     const float *rstd;
     const float *gamma;
     float *dgamma, *dbeta; // +=
     struct dropout dropout;
+    struct mat dsum; // [R, H] f32: gradient of s from what else reads it; empty: nothing does. May
+                     // be the memory of dresidual
 };
 
 struct attention_args {
@@ -190,7 +194,7 @@ struct device {
     // rstd = 1 / sqrt(variance + epsilon), population variance over the H columns.
     void (*norm_forward)(struct device *dev, const struct norm_args *args,
                          const struct batch *batch);
-    // g = (dy + dy2) * gamma; ds = rstd * (g - mean(g) - xhat * mean(g * xhat));
+    // g = (dy + dy2) * gamma; ds = rstd * (g - mean(g) - xhat * mean(g * xhat)) + dsum;
     // dresidual = ds; dx = dropout'(ds)
     void (*norm_backward)(struct device *dev, const struct norm_grad_args *args,
                           const struct batch *batch);

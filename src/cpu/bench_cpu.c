@@ -263,24 +263,30 @@ static void embed_backward(struct bench *b) {
 }
 
 static void norm_forward(struct bench *b) {
-    const struct norm_args args = {
-        b->f32,   compute_of(b), b->x,    b->rstd, b->x,
-        b->f32_2, b->bias,       b->bias, 1e-12f,  tenth(RNG_SITE_OUTPUT)};
+    const struct norm_args args = {.y = b->f32,
+                                   .y_compute = compute_of(b),
+                                   .xhat = b->x,
+                                   .rstd = b->rstd,
+                                   .x = b->x,
+                                   .residual = b->f32_2,
+                                   .gamma = b->bias,
+                                   .beta = b->bias,
+                                   .epsilon = 1e-12f,
+                                   .dropout = tenth(RNG_SITE_OUTPUT)};
     b->dev->norm_forward(b->dev, &args, &b->batch);
 }
 
 static void norm_backward(struct bench *b) {
-    const struct norm_grad_args args = {b->f32_2,
-                                        b->x2,
-                                        b->dbias,
-                                        b->f32,
-                                        b->none,
-                                        b->x,
-                                        b->rstd,
-                                        b->bias,
-                                        b->dbias,
-                                        b->dbias,
-                                        tenth(RNG_SITE_OUTPUT)};
+    const struct norm_grad_args args = {.dresidual = b->f32_2,
+                                        .dx = b->x2,
+                                        .dbias = b->dbias,
+                                        .dy = b->f32,
+                                        .xhat = b->x,
+                                        .rstd = b->rstd,
+                                        .gamma = b->bias,
+                                        .dgamma = b->dbias,
+                                        .dbeta = b->dbias,
+                                        .dropout = tenth(RNG_SITE_OUTPUT)};
     b->dev->norm_backward(b->dev, &args, &b->batch);
 }
 

@@ -28,7 +28,7 @@ struct kernels {
 
     // Rows [first, last) of the device operations of the same name. The partial sums of the
     // gradients of parameters over those rows are written to `partial`:
-    // [2][H] dgamma, dbeta for embed, [3][H] dgamma, dbeta, dbias for norm.
+    // [2][H] dgamma, dbeta for embed and a norm without dx, [3][H] dgamma, dbeta, dbias for norm.
     void (*embed_forward)(const struct embed_args *args, const struct batch *batch, int64_t first,
                           int64_t last);
     void (*embed_backward)(const struct embed_grad_args *args, const struct batch *batch,

@@ -72,8 +72,10 @@ static int run_blocks(struct cpu *cpu, block_function *run, const void *args,
 
 void cpu_norm_backward(struct device *dev, const struct norm_grad_args *args,
                        const struct batch *batch) {
-    const struct block_sums sums = {
-        {args->dgamma, args->dbeta, args->dbias}, 3, args->dy.rows, args->dy.cols};
+    const struct block_sums sums = {{args->dgamma, args->dbeta, args->dbias},
+                                    mat_is_empty(args->dx) ? 2 : 3,
+                                    args->dy.rows,
+                                    args->dy.cols};
     run_blocks(cpu_of(dev), norm_block, args, batch, &sums);
 }
 

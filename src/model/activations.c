@@ -16,8 +16,9 @@ struct carving {
     const struct bert_config *config;
     enum dtype compute;
     int64_t rows;
-    int training;
-    struct mat streams[2]; // f32 residual streams that take turns; not in f32 training
+    enum bert_keep keep;
+    struct mat streams[2]; // f32 residual streams that take turns
+    struct mat scratch;    // f32 output of norms that only y_compute is read of: the sub-layer's
     struct mat operand;    // the norms' outputs in the compute dtype; inference in bf16 only
     void *workspace;       // qkv and context, then gelu; inference only
 };
@@ -43,17 +44,34 @@ static int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
+// Whether a layer's forward pass writes to the streams: in f32 its norms' outputs, which are kept
+// or restored, are the residual stream of a post-layer-norm model.
+static int uses_streams(const struct carving *carving) {
+    return carving->compute != DTYPE_F32 || carving->config->pre_layer_norm;
+}
+
+// The gradients take the streams' memory, but where layers are computed again beside them.
+static void take_gradients(const struct carving *carving, struct bert_activations *activations) {
+    const int64_t hidden = carving->config->hidden_size;
+    struct mat gradients[2];
+    for (int i = 0; i < 2; i++) {
+        int shared = carving->keep == BERT_KEEP_ALL || !uses_streams(carving);
+        gradients[i] = shared ? carving->streams[i] : take(carving, hidden, DTYPE_F32);
+    }
+    activations->dresidual = gradients[0];
+    activations->dbranch = gradients[1];
+    activations->dsublayer = overlay(carving, activations->sublayer.data, 0, hidden);
+}
+
 static void take_temporaries(struct carving *carving, struct bert_activations *activations) {
     const int64_t hidden = carving->config->hidden_size;
     const int64_t inner = carving->config->intermediate_size;
-    activations->sublayer = take(carving, hidden, DTYPE_F32);
+    activations->sublayer = carving->scratch = take(carving, hidden, DTYPE_F32);
     for (int i = 0; i < 2; i++) {
         carving->streams[i] = take(carving, hidden, DTYPE_F32);
     }
-    if (carving->training) {
-        activations->dresidual = carving->streams[0];
-        activations->dbranch = carving->streams[1];
-        activations->dsublayer = overlay(carving, activations->sublayer.data, 0, hidden);
+    if (carving->keep != BERT_KEEP_NOTHING) {
+        take_gradients(carving, activations);
         return;
     }
     if (carving->compute != DTYPE_F32) {
@@ -62,10 +80,16 @@ static void take_temporaries(struct carving *carving, struct bert_activations *a
     carving->workspace = take(carving, larger(4 * hidden, inner), carving->compute).data;
 }
 
+// `stream` is the residual stream that passes through the norm.
 static struct norm_buffers take_norm(const struct carving *carving, int stream) {
     const int64_t hidden = carving->config->hidden_size;
-    struct norm_buffers norm = {.y = carving->streams[stream], .y_compute = carving->operand};
-    if (carving->training) {
+    const int pre = carving->config->pre_layer_norm;
+    struct norm_buffers norm = {.y = pre ? carving->scratch : carving->streams[stream],
+                                .y_compute = carving->operand};
+    if (pre) {
+        norm.sum = carving->streams[stream];
+    }
+    if (carving->keep != BERT_KEEP_NOTHING) {
         if (carving->compute == DTYPE_F32) {
             norm.y = take(carving, hidden, DTYPE_F32);
         } else {
@@ -89,6 +113,7 @@ static struct layer_buffers share_layer(const struct carving *carving) {
     return layer;
 }
 
+// Without its output norm.
 static struct layer_buffers keep_layer(const struct carving *carving) {
     const int64_t hidden = carving->config->hidden_size;
     const int64_t inner = carving->config->intermediate_size;
@@ -104,8 +129,42 @@ static struct layer_buffers keep_layer(const struct carving *carving) {
     layer.du = layer.gelu;
     layer.dqkv = overlay(carving, both, 0, 3 * hidden);
     layer.dcontext = norm_operand(&layer.attention_norm);
-    layer.output_norm = take_norm(carving, 0);
     return layer;
+}
+
+static void take_layers(const struct carving *carving, struct layer_buffers *layers) {
+    const int64_t count = carving->config->num_hidden_layers;
+    for (int64_t i = 0; i < count; i++) {
+        if (carving->keep == BERT_KEEP_NOTHING) {
+            layers[i] = share_layer(carving);
+        } else {
+            layers[i] = keep_layer(carving);
+            layers[i].output_norm = take_norm(carving, 0);
+        }
+    }
+}
+
+// All layers in the memory of one, but for the sums. Output norms take turns: while a layer's is
+// needed, that of the layer below is its input.
+static void take_sums(const struct carving *carving, struct layer_buffers *layers) {
+    const int64_t count = carving->config->num_hidden_layers;
+    const struct layer_buffers layer = keep_layer(carving);
+    const struct norm_buffers norms[2] = {take_norm(carving, 0), take_norm(carving, 0)};
+    for (int64_t i = 0; i < count; i++) {
+        layers[i] = layer;
+        layers[i].output_norm = norms[i % 2];
+        layers[i].output_norm.sum = take(carving, carving->config->hidden_size, DTYPE_F32);
+    }
+}
+
+// The embedding of a pre-layer-norm model is the residual stream, and no operand.
+static struct norm_buffers take_stream_embedding(const struct carving *carving) {
+    struct norm_buffers embedding = {.y = carving->streams[0]};
+    if (carving->keep != BERT_KEEP_NOTHING) {
+        embedding.xhat = take(carving, carving->config->hidden_size, carving->compute);
+        embedding.rstd = take(carving, 1, DTYPE_F32).data;
+    }
+    return embedding;
 }
 
 static void take_pooler(const struct carving *carving, int64_t rows, struct class_buffers *pooler) {
@@ -113,7 +172,7 @@ static void take_pooler(const struct carving *carving, int64_t rows, struct clas
     pooler->first = take_rows(carving, rows, hidden, DTYPE_F32);
     pooler->tanh = take_rows(carving, rows, hidden, DTYPE_F32);
     pooler->pooled = take_rows(carving, rows, hidden, DTYPE_F32);
-    if (carving->training) {
+    if (carving->keep != BERT_KEEP_NOTHING) {
         pooler->dpooled = take_rows(carving, rows, hidden, DTYPE_F32);
     }
 }
@@ -132,7 +191,7 @@ static void take_head(const struct carving *carving, enum param_head kind,
         take_pooler(carving, rows, &activations->pooler);
     }
     activations->logits = take_rows(carving, rows, outputs, DTYPE_F32);
-    if (carving->training) {
+    if (carving->keep != BERT_KEEP_NOTHING) {
         activations->dlogits = take_rows(carving, rows, outputs, DTYPE_F32);
         activations->losses =
             arena_take(carving->arena, (size_t)activations->max_sequences * sizeof(float));
@@ -142,15 +201,22 @@ static void take_head(const struct carving *carving, enum param_head kind,
 static void take_all(struct carving *carving, enum param_head head,
                      struct bert_activations *activations) {
     take_temporaries(carving, activations);
-    activations->embedding = take_norm(carving, 0);
-    for (int64_t i = 0; i < carving->config->num_hidden_layers; i++) {
-        activations->layers[i] = carving->training ? keep_layer(carving) : share_layer(carving);
+    if (carving->config->pre_layer_norm) {
+        activations->embedding = take_stream_embedding(carving);
+        activations->first_norm = take_norm(carving, 0);
+    } else {
+        activations->embedding = take_norm(carving, 0);
+    }
+    if (carving->keep == BERT_KEEP_SUMS) {
+        take_sums(carving, activations->layers);
+    } else {
+        take_layers(carving, activations->layers);
     }
     take_head(carving, head, activations);
 }
 
 struct bert_activations *bert_activations_new(const struct bert *model, int64_t max_rows,
-                                              int64_t max_sequences, int training,
+                                              int64_t max_sequences, enum bert_keep keep,
                                               struct arena *device_arena) {
     struct bert_activations *activations = memory_array_zeroed(1, sizeof *activations);
     if (!activations) {
@@ -163,7 +229,8 @@ struct bert_activations *bert_activations_new(const struct bert *model, int64_t 
         return NULL;
     }
     activations->head = bert_head_of(model->table->head);
-    activations->training = training;
+    activations->keep = keep;
+    activations->pre_layer_norm = model->config->pre_layer_norm;
     activations->max_rows = batch_round(max_rows);
     activations->max_sequences = max_sequences;
     struct carving carving = {
@@ -171,7 +238,7 @@ struct bert_activations *bert_activations_new(const struct bert *model, int64_t 
         .config = model->config,
         .compute = model->compute,
         .rows = activations->max_rows,
-        .training = training,
+        .keep = keep,
     };
     take_all(&carving, model->table->head, activations);
     return activations;

@@ -9,10 +9,11 @@
 
 // What a layer norm (or the embedding) writes. In f32 `y_compute` is empty: y serves both.
 struct norm_buffers {
-    struct mat y;         // [R, H] f32, the residual stream
+    struct mat y;         // [R, H] f32
     struct mat y_compute; // [R, H]
     struct mat xhat;      // [R, H]; empty in inference
     float *rstd;          // [R]; NULL in inference
+    struct mat sum;       // [R, H] f32: what is normalised; empty where nothing reads it
 };
 
 struct layer_buffers {
@@ -41,16 +42,19 @@ struct class_buffers {
 
 struct bert_activations {
     const struct bert_head *head;
-    int training;
+    enum bert_keep keep;
+    int pre_layer_norm;
     int64_t max_rows, max_sequences;
     struct norm_buffers embedding;
-    struct layer_buffers *layers; // [L]
-    struct mat sublayer;          // [R, H] f32: input of the layer norms
-    struct mat logits;            // [R, 2] or [C, num_labels] f32; see bert_logits
-    struct mat dlogits;           // the same shape
-    struct class_buffers pooler;  // empty but for a classifier
-    float *losses;                // [S]
-    // Gradients in flight; they lie in the memory of the forward pass's temporaries.
+    struct norm_buffers first_norm; // before the first layer; of pre-layer-norm models only
+    struct layer_buffers *layers;   // [L]
+    struct mat sublayer;            // [R, H] f32: input of the layer norms
+    struct mat logits;              // [R, 2] or [C, num_labels] f32; see bert_logits
+    struct mat dlogits;             // the same shape
+    struct class_buffers pooler;    // empty but for a classifier
+    float *losses;                  // [S]
+    // Gradients in flight; they lie in the memory of the forward pass's temporaries, where the
+    // backward pass does not need these again.
     struct mat dresidual; // [R, H] f32: of the residual stream
     struct mat dbranch;   // [R, H] f32: what the branch beside it adds
     struct mat dsublayer; // [R, H]: of `sublayer`
@@ -59,6 +63,12 @@ struct bert_activations {
 // What the matrix products read of a norm's output.
 static inline struct mat norm_operand(const struct norm_buffers *norm) {
     return mat_is_empty(norm->y_compute) ? norm->y : norm->y_compute;
+}
+
+// The residual stream at a norm: behind it, or in a pre-layer-norm model before it.
+static inline struct mat norm_stream(const struct bert_activations *activations,
+                                     const struct norm_buffers *norm) {
+    return activations->pre_layer_norm ? norm->sum : norm->y;
 }
 
 #endif

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// BERT as a sequence of device operations: the post-layer-norm encoder of Devlin
-// et al., "BERT: Pre-training of Deep Bidirectional Transformers" (2019). For each layer, x its
-// input,
+// BERT as a sequence of device operations: the encoder of Devlin et al., "BERT: Pre-training of
+// Deep Bidirectional Transformers" (2019). For each layer, x its input,
 //
 //   context = attention(x Wqkv^T + bqkv)
 //   m = LN(x + dropout(context Wa^T + ba))
 //   g = gelu(m Wi^T + bi)
 //   y = LN(m + dropout(g Wo^T + bo))
 //
-// and a head after the last (heads.c). Backward is the same list from below, doc/math.md.
-// Sub-layer outputs and the gradients that are added to the residual stream's stay f32: they are
-// rounded nowhere but on their way into a matrix product.
+// and a head after the last (heads.c). Where layer norms come before the sub-layers, the same
+// operations run in the same order: the norm after a residual sum is the one before the next
+// sub-layer, the first of all stands behind the embedding, and the sum in place of the norm's
+// output is what the next one adds to. Backward is the same list from below, doc/math.md. Sub-layer
+// outputs and the gradients that are added to the residual stream's stay f32: they are rounded
+// nowhere but on their way into a matrix product.
 #include "model/bert.h"
 
 #include "core/memory.h"
@@ -64,24 +66,45 @@ static void embed(const struct pass *pass) {
     model->device->embed_forward(model->device, &args, pass->batch);
 }
 
-// out = LN(residual + dropout(sublayer)); gamma and beta are offsets into the table.
-static void add_and_norm(const struct pass *pass, const struct norm_buffers *out,
-                         const struct norm_buffers *residual, int64_t gamma, int64_t beta,
-                         struct dropout dropout) {
+// out = LN(stream); gamma and beta are offsets into the table.
+static struct norm_args norm_of(const struct pass *pass, const struct norm_buffers *out,
+                                struct mat stream, int64_t gamma, int64_t beta) {
     const struct bert *model = pass->model;
-    struct norm_args args = {
+    return (struct norm_args){
         .y = used(pass, out->y),
         .y_compute = used(pass, out->y_compute),
         .xhat = used(pass, out->xhat),
         .rstd = out->rstd,
-        .x = used(pass, pass->activations->sublayer),
-        .residual = used(pass, residual->y),
+        .residual = used(pass, stream),
         .gamma = vector(model, gamma),
         .beta = vector(model, beta),
         .epsilon = (float)model->config->layer_norm_eps,
-        .dropout = dropout,
     };
-    model->device->norm_forward(model->device, &args, pass->batch);
+}
+
+// out = LN(stream of `in` + dropout(sublayer))
+static void add_and_norm(const struct pass *pass, const struct norm_buffers *out,
+                         const struct norm_buffers *in, int64_t gamma, int64_t beta,
+                         struct dropout dropout) {
+    struct device *dev = pass->model->device;
+    struct norm_args args = norm_of(pass, out, norm_stream(pass->activations, in), gamma, beta);
+    args.x = used(pass, pass->activations->sublayer);
+    args.dropout = dropout;
+    args.sum = used(pass, out->sum);
+    dev->norm_forward(dev, &args, pass->batch);
+}
+
+// What the first layer reads.
+static void make_input(const struct pass *pass) {
+    const struct bert *model = pass->model;
+    const struct bert_activations *activations = pass->activations;
+    embed(pass);
+    if (activations->pre_layer_norm) {
+        const struct param_layer *at = &model->table->layers[0];
+        struct norm_args args = norm_of(pass, &activations->first_norm, activations->embedding.y,
+                                        at->input_norm_weight, at->input_norm_bias);
+        model->device->norm_forward(model->device, &args, pass->batch);
+    }
 }
 
 static void self_attention(const struct pass *pass, int64_t index, const struct norm_buffers *in) {
@@ -104,7 +127,7 @@ static void self_attention(const struct pass *pass, int64_t index, const struct 
                  at->attention_norm_bias, dropout_at(pass, RNG_SITE_ATTENTION_OUTPUT, index));
 }
 
-static void feed_forward(const struct pass *pass, int64_t index) {
+static void intermediate(const struct pass *pass, int64_t index) {
     const struct bert *model = pass->model;
     const struct param_layer *at = &model->table->layers[index];
     const struct layer_buffers *layer = &pass->activations->layers[index];
@@ -114,7 +137,13 @@ static void feed_forward(const struct pass *pass, int64_t index) {
                                        weight(model, at->intermediate_weight, y.cols, x.cols),
                                        vector(model, at->intermediate_bias),
                                        model->config->hidden_act);
-    linear(pass, used(pass, pass->activations->sublayer), y, at->output_weight, at->output_bias);
+}
+
+static void output(const struct pass *pass, int64_t index) {
+    const struct param_layer *at = &pass->model->table->layers[index];
+    const struct layer_buffers *layer = &pass->activations->layers[index];
+    linear(pass, used(pass, pass->activations->sublayer), used(pass, layer->gelu),
+           at->output_weight, at->output_bias);
     add_and_norm(pass, &layer->output_norm, &layer->attention_norm, at->output_norm_weight,
                  at->output_norm_bias, dropout_at(pass, RNG_SITE_OUTPUT, index));
 }
@@ -124,10 +153,11 @@ void bert_forward(const struct bert *model, struct bert_activations *activations
     assert(batch->row_count <= activations->max_rows);
     const int64_t layer_count = model->config->num_hidden_layers;
     struct pass pass = {model, activations, batch, dropout};
-    embed(&pass);
+    make_input(&pass);
     for (int64_t i = 0; i < layer_count; i++) {
         self_attention(&pass, i, layer_input(activations, i));
-        feed_forward(&pass, i);
+        intermediate(&pass, i);
+        output(&pass, i);
     }
     activations->head->forward(&pass);
 }
@@ -147,29 +177,63 @@ struct bert_rows bert_logit_rows(const struct bert_activations *activations,
     return (struct bert_rows){.first = first, .count = batch->cu_seqlens[sequence + 1] - first};
 }
 
+// --- computing again --------------------------------------------------------------------------
+
+// What layer `index` reads, from the sum that was kept of the layer below.
+static void restore_input(const struct pass *pass, int64_t index) {
+    if (index == 0) {
+        make_input(pass);
+        return;
+    }
+    struct device *dev = pass->model->device;
+    const struct norm_buffers *norm = layer_input(pass->activations, index);
+    const struct param_layer *below = &pass->model->table->layers[index - 1];
+    struct norm_args args =
+        norm_of(pass, norm, norm->sum, below->output_norm_weight, below->output_norm_bias);
+    dev->norm_forward(dev, &args, pass->batch);
+}
+
+// Everything that the backward pass of the layer reads but for its output norm: that of the last
+// layer is still there, that of another is the input of the layer above, which came before.
+static void recompute(const struct pass *pass, int64_t index) {
+    restore_input(pass, index);
+    self_attention(pass, index, layer_input(pass->activations, index));
+    intermediate(pass, index);
+}
+
 // --- backward ---------------------------------------------------------------------------------
 
-// From dresidual + dbranch, the gradient of a norm's output, to dresidual, that of its residual
-// input, and dsublayer, that of the sub-layer whose bias stands at `bias`. dbranch may be empty.
-static void add_and_norm_backward(const struct pass *pass, const struct norm_buffers *norm,
-                                  struct mat dbranch, int64_t gamma, int64_t beta, int64_t bias,
-                                  struct dropout dropout) {
+// From the gradients of a norm's output, dresidual or dbranch or both, to dresidual, that of its
+// residual input.
+static struct norm_grad_args norm_backward_of(const struct pass *pass,
+                                              const struct norm_buffers *norm, int has_branch,
+                                              int64_t gamma, int64_t beta) {
     const struct bert *model = pass->model;
-    struct bert_activations *activations = pass->activations;
-    struct norm_grad_args args = {
-        .dresidual = used(pass, activations->dresidual),
-        .dx = used(pass, activations->dsublayer),
-        .dbias = gradient(model, bias),
-        .dy = used(pass, activations->dresidual),
-        .dy2 = dbranch,
+    const struct bert_activations *activations = pass->activations;
+    const struct mat dresidual = used(pass, activations->dresidual);
+    const struct mat dbranch = used(pass, activations->dbranch);
+    const int stream_is_sum = activations->pre_layer_norm && has_branch;
+    return (struct norm_grad_args){
+        .dresidual = dresidual,
+        .dy = stream_is_sum ? dbranch : dresidual,
+        .dy2 = has_branch && !stream_is_sum ? dbranch : (struct mat){0},
+        .dsum = stream_is_sum ? dresidual : (struct mat){0},
         .xhat = used(pass, norm->xhat),
         .rstd = norm->rstd,
         .gamma = vector(model, gamma),
         .dgamma = gradient(model, gamma),
         .dbeta = gradient(model, beta),
-        .dropout = dropout,
     };
-    model->device->norm_backward(model->device, &args, pass->batch);
+}
+
+// The same to the sub-layer's gradient, dsublayer, too. `bias` is where the sub-layer's stands.
+static void add_and_norm_backward(const struct pass *pass, struct norm_grad_args args, int64_t bias,
+                                  struct dropout dropout) {
+    struct device *dev = pass->model->device;
+    args.dx = used(pass, pass->activations->dsublayer);
+    args.dbias = gradient(pass->model, bias);
+    args.dropout = dropout;
+    dev->norm_backward(dev, &args, pass->batch);
 }
 
 static void feed_forward_backward(const struct pass *pass, int64_t index) {
@@ -182,9 +246,10 @@ static void feed_forward_backward(const struct pass *pass, int64_t index) {
     // Nothing but the head reads the last layer's output.
     const int last = index == model->config->num_hidden_layers - 1;
 
-    add_and_norm_backward(pass, &layer->output_norm, last ? (struct mat){0} : dbranch,
-                          at->output_norm_weight, at->output_norm_bias, at->output_bias,
-                          dropout_at(pass, RNG_SITE_OUTPUT, index));
+    add_and_norm_backward(pass,
+                          norm_backward_of(pass, &layer->output_norm, !last, at->output_norm_weight,
+                                           at->output_norm_bias),
+                          at->output_bias, dropout_at(pass, RNG_SITE_OUTPUT, index));
     // The weight's gradient comes first: it is the last to read gelu, whose memory du takes.
     linear_weight_gradient(pass, at->output_weight, NULL, dsublayer, used(pass, layer->gelu));
     model->device->linear_gelu_backward(model->device, du, gradient(model, at->intermediate_bias),
@@ -204,9 +269,10 @@ static void self_attention_backward(const struct pass *pass, int64_t index,
     const struct mat dsublayer = used(pass, pass->activations->dsublayer);
     const struct mat dbranch = used(pass, pass->activations->dbranch);
 
-    add_and_norm_backward(pass, &layer->attention_norm, dbranch, at->attention_norm_weight,
-                          at->attention_norm_bias, at->attention_bias,
-                          dropout_at(pass, RNG_SITE_ATTENTION_OUTPUT, index));
+    add_and_norm_backward(pass,
+                          norm_backward_of(pass, &layer->attention_norm, 1,
+                                           at->attention_norm_weight, at->attention_norm_bias),
+                          at->attention_bias, dropout_at(pass, RNG_SITE_ATTENTION_OUTPUT, index));
     linear_weight_gradient(pass, at->attention_weight, NULL, dsublayer, used(pass, layer->context));
     linear_input_gradient(pass, used(pass, layer->dcontext), dsublayer, at->attention_weight);
     struct attention_grad_args args = {
@@ -224,14 +290,24 @@ static void self_attention_backward(const struct pass *pass, int64_t index,
     linear_input_gradient(pass, dbranch, args.dqkv, at->qkv_weight);
 }
 
+// dbranch joins dresidual.
+static void first_norm_backward(const struct pass *pass) {
+    const struct param_layer *at = &pass->model->table->layers[0];
+    struct device *dev = pass->model->device;
+    struct norm_grad_args args = norm_backward_of(pass, &pass->activations->first_norm, 1,
+                                                  at->input_norm_weight, at->input_norm_bias);
+    dev->norm_backward(dev, &args, pass->batch);
+}
+
 static void embed_backward(const struct pass *pass) {
     const struct bert *model = pass->model;
     const struct bert_config *config = model->config;
     const struct param_table *at = model->table;
     const struct mat dresidual = used(pass, pass->activations->dresidual);
+    const int pre = pass->activations->pre_layer_norm;
     struct embed_grad_args args = {
         .dy = dresidual,
-        .dy2 = used(pass, pass->activations->dbranch),
+        .dy2 = pre ? (struct mat){0} : used(pass, pass->activations->dbranch),
         .xhat = used(pass, pass->activations->embedding.xhat),
         .rstd = pass->activations->embedding.rstd,
         .gamma = vector(model, at->embedding_norm_weight),
@@ -256,13 +332,20 @@ static void embed_backward(const struct pass *pass) {
 void bert_backward(const struct bert *model, struct bert_activations *activations,
                    const struct batch *batch, const struct bert_dropout *dropout,
                    float loss_scale) {
-    assert(activations->training && model->weights.gradients && activations->head->backward);
+    assert(activations->keep != BERT_KEEP_NOTHING && model->weights.gradients);
+    assert(activations->head->backward != NULL);
     assert(batch->sequence_count <= activations->max_sequences);
     struct pass pass = {model, activations, batch, dropout};
     activations->head->backward(&pass, loss_scale);
     for (int64_t i = model->config->num_hidden_layers - 1; i >= 0; i--) {
+        if (activations->keep == BERT_KEEP_SUMS) {
+            recompute(&pass, i);
+        }
         feed_forward_backward(&pass, i);
         self_attention_backward(&pass, i, layer_input(activations, i));
+    }
+    if (activations->pre_layer_norm) {
+        first_norm_backward(&pass);
     }
     embed_backward(&pass);
 }
@@ -303,9 +386,10 @@ static int is_finite(struct device *dev, struct mat m, int64_t row_count, float 
     return 1;
 }
 
-int64_t bert_first_nonfinite(const struct bert *model, const struct bert_activations *activations,
+int64_t bert_first_nonfinite(const struct bert *model, struct bert_activations *activations,
                              const struct batch *batch) {
-    assert(activations->training);
+    assert(activations->keep != BERT_KEEP_NOTHING);
+    const struct pass pass = {.model = model, .activations = activations, .batch = batch};
     const int64_t layer_count = model->config->num_hidden_layers;
     const struct mat logits = activations->logits;
     float *values =
@@ -315,6 +399,9 @@ int64_t bert_first_nonfinite(const struct bert *model, const struct bert_activat
     }
     int64_t found = -1;
     for (int64_t i = 0; i <= layer_count && found < 0; i++) {
+        if (activations->keep == BERT_KEEP_SUMS && i > 0) {
+            restore_input(&pass, i);
+        }
         struct mat output = norm_operand(layer_input(activations, i));
         if (!is_finite(model->device, output, batch->token_count, values)) {
             found = i;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // BERT with one of the heads of params.h: forward and backward over a packed batch, written once as
-// a plain sequence of device operations (post-layer-norm encoder; formulas in doc/math.md).
-//
-// Leaves out: pre-layer-norm, gradient checkpointing.
+// a plain sequence of device operations (layer norms after the sub-layers or before; formulas in
+// doc/math.md).
 #ifndef BERTH_MODEL_BERT_H
 #define BERTH_MODEL_BERT_H
 
@@ -39,12 +38,19 @@ struct bert {
 // Activations of one batch, carved from an arena. Views only.
 struct bert_activations;
 
+// What the forward pass leaves for the backward pass.
+enum bert_keep {
+    BERT_KEEP_NOTHING, // inference
+    BERT_KEEP_ALL,
+    BERT_KEEP_SUMS // gradient checkpointing: of each layer the input of its last norm; the rest of
+                   // the layer is computed again, with the same numbers
+};
+
 // Takes the activations of batches of up to `max_rows` rows and `max_sequences` sequences from the
-// arena, which may be measuring only (such activations are good for nothing but freeing). training:
-// keep what the backward pass needs. The struct itself comes from the heap
-// (bert_activations_free). NULL: out of memory.
+// arena, which may be measuring only (such activations are good for nothing but freeing). The
+// struct itself comes from the heap (bert_activations_free). NULL: out of memory.
 struct bert_activations *bert_activations_new(const struct bert *model, int64_t max_rows,
-                                              int64_t max_sequences, int training,
+                                              int64_t max_sequences, enum bert_keep keep,
                                               struct arena *device_arena);
 void bert_activations_free(struct bert_activations *activations);
 
@@ -73,8 +79,9 @@ const float *bert_losses(const struct bert_activations *activations);
 
 // Where a number that is not finite first appears in the forward pass on `batch`: 0 the embeddings,
 // 1 to L the layers, L + 1 the logits; -1 nowhere. For training activations, after bert_forward and
-// also after bert_backward. Slow: for a message about a run that has failed.
-int64_t bert_first_nonfinite(const struct bert *model, const struct bert_activations *activations,
+// also after bert_backward; they are used up by it. Slow: for a message about a run that has
+// failed.
+int64_t bert_first_nonfinite(const struct bert *model, struct bert_activations *activations,
                              const struct batch *batch);
 
 // Needed floating-point operations of the encoder for one sequence of length S, forward only:

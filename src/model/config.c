@@ -252,6 +252,7 @@ static enum berth_status read_object(json *object, const char *path, struct bert
     TRY(read_reals(object, path, config, error));
     TRY(read_activation(object, path, config, error));
     TRY(read_head(object, path, config, error));
+    TRY(json_get_boolean(object, path, "pre_layer_norm", &config->pre_layer_norm, error));
     return check_relations(config, path, error);
 }
 
@@ -294,7 +295,7 @@ static const char *activation_name(const json *object, enum activation activatio
     return first;
 }
 
-static int set_numbers(const struct bert_config *config, json *object) {
+static int set_values(const struct bert_config *config, json *object) {
     int failed = 0;
     for (size_t i = 0; i < LENGTH(integer_rows); i++) {
         failed |= json_set(object, integer_rows[i].key,
@@ -303,6 +304,9 @@ static int set_numbers(const struct bert_config *config, json *object) {
     for (size_t i = 0; i < LENGTH(real_rows); i++) {
         failed |= json_set(object, real_rows[i].key,
                            json_new_real(*real_field(config, real_rows[i].field)));
+    }
+    if (config->pre_layer_norm) { // a key of ours: other programs' models have no such norms
+        failed |= json_set(object, "pre_layer_norm", json_new_boolean(1));
     }
     return failed;
 }
@@ -325,7 +329,7 @@ static int set_texts(const struct bert_config *config, const char *architecture,
 enum berth_status bert_config_write_google(const struct bert_config *config, const char *path,
                                            struct berth_error *error) {
     json *object = json_new_object();
-    int failed = set_numbers(config, object);
+    int failed = set_values(config, object);
     failed |=
         json_set(object, "hidden_act", json_new_text(activation_name(object, config->hidden_act)));
     json_remove(object, "pad_token_id");
@@ -349,7 +353,7 @@ static enum berth_status make_object(const struct bert_config *config, const cha
         TRY(json_read_memory(name, config->source_json, strlen(config->source_json), object,
                              error));
     }
-    if (set_numbers(config, *object) != 0 || set_texts(config, architecture, *object) != 0) {
+    if (set_values(config, *object) != 0 || set_texts(config, architecture, *object) != 0) {
         json_free(*object);
         *object = NULL;
         return error_set(error, BERTH_NO_MEMORY, "out of memory for the text of %s", name);

@@ -27,6 +27,7 @@ struct bert_config {
     int64_t pad_token_id;
     int64_t num_labels;        // classes of id2label, or "num_labels"; 1: a regression
     double classifier_dropout; // of the pooled output; < 0: hidden_dropout_prob
+    int pre_layer_norm;        // 1: layer norms stand before the sub-layers, and one after the last
     char *source_json; // the file's text: unknown keys are written back. NULL for a built-in shape
 };
 

@@ -66,6 +66,23 @@ static const struct layout_row layer_vectors[] = {
     {"output.LayerNorm.weight", ONE, H, LAYER(output_norm_weight)},
     {"output.LayerNorm.bias", ONE, H, LAYER(output_norm_bias)},
 };
+static const struct layout_row pre_norm_vectors[] = {
+    {"PreAttentionLayerNorm.weight", ONE, H, LAYER(input_norm_weight)},
+    {"PreAttentionLayerNorm.bias", ONE, H, LAYER(input_norm_bias)},
+    {"attention.self.query.bias", ONE, H, LAYER(qkv_bias)},
+    {"attention.self.key.bias", ONE, H, NO_FIELD},
+    {"attention.self.value.bias", ONE, H, NO_FIELD},
+    {"attention.output.dense.bias", ONE, H, LAYER(attention_bias)},
+    {"PostAttentionLayerNorm.weight", ONE, H, LAYER(attention_norm_weight)},
+    {"PostAttentionLayerNorm.bias", ONE, H, LAYER(attention_norm_bias)},
+    {"intermediate.dense.bias", ONE, I, LAYER(intermediate_bias)},
+    {"output.dense.bias", ONE, H, LAYER(output_bias)},
+};
+// They are the last layer's output norm.
+static const struct layout_row final_norm_vectors[] = {
+    {"bert.encoder.FinalLayerNorm.weight", ONE, H, LAYER(output_norm_weight)},
+    {"bert.encoder.FinalLayerNorm.bias", ONE, H, LAYER(output_norm_bias)},
+};
 static const struct layout_row span_vectors[] = {
     {"qa_outputs.bias", ONE, TWO, TABLE(head_bias)},
 };
@@ -159,6 +176,21 @@ static void add_layers(struct param_table *table, const struct bert_config *conf
     }
 }
 
+static void add_layer_vectors(struct param_table *table, const struct bert_config *config) {
+    const int64_t last = config->num_hidden_layers - 1;
+    if (!config->pre_layer_norm) {
+        add_layers(table, config, layer_vectors, LENGTH(layer_vectors));
+        return;
+    }
+    add_layers(table, config, pre_norm_vectors, LENGTH(pre_norm_vectors));
+    for (int64_t layer = 0; layer < last; layer++) {
+        table->layers[layer].output_norm_weight = table->layers[layer + 1].input_norm_weight;
+        table->layers[layer].output_norm_bias = table->layers[layer + 1].input_norm_bias;
+    }
+    add_rows(table, config, final_norm_vectors, LENGTH(final_norm_vectors), "",
+             &table->layers[last]);
+}
+
 static const struct param_table empty = {
     .head_weight = -1, .head_bias = -1, .pooler_weight = -1, .pooler_bias = -1};
 
@@ -166,8 +198,8 @@ enum berth_status param_table_init(struct param_table *table, const struct bert_
                                    enum param_head head, struct berth_error *error) {
     size_t layers = (size_t)config->num_hidden_layers;
     size_t capacity = layers * (LENGTH(layer_matrices) + LENGTH(layer_vectors)) +
-                      LENGTH(embedding_tables) + LENGTH(embedding_vectors) +
-                      2 * head_layouts[head].count;
+                      LENGTH(final_norm_vectors) + LENGTH(embedding_tables) +
+                      LENGTH(embedding_vectors) + 2 * head_layouts[head].count;
     const struct head_layout *layout = &head_layouts[head];
     *table = empty;
     table->head = head;
@@ -183,7 +215,7 @@ enum berth_status param_table_init(struct param_table *table, const struct bert_
     add_rows(table, config, embedding_tables, LENGTH(embedding_tables), "", table);
     table->decay_count = table->total = align(table->total);
     add_rows(table, config, embedding_vectors, LENGTH(embedding_vectors), "", table);
-    add_layers(table, config, layer_vectors, LENGTH(layer_vectors));
+    add_layer_vectors(table, config);
     add_rows(table, config, layout->vectors, layout->count, "", table);
     table->total = align(table->total);
     assert(table->count <= capacity);
@@ -253,12 +285,21 @@ static int ends_with(const char *text, const char *end) {
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
+// The sub-layers' last matrices, which add to the residual stream 2 L times, begin smaller in a
+// pre-layer-norm model, where no norm stands on the stream.
+static double deviation(const struct param *param, const struct bert_config *config) {
+    double range = config->initializer_range;
+    return config->pre_layer_norm && ends_with(param->name, ".output.dense.weight")
+               ? range / sqrt(2.0 * (double)config->num_hidden_layers)
+               : range;
+}
+
 void param_initialise_one(const struct param *param, const struct bert_config *config,
                           uint64_t seed, float *buffer) {
     float *to = buffer + param->offset;
     int64_t count = param->rows * param->cols;
     if (param->rank == 2) {
-        fill_normal(to, count, config->initializer_range, seed, name_stream(param->name));
+        fill_normal(to, count, deviation(param, config), seed, name_stream(param->name));
     } else {
         float value = ends_with(param->name, "LayerNorm.weight") ? 1.0f : 0.0f;
         for (int64_t i = 0; i < count; i++) {

@@ -38,7 +38,10 @@ struct param_layer {             // offsets in elements
     int64_t intermediate_weight; // [I, H]
     int64_t output_weight;       // [H, I]
     int64_t qkv_bias, attention_bias, intermediate_bias, output_bias;
+    // Of the norms that follow the sums of residual stream and sub-layer. In a pre-layer-norm model
+    // that after the output is the next layer's first, or the final one.
     int64_t attention_norm_weight, attention_norm_bias, output_norm_weight, output_norm_bias;
+    int64_t input_norm_weight, input_norm_bias; // of a pre-layer-norm model only
 };
 
 struct param_table {
@@ -76,8 +79,9 @@ void param_table_renew_head(struct param_table *table);
 const struct param *param_table_find(const struct param_table *table, const char *name);
 
 // Hugging Face's initial values: normal(0, initializer_range) for matrices and tables, 0 for
-// biases, 1 for layer-norm weights; the word table's row of pad_token_id is 0. Each parameter draws
-// from its own stream (its name's hash).
+// biases, 1 for layer-norm weights; the word table's row of pad_token_id is 0. In a pre-layer-norm
+// model BingBert's: attention.output.dense and output.dense have initializer_range / sqrt(2 L).
+// Each parameter draws from its own stream (its name's hash).
 void param_initialise_one(const struct param *param, const struct bert_config *config,
                           uint64_t seed, float *buffer);
 // All of them; the gaps become 0.

@@ -70,7 +70,9 @@ static inline struct dropout dropout_at(const struct pass *pass, enum rng_site s
 // What layer `index` reads: the output of the one below. index = L: what the head reads.
 static inline const struct norm_buffers *layer_input(const struct bert_activations *activations,
                                                      int64_t index) {
-    return index > 0 ? &activations->layers[index - 1].output_norm : &activations->embedding;
+    return index > 0                     ? &activations->layers[index - 1].output_norm
+           : activations->pre_layer_norm ? &activations->first_norm
+                                         : &activations->embedding;
 }
 
 #endif

@@ -53,13 +53,14 @@ static enum berth_status carve(const struct bert *model, const struct trainer_sh
     *training = NULL;
     *inference = NULL;
     if (shape->train_tokens > 0) {
-        *training = bert_activations_new(model, batch_round(shape->train_tokens),
-                                         shape->train_sequences, 1, arena);
+        *training = bert_activations_new(
+            model, batch_round(shape->train_tokens), shape->train_sequences,
+            shape->gradient_checkpointing ? BERT_KEEP_SUMS : BERT_KEEP_ALL, arena);
         arena_release(arena, 0);
     }
     if (shape->infer_tokens > 0) {
         *inference = bert_activations_new(model, batch_round(shape->infer_tokens),
-                                          shape->infer_sequences, 0, arena);
+                                          shape->infer_sequences, BERT_KEEP_NOTHING, arena);
         arena_release(arena, 0);
     }
     if ((shape->train_tokens > 0 && *training == NULL) ||
@@ -268,13 +269,14 @@ static int is_finite(const float *values, const struct param *param) {
     return 1;
 }
 
-// How late the backward pass reaches a parameter: the head first, the embeddings last.
+// How late the backward pass reaches a parameter: head and final norm first, the embeddings last.
 static int64_t backward_rank(const struct param *param, int64_t layers) {
     int layer;
     if (sscanf(param->name, "bert.encoder.layer.%d.", &layer) == 1) {
         return layers - layer;
     }
-    return param_is_body(param) ? layers + 1 : 0;
+    int is_embedding = strncmp(param->name, "bert.embeddings.", 16) == 0;
+    return is_embedding ? layers + 1 : 0;
 }
 
 static const struct param *first_bad(const struct trainer *trainer, const float *values,

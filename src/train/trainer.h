@@ -34,6 +34,7 @@ struct trainer_shape {
     int64_t train_tokens, train_sequences;
     int64_t infer_tokens, infer_sequences;
     int64_t max_length;
+    int gradient_checkpointing; // training computes the layers' activations again
 };
 
 struct trainer_bytes {

@@ -45,15 +45,25 @@ static void reference_of(struct op_run *run, struct norm_case *n, const double *
                    1e-5, run->batch.row_count, hidden);
 }
 
+static struct norm_args norm_args_of(const struct norm_case *n, struct mat residual) {
+    return (struct norm_args){.y = n->y,
+                              .y_compute = n->y_compute,
+                              .xhat = n->xhat,
+                              .rstd = n->rstd,
+                              .residual = residual,
+                              .gamma = n->gamma,
+                              .beta = n->beta,
+                              .epsilon = 1e-5f};
+}
+
 void op_norm_forward(struct op_run *run) {
     const int64_t rows = run->batch.row_count, hidden = run->shape->hidden;
     struct norm_case n = norm_case_new(run);
     struct mat x = op_activation(run, hidden, run->compute, 2);
-    struct mat residual = op_activation(run, hidden, DTYPE_F32, 2);
-    const struct norm_args args = {
-        n.y,      n.y_compute, n.xhat, n.rstd, x,
-        residual, n.gamma,     n.beta, 1e-5f,  op_dropout(run, RNG_SITE_OUTPUT)};
-    double *s = op_dense(run, x), *more = op_dense(run, residual),
+    struct norm_args args = norm_args_of(&n, op_activation(run, hidden, DTYPE_F32, 2));
+    args.x = x;
+    args.dropout = op_dropout(run, RNG_SITE_OUTPUT);
+    double *s = op_dense(run, x), *more = op_dense(run, args.residual),
            *mask = op_doubles(run, rows * hidden);
     reference_mask(mask, hidden, &args.dropout, &run->batch);
     for (int64_t i = 0; i < rows * hidden; i++) {
@@ -128,8 +138,17 @@ void op_norm_backward(struct op_run *run) {
         want[2][i % hidden] += dx_want[i];
     }
     struct mat dx = op_output(run, rows, hidden, run->compute); // dresidual shares dy's memory
-    const struct norm_grad_args args = {dy,   dx,    grads[2], dy,       dy2,    xhat,
-                                        rstd, gamma, grads[0], grads[1], dropout};
+    const struct norm_grad_args args = {.dresidual = dy,
+                                        .dx = dx,
+                                        .dbias = grads[2],
+                                        .dy = dy,
+                                        .dy2 = dy2,
+                                        .xhat = xhat,
+                                        .rstd = rstd,
+                                        .gamma = gamma,
+                                        .dgamma = grads[0],
+                                        .dbeta = grads[1],
+                                        .dropout = dropout};
     run->dev->norm_backward(run->dev, &args, &run->batch);
     op_check(run, "dresidual", dy, ds, tokens, 4e-6);
     op_check(run, "dx", dx, dx_want, tokens, op_tolerance(run->compute));

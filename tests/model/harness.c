@@ -31,7 +31,7 @@ static void reserve(struct harness *harness, const struct harness_options *optio
         .heads = harness->config.num_attention_heads,
         .vocabulary = harness->config.vocab_size,
         .compute = options->compute,
-        .training = harness->training,
+        .training = harness->keep != BERT_KEEP_NOTHING,
     };
     struct berth_error error = {0};
     assert_ok(harness->device->reserve(harness->device, &shape, &error), &error);
@@ -41,13 +41,13 @@ static void reserve(struct harness *harness, const struct harness_options *optio
 static void take_activations(struct harness *harness, const struct harness_options *options) {
     struct arena arena = {0};
     bert_activations_free(bert_activations_new(&harness->model, options->max_rows,
-                                               options->max_sequences, harness->training, &arena));
+                                               options->max_sequences, harness->keep, &arena));
     harness->block_bytes = arena.peak;
     harness->block = harness->device->memory_new(harness->device, arena.peak);
     assert_non_null(harness->block);
     arena = (struct arena){.base = harness->block, .size = arena.peak};
     harness->activations = bert_activations_new(&harness->model, options->max_rows,
-                                                options->max_sequences, harness->training, &arena);
+                                                options->max_sequences, harness->keep, &arena);
     assert_non_null(harness->activations);
     assert_int_equal(arena.used, harness->block_bytes);
 }
@@ -60,7 +60,11 @@ static void *floats(struct harness *harness, int64_t count, size_t size) {
 
 int harness_open(struct harness *harness, const struct bert_config *config,
                  const struct harness_options *options) {
-    *harness = (struct harness){.config = *config, .training = !options->inference};
+    const int training = !options->inference;
+    *harness = (struct harness){.config = *config,
+                                .keep = options->inference       ? BERT_KEEP_NOTHING
+                                        : options->checkpointing ? BERT_KEEP_SUMS
+                                                                 : BERT_KEEP_ALL};
     struct berth_error error = {0};
     struct device_options machine = {.threads = options->threads,
                                      .instructions = options->instructions};
@@ -74,7 +78,7 @@ int harness_open(struct harness *harness, const struct bert_config *config,
     assert_ok(param_table_init(&harness->table, config, head, &error), &error);
     const int64_t total = harness->table.total;
     harness->master = floats(harness, total, sizeof(float));
-    harness->gradients = harness->training ? floats(harness, total, sizeof(float)) : NULL;
+    harness->gradients = training ? floats(harness, total, sizeof(float)) : NULL;
     harness->compute = harness->master;
     if (options->compute != DTYPE_F32) {
         harness->compute =

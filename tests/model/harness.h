@@ -16,7 +16,7 @@ struct harness {
     size_t block_bytes;
     float *master, *gradients; // device memory
     void *compute;
-    int training;
+    enum bert_keep keep;
 };
 
 struct harness_options {
@@ -25,7 +25,8 @@ struct harness_options {
     const char *instructions; // NULL: the best
     int64_t max_rows, max_sequences, max_length;
     int inference;
-    int class_head; // a classifier of config.num_labels in place of the span head
+    int checkpointing; // with BERT_KEEP_SUMS
+    int class_head;    // a classifier of config.num_labels in place of the span head
 };
 
 // 0 when the machine lacks the instruction set that was asked for; anything else wrong fails the

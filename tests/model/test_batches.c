@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What must not change a result: how sequences are packed and cut into micro-batches, how many
-// threads compute, which instruction set; and that inference is training's forward pass.
+// threads compute, which instruction set, whether activations are kept or computed again; and that
+// inference is training's forward pass.
 
 // clang-format off
 #include <setjmp.h>
@@ -27,6 +28,37 @@ static const int64_t longer[SEQUENCES] = {384, 30, 129, 31, 1, 200, 17, 190, 248
 static const struct harness_options plain = {
     .compute = DTYPE_F32, .max_rows = 1664, .max_sequences = SEQUENCES, .max_length = 512};
 
+// Layer norms after the sub-layers or before, activations kept or computed again, in both types.
+static const struct mode {
+    const char *name;
+    enum dtype compute;
+    int pre_layer_norm, checkpointing;
+} modes[] = {
+    {"fp32", DTYPE_F32, 0, 0},
+    {"bf16", DTYPE_BF16, 0, 0},
+    {"fp32, checkpointing", DTYPE_F32, 0, 1},
+    {"bf16, checkpointing", DTYPE_BF16, 0, 1},
+    {"fp32, pre-layer-norm", DTYPE_F32, 1, 0},
+    {"bf16, pre-layer-norm", DTYPE_BF16, 1, 0},
+    {"fp32, pre-layer-norm, checkpointing", DTYPE_F32, 1, 1},
+    {"bf16, pre-layer-norm, checkpointing", DTYPE_BF16, 1, 1},
+};
+#define MODES (sizeof modes / sizeof *modes)
+
+static struct harness_options options_of(const struct mode *mode) {
+    struct harness_options options = plain;
+    options.compute = mode->compute;
+    options.checkpointing = mode->checkpointing;
+    return options;
+}
+
+// Three layers: one that is first, one that is last, one between them.
+static struct bert_config config_of(const struct mode *mode) {
+    struct bert_config config = tiny_config(48, 3, 100, 3);
+    config.pre_layer_norm = mode->pre_layer_norm;
+    return config;
+}
+
 // A model with random weights, and sequences for it.
 struct scene {
     struct harness harness;
@@ -45,9 +77,10 @@ static int scene_open_sized(struct scene *scene, const struct harness_options *o
     return 1;
 }
 
-static int scene_open(struct scene *scene, const struct harness_options *options) {
-    struct bert_config config = tiny_config(48, 3, 100, 2);
-    return scene_open_sized(scene, options, &config, lengths);
+static void scene_open(struct scene *scene, const struct mode *mode) {
+    const struct harness_options options = options_of(mode);
+    const struct bert_config config = config_of(mode);
+    assert_true(scene_open_sized(scene, &options, &config, lengths));
 }
 
 static void scene_close(struct scene *scene) {
@@ -68,17 +101,17 @@ static float *accumulate(struct scene *scene, int64_t batch_size, double *loss) 
     return harness_gradients(&scene->harness);
 }
 
-static void cutting_a_batch_changes_nothing(void **state) {
+static void check_cutting(const struct mode *mode) {
     struct scene scene;
-    assert_true(scene_open(&scene, &plain));
+    scene_open(&scene, mode);
     double whole_loss = 0, loss = 0;
     float *whole = accumulate(&scene, SEQUENCES, &whole_loss);
     static const int64_t sizes[] = {1, 2, 5};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         float *parts = accumulate(&scene, sizes[i], &loss);
         double error = relative_error(parts, whole, scene.harness.table.total);
-        print_message("%d at a time: gradients' relative error %.1e, loss %.1e\n", (int)sizes[i],
-                      error, fabs(loss / whole_loss - 1));
+        print_message("%s, %d at a time: gradients' relative error %.1e, loss %.1e\n", mode->name,
+                      (int)sizes[i], error, fabs(loss / whole_loss - 1));
         assert_true(error <= 1e-6);
         assert_true(fabs(loss / whole_loss - 1) <= 1e-6);
         free(parts);
@@ -87,9 +120,17 @@ static void cutting_a_batch_changes_nothing(void **state) {
     scene_close(&scene);
 }
 
-static void logits_do_not_depend_on_neighbours(void **state) {
+static void cutting_a_batch_changes_nothing(void **state) {
+    for (size_t m = 0; m < MODES; m++) {
+        if (modes[m].compute == DTYPE_F32) {
+            check_cutting(&modes[m]);
+        }
+    }
+}
+
+static void check_neighbours(const struct mode *mode) {
     struct scene scene;
-    assert_true(scene_open(&scene, &plain));
+    scene_open(&scene, mode);
     struct packed *all = packed_new(scene.sequences, SEQUENCES);
     bert_forward(&scene.harness.model, scene.harness.activations, packed_batch(all), &dropout);
     float *whole = harness_logits(&scene.harness, packed_batch(all));
@@ -107,12 +148,22 @@ static void logits_do_not_depend_on_neighbours(void **state) {
     scene_close(&scene);
 }
 
+static void logits_do_not_depend_on_neighbours(void **state) {
+    for (size_t m = 0; m < MODES; m++) {
+        if (modes[m].compute == DTYPE_F32 && !modes[m].checkpointing) {
+            check_neighbours(&modes[m]);
+        }
+    }
+}
+
 // An update's gradients with dropout, to compare bit by bit. wide: a model and a batch of more than
 // one tile in every direction.
-static float *run_with(const struct harness_options *options, int wide, double *loss,
-                       int64_t *count) {
-    struct bert_config config = wide ? tiny_config(320, 5, 600, 1) : tiny_config(48, 3, 100, 2);
+static float *run_with(const struct harness_options *options, int pre_layer_norm, int wide,
+                       double *loss, int64_t *count) {
+    struct bert_config config = wide ? tiny_config(320, 5, 600, 1) : tiny_config(48, 3, 100, 3);
     struct scene scene;
+    config.pre_layer_norm = pre_layer_norm;
+    config.num_labels = 5;
     if (!scene_open_sized(&scene, options, &config, wide ? longer : lengths)) {
         return NULL;
     }
@@ -122,83 +173,129 @@ static float *run_with(const struct harness_options *options, int wide, double *
     return gradients;
 }
 
-static void threads_give_the_same_bits(void **state) {
-    for (int variant = 0; variant < 4; variant++) {
-        const int wide = variant / 2;
-        struct harness_options options = plain;
-        options.compute = variant % 2 ? DTYPE_BF16 : DTYPE_F32;
-        options.threads = 1;
-        double one_loss = 0, loss = 0;
-        int64_t count = 0;
-        float *one = run_with(&options, wide, &one_loss, &count);
-        for (options.threads = 2; options.threads <= 4; options.threads *= 2) {
-            float *more = run_with(&options, wide, &loss, &count);
-            assert_true(loss == one_loss);
-            assert_memory_equal(more, one, (size_t)count * sizeof *one);
-            free(more);
-        }
-        free(one);
+static void check_threads(const struct mode *mode, int wide) {
+    struct harness_options options = options_of(mode);
+    options.threads = 1;
+    double one_loss = 0, loss = 0;
+    int64_t count = 0;
+    float *one = run_with(&options, mode->pre_layer_norm, wide, &one_loss, &count);
+    for (options.threads = 2; options.threads <= 4; options.threads *= 2) {
+        float *more = run_with(&options, mode->pre_layer_norm, wide, &loss, &count);
+        assert_true(loss == one_loss);
+        assert_memory_equal(more, one, (size_t)count * sizeof *one);
+        free(more);
     }
+    free(one);
+}
+
+static void threads_give_the_same_bits(void **state) {
+    for (size_t m = 0; m < MODES; m++) {
+        check_threads(&modes[m], 0);
+        if (!modes[m].checkpointing) {
+            check_threads(&modes[m], 1);
+        }
+    }
+}
+
+static const char *const sets[] = {"generic", "avx2", "avx512", "avx512bf16"};
+#define SETS (sizeof sets / sizeof *sets)
+
+static void check_instruction_sets(const struct mode *mode) {
+    const int half = mode->compute == DTYPE_BF16;
+    struct harness_options options = options_of(mode);
+    double best_loss = 0, loss = 0;
+    int64_t count = 0;
+    float *best = run_with(&options, mode->pre_layer_norm, 0, &best_loss, &count);
+    for (size_t i = 0; i < SETS; i++) {
+        options.instructions = sets[i];
+        float *other = run_with(&options, mode->pre_layer_norm, 0, &loss, &count);
+        if (!other) {
+            continue;
+        }
+        double error = relative_error(other, best, count);
+        print_message("%s, %s: gradients' relative distance to the best set's %.1e\n", sets[i],
+                      mode->name, error);
+        // In bf16 a last bit that differs before a rounding differs by 2^-8 after it.
+        assert_true(error <= (half ? 0.02 : 1e-5));
+        assert_true(fabs(loss / best_loss - 1) <= (half ? 0.01 : 1e-5));
+        free(other);
+    }
+    free(best);
 }
 
 static void instruction_sets_agree(void **state) {
-    static const char *const names[] = {"generic", "avx2", "avx512", "avx512bf16"};
-    for (int half = 0; half < 2; half++) {
-        struct harness_options options = plain;
-        options.compute = half ? DTYPE_BF16 : DTYPE_F32;
-        double best_loss = 0, loss = 0;
-        int64_t count = 0;
-        float *best = run_with(&options, 0, &best_loss, &count);
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-            options.instructions = names[i];
-            float *other = run_with(&options, 0, &loss, &count);
-            if (!other) {
-                continue;
-            }
-            double error = relative_error(other, best, count);
-            print_message("%s, %s: gradients' relative distance to the best set's %.1e\n", names[i],
-                          half ? "bf16" : "fp32", error);
-            // In bf16 a last bit that differs before a rounding differs by 2^-8 after it.
-            assert_true(error <= (half ? 0.02 : 1e-5));
-            assert_true(fabs(loss / best_loss - 1) <= (half ? 0.01 : 1e-5));
-            free(other);
+    for (size_t m = 0; m < MODES; m++) {
+        if (!modes[m].checkpointing) {
+            check_instruction_sets(&modes[m]);
         }
-        free(best);
     }
 }
 
+// Loss and gradients of the mode's update, in two micro-batches, with its activations computed
+// again, against those with all of them kept.
+static void check_checkpointing(const struct mode *mode, const struct harness_options *machine) {
+    struct harness_options options = *machine;
+    double kept_loss = 0, loss = 0;
+    int64_t count = 0;
+    options.compute = mode->compute;
+    float *kept = run_with(&options, mode->pre_layer_norm, 0, &kept_loss, &count);
+    options.checkpointing = 1;
+    float *again = run_with(&options, mode->pre_layer_norm, 0, &loss, &count);
+    assert_true((kept == NULL) == (again == NULL));
+    if (kept) {
+        assert_true(loss == kept_loss);
+        assert_memory_equal(again, kept, (size_t)count * sizeof *kept);
+    }
+    free(kept);
+    free(again);
+}
+
+static void checkpointing_gives_the_same_bits(void **state) {
+    for (size_t m = 0; m < MODES; m++) {
+        for (size_t i = 0; i < SETS && modes[m].checkpointing; i++) {
+            struct harness_options machine = plain;
+            machine.instructions = sets[i];
+            machine.threads = 1 + (int)(i + m) % 3; // threads_give_the_same_bits has the rest
+            machine.class_head = i % 2 == 1;
+            check_checkpointing(&modes[m], &machine);
+        }
+    }
+}
+
+static void check_inference(const struct mode *mode) {
+    const struct bert_config config = config_of(mode);
+    struct harness_options options = options_of(mode);
+    struct scene training, inference;
+    scene_open(&training, mode);
+    options.inference = 1;
+    assert_true(scene_open_sized(&inference, &options, &config, lengths));
+    assert_true(inference.harness.block_bytes < training.harness.block_bytes);
+    struct packed *packed = packed_new(training.sequences, SEQUENCES);
+    const struct batch *batch = packed_batch(packed);
+    static const struct bert_dropout zero = {.seed = 7, .step = 5};
+    bert_forward(&training.harness.model, training.harness.activations, batch, &zero);
+    bert_forward(&inference.harness.model, inference.harness.activations, batch, NULL);
+    float *a = harness_logits(&training.harness, batch);
+    float *b = harness_logits(&inference.harness, batch);
+    assert_memory_equal(a, b, (size_t)batch->token_count * 2 * sizeof *a);
+    free(a);
+    free(b);
+    packed_free(packed);
+    scene_close(&inference);
+    scene_close(&training);
+}
+
 static void inference_is_the_forward_pass(void **state) {
-    for (int half = 0; half < 2; half++) {
-        struct harness_options options = plain;
-        options.compute = half ? DTYPE_BF16 : DTYPE_F32;
-        struct scene training, inference;
-        assert_true(scene_open(&training, &options));
-        options.inference = 1;
-        assert_true(scene_open(&inference, &options));
-        assert_true(inference.harness.block_bytes < training.harness.block_bytes);
-        struct packed *packed = packed_new(training.sequences, SEQUENCES);
-        const struct batch *batch = packed_batch(packed);
-        static const struct bert_dropout zero = {.seed = 7, .step = 5};
-        bert_forward(&training.harness.model, training.harness.activations, batch, &zero);
-        bert_forward(&inference.harness.model, inference.harness.activations, batch, NULL);
-        float *a = harness_logits(&training.harness, batch);
-        float *b = harness_logits(&inference.harness, batch);
-        assert_memory_equal(a, b, (size_t)batch->token_count * 2 * sizeof *a);
-        free(a);
-        free(b);
-        packed_free(packed);
-        scene_close(&inference);
-        scene_close(&training);
+    for (size_t m = 0; m < MODES; m++) {
+        check_inference(&modes[m]);
     }
 }
 
 // The same batch twice: nothing of a former batch, however large, is left over.
 static void nothing_is_left_over(void **state) {
-    for (int half = 0; half < 2; half++) {
-        struct harness_options options = plain;
-        options.compute = half ? DTYPE_BF16 : DTYPE_F32;
+    for (size_t m = 0; m < MODES; m++) {
         struct scene scene;
-        assert_true(scene_open(&scene, &options));
+        scene_open(&scene, &modes[m]);
         float *gradients[2];
         struct packed *packed = packed_new(scene.sequences, 5);
         struct packed *other = packed_new(scene.sequences, SEQUENCES);
@@ -228,11 +325,9 @@ static void fill_with_nan(struct harness *harness) {
 
 // Training and inference share one block, so what is there before a batch may be anything.
 static void memory_needs_no_clearing(void **state) {
-    for (int half = 0; half < 2; half++) {
-        struct harness_options options = plain;
-        options.compute = half ? DTYPE_BF16 : DTYPE_F32;
+    for (size_t m = 0; m < MODES; m++) {
         struct scene scene;
-        assert_true(scene_open(&scene, &options));
+        scene_open(&scene, &modes[m]);
         struct packed *packed = packed_new(scene.sequences, SEQUENCES);
         assert_true(packed_batch(packed)->row_count > packed_batch(packed)->token_count);
         float *gradients[2];
@@ -252,9 +347,9 @@ static void memory_needs_no_clearing(void **state) {
 }
 
 // The rule of device.h: slack rows give no gradient, whatever their ids are.
-static void slack_rows_give_nothing(void **state) {
+static void check_slack_rows(const struct mode *mode) {
     struct scene scene;
-    assert_true(scene_open(&scene, &plain));
+    scene_open(&scene, mode);
     struct packed *packed = packed_new(scene.sequences, SEQUENCES);
     const struct batch *batch = packed_batch(packed);
     assert_true(batch->row_count > batch->token_count);
@@ -276,9 +371,15 @@ static void slack_rows_give_nothing(void **state) {
     scene_close(&scene);
 }
 
+static void slack_rows_give_nothing(void **state) {
+    for (size_t m = 0; m < MODES; m++) {
+        check_slack_rows(&modes[m]);
+    }
+}
+
 static void other_seeds_steps_and_places_are_other_masks(void **state) {
     struct scene scene;
-    assert_true(scene_open(&scene, &plain));
+    scene_open(&scene, &modes[0]);
     double first = 0;
     for (int variant = 0; variant < 4; variant++) {
         struct bert_dropout other = dropout;
@@ -296,51 +397,71 @@ static void other_seeds_steps_and_places_are_other_masks(void **state) {
     scene_close(&scene);
 }
 
-static void first_bad_number_is_found(void **state) {
+// The first bad number comes from the parameter at `place`.
+static int64_t place_of_nan(struct scene *scene, const struct batch *batch, int64_t place) {
+    struct harness *harness = &scene->harness;
+    float *parameters = random_parameters(&harness->table, 1);
+    parameters[place] = NAN;
+    harness_load(harness, parameters);
+    free(parameters);
+    harness_step(harness, batch, NULL, 1);
+    int64_t after = bert_first_nonfinite(&harness->model, harness->activations, batch);
+    bert_forward(&harness->model, harness->activations, batch, NULL);
+    assert_int_equal(bert_first_nonfinite(&harness->model, harness->activations, batch), after);
+    return after;
+}
+
+static void check_bad_numbers(const struct mode *mode) {
     struct scene scene;
-    assert_true(scene_open(&scene, &plain));
+    scene_open(&scene, mode);
     struct harness *harness = &scene.harness;
     struct packed *packed = packed_new(scene.sequences, SEQUENCES);
     const struct batch *batch = packed_batch(packed);
-    const struct param_layer *second = &harness->table.layers[1];
-    const int64_t places[] = {harness->table.embedding_norm_bias,
-                              harness->table.layers[0].output_bias, second->attention_bias,
+    const struct param_layer *layers = harness->table.layers;
+    const int64_t places[] = {harness->table.embedding_norm_bias, layers[0].output_bias,
+                              layers[1].attention_bias, layers[2].output_norm_bias,
                               harness->table.head_bias};
-    float *parameters = random_parameters(&harness->table, 1);
     harness_step(harness, batch, &dropout, 1);
     assert_int_equal(bert_first_nonfinite(&harness->model, harness->activations, batch), -1);
-    for (int64_t i = 0; i < 4; i++) {
-        float kept = parameters[places[i]];
-        parameters[places[i]] = NAN;
-        harness_load(harness, parameters);
-        harness_step(harness, batch, NULL, 1);
-        assert_int_equal(bert_first_nonfinite(&harness->model, harness->activations, batch), i);
-        parameters[places[i]] = kept;
+    for (int64_t i = 0; i < 5; i++) {
+        assert_int_equal(place_of_nan(&scene, batch, places[i]), i);
     }
-    free(parameters);
     packed_free(packed);
     scene_close(&scene);
 }
 
-static size_t activation_bytes(enum dtype compute, int training) {
+static void first_bad_number_is_found(void **state) {
+    for (size_t m = 0; m < MODES; m++) {
+        check_bad_numbers(&modes[m]);
+    }
+}
+
+static size_t activation_bytes(const struct mode *mode, enum bert_keep keep) {
     struct bert_config config = tiny_config(768, 12, 3072, 12);
     struct param_table table = {.head = PARAM_HEAD_SPAN};
-    struct bert model = {.config = &config, .table = &table, .compute = compute};
+    struct bert model = {.config = &config, .table = &table, .compute = mode->compute};
     struct arena arena = {0};
-    bert_activations_free(bert_activations_new(&model, 8192, 64, training, &arena));
+    config.pre_layer_norm = mode->pre_layer_norm;
+    bert_activations_free(bert_activations_new(&model, 8192, 64, keep, &arena));
     return arena.peak;
 }
 
-// The table of doc/math.md, at BERT-base's sizes.
+// The tables of doc/math.md, at BERT-base's sizes.
 static void memory_is_what_the_table_says(void **state) {
-    for (int half = 0; half < 2; half++) {
-        const enum dtype compute = half ? DTYPE_BF16 : DTYPE_F32;
+    for (size_t m = 0; m < MODES; m++) {
+        const struct mode *mode = &modes[m];
+        const int half = mode->compute == DTYPE_BF16, pre = mode->pre_layer_norm;
         const size_t rows = 8192, b = half ? 2 : 4, hidden = 768, heads = 12;
-        const size_t layer = 16 * b * hidden + 4 * heads + 8;
-        const size_t once = 2 * b * hidden + 4 + 12 * hidden + 16;
-        assert_int_equal(activation_bytes(compute, 1), rows * (12 * layer + once) + 64 * 4);
+        const size_t norm = 2 * b * hidden + 4, layer = 16 * b * hidden + 4 * heads + 8;
+        const size_t once = norm + 12 * hidden + 16 + (pre ? b * hidden + 4 : 0);
+        const size_t gradients = half || pre ? 8 * hidden : 0;
+        const size_t sums = 12 * 4 * hidden + layer + norm + gradients;
+        const size_t all = mode->checkpointing ? sums : 12 * layer;
+        assert_int_equal(
+            activation_bytes(mode, mode->checkpointing ? BERT_KEEP_SUMS : BERT_KEEP_ALL),
+            rows * (all + once) + 64 * 4);
         const size_t inference = 12 * hidden + (half ? b * hidden : 0) + 4 * b * hidden + 8;
-        assert_int_equal(activation_bytes(compute, 0), rows * inference);
+        assert_int_equal(activation_bytes(mode, BERT_KEEP_NOTHING), rows * inference);
     }
 }
 
@@ -351,7 +472,7 @@ static void lack_of_memory_is_told(void **state) {
     for (uint64_t call = 1; call <= 2; call++) {
         struct arena arena = {0};
         memory_fail_at(call, 0);
-        assert_null(bert_activations_new(&model, 64, 1, 1, &arena));
+        assert_null(bert_activations_new(&model, 64, 1, BERT_KEEP_ALL, &arena));
         memory_fail_at(0, 0);
     }
     bert_activations_free(NULL);
@@ -370,6 +491,7 @@ int main(void) {
         cmocka_unit_test(logits_do_not_depend_on_neighbours),
         cmocka_unit_test(threads_give_the_same_bits),
         cmocka_unit_test(instruction_sets_agree),
+        cmocka_unit_test(checkpointing_gives_the_same_bits),
         cmocka_unit_test(inference_is_the_forward_pass),
         cmocka_unit_test(nothing_is_left_over),
         cmocka_unit_test(memory_needs_no_clearing),

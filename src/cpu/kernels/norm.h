@@ -68,11 +68,18 @@ static void norm_forward(const struct norm_args *args, const struct batch *batch
         for (int64_t c = 0; c < columns; c += KERNEL_COLUMNS) {
             int64_t count = piece(c, columns, KERNEL_COLUMNS);
             float s[KERNEL_COLUMNS];
-            load(s, args->x, row, c, count);
-            dropout_apply(s, &args->dropout, batch, row, c, count);
-            load_added(s, args->residual, row, c, count);
+            if (mat_is_empty(args->x)) {
+                load(s, args->residual, row, c, count);
+            } else {
+                load(s, args->x, row, c, count);
+                dropout_apply(s, &args->dropout, batch, row, c, count);
+                load_added(s, args->residual, row, c, count);
+            }
             sum += sum_of(s, count);
             store(args->y, row, c, s, count);
+            if (!mat_is_empty(args->sum)) {
+                store(args->sum, row, c, s, count);
+            }
         }
         norm_row(&n, batch, row, sum);
     }
@@ -159,13 +166,21 @@ ALWAYS void gather_gradient(struct mat to, struct mat dy, struct mat dy2,
 static void norm_backward(const struct norm_grad_args *args, const struct batch *batch,
                           int64_t first, int64_t last, float *partial) {
     const int64_t columns = args->dy.cols;
-    memset(partial, 0, 3 * (size_t)columns * sizeof *partial);
-    const struct norm_grad_row n = {args->dresidual, args->xhat, args->rstd,
-                                    args->gamma,     partial,    partial + columns};
+    const int has_x = !mat_is_empty(args->dx), has_sum = !mat_is_empty(args->dsum);
+    memset(partial, 0, (has_x ? 3 : 2) * (size_t)columns * sizeof *partial);
+    const struct norm_grad_row n = {has_sum ? args->dy : args->dresidual,
+                                    args->xhat,
+                                    args->rstd,
+                                    args->gamma,
+                                    partial,
+                                    partial + columns};
     for (int64_t row = first; row < last; row++) {
-        gather_gradient(args->dresidual, args->dy, args->dy2, NULL, batch, row);
+        gather_gradient(n.ds, args->dy, args->dy2, NULL, batch, row);
         norm_grad_row(&n, row);
-        for (int64_t c = 0; c < columns; c += KERNEL_COLUMNS) {
+        if (has_sum) {
+            gather_gradient(args->dresidual, args->dsum, n.ds, NULL, batch, row);
+        }
+        for (int64_t c = 0; has_x && c < columns; c += KERNEL_COLUMNS) {
             int64_t count = piece(c, columns, KERNEL_COLUMNS);
             float dx[KERNEL_COLUMNS];
             load(dx, args->dresidual, row, c, count);
