@@ -49,8 +49,8 @@ struct cli_verb {
 };
 
 extern const struct cli_verb cli_finetune, cli_finetune_classify, cli_predict, cli_predict_classify,
-    cli_evaluate, cli_answer, cli_show, cli_tokenize, cli_features, cli_inspect, cli_convert,
-    cli_compare, cli_init, cli_verify, cli_bench, cli_doctor;
+    cli_evaluate, cli_answer, cli_show, cli_tokenize, cli_features, cli_inspect, cli_embed,
+    cli_convert, cli_compare, cli_init, cli_verify, cli_bench, cli_doctor;
 
 extern const struct cli_verb cli_fetch;
 

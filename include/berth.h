@@ -82,6 +82,10 @@ struct berth_config {
     int64_t max_query_length;
     int do_lower_case;          /* -1: as the model's tokenizer_config.json says, else 1 */
     const char *tokenizer;      /* "huggingface" or "google" */
+    const char *features;      /* "google" (windows) or "keras" (context first, no windows) */
+    const char *keras_answers; /* "first" or "all": which of a training question's answers */
+    const char *keras_end;     /* "inclusive" or "exclusive": the row of an answer's end */
+    const char *window_filter; /* "none" or "words": training windows that stay */
     int version_2_with_negative;
     int64_t max_train_samples;  /* use only the first N questions; 0: all */
     int64_t max_eval_samples;
@@ -90,6 +94,7 @@ struct berth_config {
     int64_t train_batch_size;            /* sequences in one update over all processes */
     int64_t per_device_train_batch_size; /* sequences in one micro-batch; 0: derived */
     int64_t gradient_accumulation_steps; /* 0: derived */
+    int gradient_checkpointing;          /* compute activations again instead of keeping them */
     double num_train_epochs;
     int64_t max_steps;                   /* > 0: stop after that many updates */
     int64_t max_steps_per_epoch;
@@ -306,6 +311,31 @@ enum berth_status berth_show_squad(const struct berth_config *config, int64_t fi
                                    struct berth_log log,
                                    int (*visit)(void *context, const struct berth_sample *sample),
                                    void *context, struct berth_error *error);
+
+/* ---------------------------------------------------------------------------------------------
+ * Embeddings of texts, from any encoder's checkpoint.
+ */
+struct berth_encoder;
+
+enum berth_pooling {
+    BERTH_POOL_MEAN, /* of the last layer's rows, [CLS] and [SEP] among them */
+    BERTH_POOL_CLS,  /* the row of [CLS] */
+    BERTH_POOL_MAX   /* the largest of each column */
+};
+
+/* Opens config->model_name_or_path (max_seq_length, precision, device, threads, ...). Any number of
+ * threads may share an encoder. */
+enum berth_status berth_encoder_open(const struct berth_config *config, struct berth_log log,
+                                     struct berth_encoder **encoder, struct berth_error *error);
+void berth_encoder_close(struct berth_encoder *encoder);
+/* Numbers of one embedding. */
+size_t berth_encoder_size(const struct berth_encoder *encoder);
+/* embeddings[count][size]: those of texts[count], each cut to max_seq_length; normalize: scaled to
+ * length 1. */
+enum berth_status berth_encoder_embed(const struct berth_encoder *encoder,
+                                      const char *const *texts, size_t count,
+                                      enum berth_pooling pooling, int normalize, float *embeddings,
+                                      struct berth_error *error);
 
 /* ---------------------------------------------------------------------------------------------
  * Tokens.

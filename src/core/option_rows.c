@@ -5,8 +5,9 @@
 
 #include <math.h>
 
-#define TEXT_JOBS (JOB_FINETUNE | JOB_PREDICT | JOB_ANSWER | JOB_SHOW | JOB_TOKENIZE | JOB_FEATURES)
-#define MODEL_JOBS (JOB_FINETUNE | JOB_PREDICT | JOB_ANSWER | JOB_SHOW)
+#define TEXT_JOBS                                                                                  \
+    (JOB_FINETUNE | JOB_PREDICT | JOB_ANSWER | JOB_SHOW | JOB_TOKENIZE | JOB_FEATURES | JOB_EMBED)
+#define MODEL_JOBS (JOB_FINETUNE | JOB_PREDICT | JOB_ANSWER | JOB_SHOW | JOB_EMBED)
 #define SQUAD_JOBS (JOB_FINETUNE_SQUAD | JOB_PREDICT_SQUAD | JOB_ANSWER | JOB_SHOW)
 #define CLASSIFY_JOBS (JOB_FINETUNE_CLASSIFY | JOB_PREDICT_CLASSIFY)
 #define WINDOW_JOBS (SQUAD_JOBS | JOB_FEATURES | JOB_BENCH)
@@ -40,7 +41,8 @@ const struct option_row option_rows[] = {
     // --- classification ---
     {FIELD(task_name), .type = OPTION_TEXT, .jobs = CLASSIFY_JOBS, .unit = "NAME",
      .aliases = "task", .fallback = "none: files of your own",
-     .help = "task of GLUE by its name (mrpc, cola, sst2, qqp, stsb, mnli, qnli, rte, wnli) or xnli"},
+     .help =
+         "task of GLUE by its name (mrpc, cola, sst2, qqp, stsb, mnli, qnli, rte, wnli) or xnli"},
     {FIELD(data_dir), .type = OPTION_TEXT, .jobs = CLASSIFY_JOBS, .unit = "DIR",
      .help = "folder with the task's files"},
     {FIELD(split), .type = OPTION_TEXT, .jobs = JOB_PREDICT_CLASSIFY, .unit = "NAME",
@@ -58,10 +60,12 @@ const struct option_row option_rows[] = {
      .help = "what the labels of your own files are; auto: numbers where one has a fraction"},
 
     // --- text and features ---
-    {FIELD(max_seq_length), .type = OPTION_INTEGER, .jobs = WINDOW_JOBS | CLASSIFY_JOBS,
+    {FIELD(max_seq_length), .type = OPTION_INTEGER, .jobs = WINDOW_JOBS | CLASSIFY_JOBS | JOB_EMBED,
      BETWEEN(8, 65536), .unit = "N", .aliases = "max_length",
      .help = "tokens of a window or a pair, special ones included",
-     .fallback = "384, in classification 128, or the model's positions where these are fewer"},
+     .fallback =
+         "384, in classification 128, for embeddings 256; or the model's positions where these are "
+         "fewer"},
     {FIELD(doc_stride), .type = OPTION_INTEGER, .jobs = WINDOW_JOBS, BETWEEN(1, 65536), .unit = "N",
      .help = "tokens from one window of a context to the next"},
     {FIELD(max_query_length), .type = OPTION_INTEGER, .jobs = WINDOW_JOBS, BETWEEN(1, 65536),
@@ -71,6 +75,19 @@ const struct option_row option_rows[] = {
      .fallback = "as the model's tokenizer_config.json says, else yes"},
     {FIELD(tokenizer), .type = OPTION_TEXT, .jobs = TEXT_JOBS, .unit = "RULES",
      .choices = "huggingface|google", .help = "whose tokenizer rules to follow"},
+    {FIELD(features), .type = OPTION_TEXT, .jobs = SQUAD_JOBS | JOB_FEATURES, .unit = "RULES",
+     .choices = "google|keras",
+     .help =
+         "google: windows over the context; keras: context first, what is too long is left out"},
+    {FIELD(keras_answers), .type = OPTION_TEXT,
+     .jobs = JOB_FINETUNE_SQUAD | JOB_SHOW | JOB_FEATURES, .unit = "WHICH", .choices = "first|all",
+     .help = "features keras: take the first answer of a question, or each as an entry"},
+    {FIELD(keras_end), .type = OPTION_TEXT, .jobs = SQUAD_JOBS | JOB_FEATURES, .unit = "RULE",
+     .choices = "inclusive|exclusive",
+     .help = "features keras: an answer's end is its last token, or the one after"},
+    {FIELD(window_filter), .type = OPTION_TEXT, .jobs = JOB_FINETUNE_SQUAD | JOB_FEATURES,
+     .unit = "RULE", .choices = "none|words",
+     .help = "words: drop training windows as BingBertSquad does, by the numbers of words"},
     {FIELD(version_2_with_negative), .type = OPTION_FLAG, .jobs = SQUAD_JOBS | JOB_FEATURES,
      .aliases = "version_2", .help = "questions may have no answer (SQuAD 2.0)"},
     {FIELD(max_train_samples), .type = OPTION_INTEGER, .jobs = JOB_FINETUNE, AT_LEAST(0),
@@ -90,6 +107,10 @@ const struct option_row option_rows[] = {
     {FIELD(gradient_accumulation_steps), .type = OPTION_INTEGER, .jobs = JOB_FINETUNE,
      BETWEEN(0, 1 << 20), .unit = "N", .deepspeed = "gradient_accumulation_steps",
      .aliases = "accum_steps", .help = "micro-batches in one update", .fallback = "derived"},
+    {FIELD(gradient_checkpointing), .type = OPTION_FLAG, .jobs = JOB_FINETUNE | JOB_BENCH,
+     .aliases = "checkpoint_activations",
+     .help = "compute the layers' activations again in the backward pass instead of keeping them: "
+             "the same numbers in less memory and more time"},
     {FIELD(num_train_epochs), .type = OPTION_REAL, .jobs = JOB_FINETUNE, BETWEEN(0, 1e6),
      .unit = "X", .aliases = "epochs num_epochs", .help = "passes over the training data",
      .fallback = "2, in classification 3"},
@@ -266,6 +287,10 @@ void option_defaults(struct berth_config *config) {
         .max_query_length = 64,
         .do_lower_case = -1,
         .tokenizer = "huggingface",
+        .features = "google",
+        .keras_answers = "first",
+        .keras_end = "inclusive",
+        .window_filter = "none",
         .train_batch_size = 32,
         .num_train_epochs = 2.0,
         .learning_rate = 3e-5,

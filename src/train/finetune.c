@@ -96,6 +96,7 @@ static enum berth_status read_inputs(struct job *job, struct berth_error *error)
         config->model_name_or_path != NULL ? config->model_name_or_path : job->resume_folder;
     TRY(model_files_open(&job->files, config, job->model_folder, job->task->head, &job->log,
                          error));
+    inputs_prefer_length(config, job->task->max_seq_length);
     // A missing file is told before the training file is read.
     TRY(job->task->validates(config, &job->has_evaluation, error));
     struct task_open args = {

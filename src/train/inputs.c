@@ -83,6 +83,12 @@ enum berth_status inputs_fit_length(struct berth_config *config, int64_t positio
     return BERTH_OK;
 }
 
+void inputs_prefer_length(struct berth_config *config, int64_t length) {
+    if (length > 0 && length < config->max_seq_length && !length_was_asked_for(config)) {
+        config->max_seq_length = length;
+    }
+}
+
 static enum berth_status check_lengths(const struct model_files *files, struct berth_config *config,
                                        const char *folder, const struct berth_log *log,
                                        struct berth_error *error) {

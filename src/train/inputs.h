@@ -46,5 +46,8 @@ enum berth_status model_files_load(const struct model_files *files, const char *
 enum berth_status inputs_fit_length(struct berth_config *config, int64_t positions,
                                     const char *source, const struct berth_log *log,
                                     struct berth_error *error);
+// Where no max_seq_length was asked for: at most `length`, a task's usual one. After
+// model_files_open. 0: none.
+void inputs_prefer_length(struct berth_config *config, int64_t length);
 
 #endif

@@ -137,6 +137,7 @@ static enum berth_status run(struct predict_job *job, struct berth_run_result *r
         TRY(output_take(config, &job->lock, error));
     }
     TRY(predictor_open(&job->predictor, config, job->task->head, &job->log, error));
+    inputs_prefer_length(config, job->task->max_seq_length);
     struct task_open args = {
         .use = TASK_PREDICT, .config = config, .files = &job->predictor.files, .log = &job->log};
     TRY(evaluation_open(&job->evaluation, job->task, &args, error));

@@ -59,6 +59,7 @@ struct task_results {
 struct task {
     const char *name; // the verbs' second word: "squad"
     enum param_head head;
+    int64_t max_seq_length; // unless another is asked for; 0: the default
     // Fills in the task's own defaults and asks for the settings that it cannot do without.
     enum berth_status (*settle)(struct berth_config *config, enum task_use use,
                                 struct berth_error *error);

@@ -80,8 +80,7 @@ static void set_default(struct berth_config *config, const char *name, const cha
 
 static enum berth_status settle(struct berth_config *config, enum task_use use,
                                 struct berth_error *error) {
-    // As in run_glue and run_classifier: texts are short and there are few of them.
-    set_default(config, "max_seq_length", "128");
+    // As in run_glue and run_classifier: there are few texts.
     set_default(config, "num_train_epochs", "3");
     if (config->task_name == NULL) {
         return check_own(config, use, error);
@@ -592,6 +591,7 @@ static enum berth_status write_results(const struct task_set *set,
 
 const struct task task_classify = {.name = "classify",
                                    .head = PARAM_HEAD_CLASS,
+                                   .max_seq_length = 128, // as in run_glue and run_classifier
                                    .settle = settle,
                                    .validates = validates,
                                    .open = open_set,

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes tests/golden/encoder: a tiny BertModel as a folder, and what transformers makes of some texts
+in float64: the mean, [CLS] and maximum of each text's rows, as they are and scaled to length 1.
+
+    embeddings.py tests/golden/encoder
+"""
+import os
+import sys
+
+import numpy as np
+import torch
+from transformers import BertConfig, BertModel, BertTokenizer
+
+import reference as ref
+import tensors
+
+WORDS = ("[PAD] [UNK] [CLS] [SEP] [MASK] anna ben cora red blue green black ball book lamp coat the of is "
+         "what colour has who ? . ##s and a").split()
+TEXTS = ["the red ball of anna is blue .", "", "who has a coat and a lamp ?", "ben", "the lamps of cora",
+         "what colour has the book of ben and the ball of cora and the lamp of anna and the coat of ben ?"]
+LENGTH = 16  # the last text is cut
+
+
+def parameters_of(model, seed):
+    rng = np.random.default_rng(seed)
+    return {n: ((1 if n.endswith("LayerNorm.weight") else 0) +
+                0.2 * rng.standard_normal(tuple(p.shape))).astype(np.float32)
+            for n, p in sorted(model.named_parameters())}
+
+
+def main(folder):
+    os.makedirs(folder, exist_ok=True)
+    config = BertConfig(vocab_size=len(WORDS), hidden_size=24, num_hidden_layers=2, num_attention_heads=2,
+                        intermediate_size=40, max_position_embeddings=32)
+    model = BertModel(config, add_pooling_layer=False)
+    parameters = parameters_of(model, 41)
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            p.copy_(torch.from_numpy(parameters[name]))
+    model = model.double().eval()
+    with open(os.path.join(folder, "vocab.txt"), "w", encoding="utf-8") as file:
+        file.write("\n".join(WORDS) + "\n")
+    with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
+        file.write(config.to_json_string())
+    tensors.write_safetensors(os.path.join(folder, "model.safetensors"), parameters, {"format": "pt"})
+    tokenizer = BertTokenizer(os.path.join(folder, "vocab.txt"))
+    out = {"mean": [], "cls": [], "max": []}
+    for text in TEXTS:
+        with torch.no_grad():
+            rows = model(**tokenizer(text, truncation=True, max_length=LENGTH, return_tensors="pt"))[0][0]
+        out["mean"].append(rows.mean(0))
+        out["cls"].append(rows[0])
+        out["max"].append(rows.max(0).values)
+    found = {}
+    for name, rows in out.items():
+        rows = torch.stack(rows)
+        found[name] = rows.numpy().astype(np.float32)
+        found[name + ".normalized"] = torch.nn.functional.normalize(rows, dim=1).numpy().astype(np.float32)
+    ref.write(os.path.join(folder, "embeddings.safetensors"), found, texts=TEXTS, max_seq_length=LENGTH)
+
+
+main(sys.argv[1])

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// An encoder in memory, for embeddings: texts in, one row of numbers for each out.
+//
+// Threads: as with a model for questions (model.c), text work runs at once and passes through the
+// network take turns.
+#include "berth.h"
+#include "core/memory.h"
+#include "data/pair_features.h"
+#include "train/infer.h"
+#include "train/machine.h"
+#include "train/predict.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+
+#define USUAL_LENGTH 256 // sentence-transformers' for its smaller models
+
+struct berth_encoder {
+    struct berth_config config;
+    struct predictor predictor;
+    struct infer_shape shape;
+    pthread_mutex_t *pass; // held during a pass through the network
+};
+
+static enum berth_status load(struct berth_encoder *encoder, const struct berth_log *log,
+                              struct berth_error *error) {
+    struct berth_config *config = &encoder->config;
+    TRY(predictor_open(&encoder->predictor, config, PARAM_HEAD_NONE, log, error));
+    inputs_prefer_length(config, USUAL_LENGTH);
+    int64_t tokens = config->predict_batch_size * config->max_seq_length;
+    tokens = tokens < INFER_TOKENS ? tokens : INFER_TOKENS;
+    if (tokens < config->max_seq_length) {
+        tokens = config->max_seq_length;
+    }
+    // A text has two tokens at least.
+    encoder->shape = (struct infer_shape){
+        .tokens = tokens, .sequences = tokens / 2, .max_length = config->max_seq_length};
+    struct trainer_shape shape = {.infer_tokens = encoder->shape.tokens,
+                                  .infer_sequences = encoder->shape.sequences,
+                                  .max_length = encoder->shape.max_length};
+    TRY(predictor_load(&encoder->predictor, config, &shape, log, error));
+    encoder->pass = memory_new(sizeof *encoder->pass);
+    if (encoder->pass == NULL || pthread_mutex_init(encoder->pass, NULL) != 0) {
+        memory_free(encoder->pass);
+        encoder->pass = NULL;
+        return error_no_memory(error, sizeof *encoder->pass, "a lock");
+    }
+    // The paths are borrowed and were needed for opening only.
+    config->model_name_or_path = config->vocab_file = NULL;
+    return BERTH_OK;
+}
+
+enum berth_status berth_encoder_open(const struct berth_config *config, struct berth_log log,
+                                     struct berth_encoder **encoder, struct berth_error *error) {
+    *encoder = NULL;
+    struct berth_encoder *opened = memory_array_zeroed(1, sizeof *opened);
+    if (opened == NULL) {
+        return error_no_memory(error, sizeof *opened, "an encoder");
+    }
+    opened->config = *config;
+    enum berth_status status = load(opened, &log, error);
+    if (status == BERTH_OK) {
+        *encoder = opened;
+    } else {
+        berth_encoder_close(opened);
+    }
+    return status;
+}
+
+void berth_encoder_close(struct berth_encoder *encoder) {
+    if (encoder == NULL) {
+        return;
+    }
+    if (encoder->pass != NULL) {
+        pthread_mutex_destroy(encoder->pass);
+        memory_free(encoder->pass);
+    }
+    predictor_done(&encoder->predictor);
+    memory_free(encoder);
+}
+
+size_t berth_encoder_size(const struct berth_encoder *encoder) {
+    return (size_t)encoder->predictor.files.shape.hidden_size;
+}
+
+// --- pooling ------------------------------------------------------------------------------------
+
+static void pool_mean(const float *rows, size_t count, size_t size, float *to) {
+    for (size_t column = 0; column < size; column++) {
+        double sum = 0;
+        for (size_t row = 0; row < count; row++) {
+            sum += (double)rows[row * size + column];
+        }
+        to[column] = (float)(sum / (double)count);
+    }
+}
+
+static void pool_cls(const float *rows, size_t count, size_t size, float *to) {
+    (void)count;
+    memcpy(to, rows, size * sizeof *to);
+}
+
+static void pool_max(const float *rows, size_t count, size_t size, float *to) {
+    memcpy(to, rows, size * sizeof *to);
+    for (size_t row = 1; row < count; row++) {
+        for (size_t column = 0; column < size; column++) {
+            to[column] = fmaxf(to[column], rows[row * size + column]);
+        }
+    }
+}
+
+static void (*const pools[])(const float *rows, size_t count, size_t size, float *to) = {
+    [BERTH_POOL_MEAN] = pool_mean, [BERTH_POOL_CLS] = pool_cls, [BERTH_POOL_MAX] = pool_max};
+
+static void scale_to_one(float *values, size_t size) {
+    double sum = 0;
+    for (size_t i = 0; i < size; i++) {
+        sum += (double)values[i] * (double)values[i];
+    }
+    double length = fmax(sqrt(sum), 1e-12); // as sentence-transformers
+    for (size_t i = 0; i < size; i++) {
+        values[i] = (float)((double)values[i] / length);
+    }
+}
+
+// --- texts --------------------------------------------------------------------------------------
+
+struct call {
+    struct pair_dataset dataset;
+    struct pair_feature_set features;
+    size_t size;
+    enum berth_pooling pooling;
+    int normalize;
+    float *embeddings;
+};
+
+static void take(void *context, size_t index, const float *hidden, int64_t count) {
+    struct call *call = context;
+    float *to = call->embeddings + index * call->size;
+    pools[call->pooling](hidden, (size_t)count / call->size, call->size, to);
+    if (call->normalize) {
+        scale_to_one(to, call->size);
+    }
+}
+
+static struct packer_sequence get(const void *data, size_t index) {
+    const struct pair_feature_set *set = data;
+    const struct pair_feature *feature = &set->features[index];
+    return (struct packer_sequence){.ids = set->ids + feature->first,
+                                    .type_ids = set->type_ids + feature->first,
+                                    .length = feature->length,
+                                    .start = -1,
+                                    .end = -1,
+                                    .label = -1,
+                                    .target = NAN};
+}
+
+static enum berth_status run(const struct berth_encoder *encoder, struct call *call,
+                             struct berth_error *error) {
+    const struct berth_config *config = &encoder->config;
+    TRY(pair_features_build(&call->dataset, encoder->predictor.files.tokenizer,
+                            config->max_seq_length, machine_threads(config), &call->features,
+                            error));
+    struct packer_source source = {
+        .get = get, .data = &call->features, .count = call->dataset.count};
+    struct infer_args args = {
+        .source = &source, .shape = &encoder->shape, .take = take, .context = call};
+    struct infer_result timing;
+    // The trainer is the encoder's changeable part: activations, batch arrays, scratch memory.
+    struct trainer *trainer = (struct trainer *)&encoder->predictor.trainer;
+    pthread_mutex_lock(encoder->pass);
+    enum berth_status status = infer_run(trainer, &args, &timing, error);
+    pthread_mutex_unlock(encoder->pass);
+    return status;
+}
+
+enum berth_status berth_encoder_embed(const struct berth_encoder *encoder, const char *const *texts,
+                                      size_t count, enum berth_pooling pooling, int normalize,
+                                      float *embeddings, struct berth_error *error) {
+    if (count == 0) {
+        return BERTH_OK;
+    }
+    struct pair_example *examples = memory_array_zeroed(count, sizeof *examples);
+    if (examples == NULL) {
+        return error_no_memory(error, count * sizeof *examples, "the texts");
+    }
+    for (size_t i = 0; i < count; i++) {
+        examples[i] =
+            (struct pair_example){.text = texts[i], .line = i + 1, .label = -1, .value = NAN};
+    }
+    struct call call = {.dataset = {.examples = examples, .count = count, .name = "the texts"},
+                        .size = berth_encoder_size(encoder),
+                        .pooling = pooling,
+                        .normalize = normalize,
+                        .embeddings = embeddings};
+    enum berth_status status = run(encoder, &call, error);
+    pair_feature_set_done(&call.features);
+    memory_free(examples);
+    return status;
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Embeddings against transformers', through the folder tests/golden/encoder
+// (dev/goldens/embeddings.py), whatever the batches and the threads.
+#include "berth.h"
+#include "core/harness.h"
+#include "core/memory.h"
+#include "format/json.h"
+#include "golden/golden_file.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FOLDER BERTH_TEST_SOURCE_DIR "/tests/golden/encoder"
+#define TEXTS_MAX 16
+
+struct golden {
+    struct safetensors file;
+    json *list;
+    const char *texts[TEXTS_MAX];
+    size_t count, size;
+};
+
+static void golden_open(struct golden *golden) {
+    golden_file_open(&golden->file, FOLDER "/embeddings.safetensors");
+    const char *text = safetensors_metadata(&golden->file, "texts");
+    assert_int_equal(json_read_memory("texts", text, strlen(text), &golden->list, NULL), BERTH_OK);
+    golden->count = json_length(golden->list);
+    assert_in_range(golden->count, 1, TEXTS_MAX);
+    for (size_t i = 0; i < golden->count; i++) {
+        golden->texts[i] = json_text(json_at(golden->list, i));
+    }
+    golden->size = (size_t)golden_entry(&golden->file, "", "mean")->shape[1];
+}
+
+static void golden_close(struct golden *golden) {
+    json_free(golden->list);
+    safetensors_close(&golden->file);
+}
+
+static struct berth_encoder *encoder_open(const char *folder, int64_t batch,
+                                          enum berth_precision precision) {
+    struct berth_config config;
+    struct berth_log silent = {0};
+    struct berth_encoder *encoder;
+    struct berth_error error = {0};
+    berth_config_init(&config);
+    config.model_name_or_path = folder;
+    config.max_seq_length = 16;
+    config.predict_batch_size = batch;
+    config.precision = precision;
+    config.threads = 2;
+    config.device = "cpu";
+    if (berth_encoder_open(&config, silent, &encoder, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    return encoder;
+}
+
+static double farthest(const float *a, const float *b, size_t count) {
+    double most = 0;
+    for (size_t i = 0; i < count; i++) {
+        most = fmax(most, fabs((double)a[i] - (double)b[i]));
+    }
+    return most;
+}
+
+static void check(const struct golden *golden, const struct berth_encoder *encoder, double bound) {
+    static const struct {
+        enum berth_pooling pooling;
+        const char *name;
+    } pools[] = {{BERTH_POOL_MEAN, "mean"}, {BERTH_POOL_CLS, "cls"}, {BERTH_POOL_MAX, "max"}};
+    size_t numbers = golden->count * golden->size;
+    float *found = memory_array(numbers, sizeof *found);
+    for (size_t i = 0; i < 6; i++) {
+        int normalize = i % 2;
+        float *expected =
+            golden_floats(&golden->file, pools[i / 2].name, normalize ? ".normalized" : "", NULL);
+        assert_int_equal(berth_encoder_embed(encoder, golden->texts, golden->count,
+                                             pools[i / 2].pooling, normalize, found, NULL),
+                         BERTH_OK);
+        double apart = farthest(found, expected, numbers);
+        if (!(apart <= bound)) {
+            fail_msg("%s, normalize %d: apart by %g", pools[i / 2].name, normalize, apart);
+        }
+        free(expected);
+    }
+    memory_free(found);
+}
+
+static void embeddings_equal_transformers(void **state) {
+    struct golden golden;
+    golden_open(&golden);
+    struct berth_encoder *encoder = encoder_open(FOLDER, 32, BERTH_FP32);
+    assert_int_equal(berth_encoder_size(encoder), golden.size);
+    check(&golden, encoder, 3e-6);
+    berth_encoder_close(encoder);
+    encoder = encoder_open(FOLDER, 1, BERTH_FP32); // a batch for each text
+    check(&golden, encoder, 3e-6);
+    berth_encoder_close(encoder);
+    encoder = encoder_open(FOLDER, 32, BERTH_BF16);
+    check(&golden, encoder, 0.1);
+    berth_encoder_close(encoder);
+    golden_close(&golden);
+}
+
+struct caller {
+    const struct golden *golden;
+    const struct berth_encoder *encoder;
+    float *found;
+    enum berth_status status;
+};
+
+static void *call(void *argument) {
+    struct caller *caller = argument;
+    for (int i = 0; i < 20 && caller->status == BERTH_OK; i++) {
+        caller->status =
+            berth_encoder_embed(caller->encoder, caller->golden->texts, caller->golden->count,
+                                BERTH_POOL_MEAN, 0, caller->found, NULL);
+    }
+    return NULL;
+}
+
+static void threads_may_share_an_encoder(void **state) {
+    struct golden golden;
+    golden_open(&golden);
+    struct berth_encoder *encoder = encoder_open(FOLDER, 2, BERTH_FP32);
+    float *expected = golden_floats(&golden.file, "mean", "", NULL);
+    struct caller callers[3];
+    pthread_t threads[3];
+    for (int i = 0; i < 3; i++) {
+        callers[i] = (struct caller){.golden = &golden,
+                                     .encoder = encoder,
+                                     .found = calloc(golden.count * golden.size, sizeof(float))};
+        assert_non_null(callers[i].found);
+        assert_int_equal(pthread_create(&threads[i], NULL, call, &callers[i]), 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(callers[i].status, BERTH_OK);
+        assert_true(farthest(callers[i].found, expected, golden.count * golden.size) <= 3e-6);
+        free(callers[i].found);
+    }
+    free(expected);
+    berth_encoder_close(encoder);
+    golden_close(&golden);
+}
+
+static void nothing_and_no_model(void **state) {
+    struct berth_encoder *encoder = encoder_open(FOLDER, 2, BERTH_FP32);
+    float untouched = 7;
+    assert_int_equal(berth_encoder_embed(encoder, NULL, 0, BERTH_POOL_CLS, 1, &untouched, NULL),
+                     BERTH_OK);
+    assert_true(untouched == 7);
+    berth_encoder_close(encoder);
+    berth_encoder_close(NULL);
+    struct berth_config config;
+    struct berth_log silent = {0};
+    struct berth_error error = {0};
+    berth_config_init(&config);
+    config.model_name_or_path = "/nowhere/at/all";
+    assert_int_equal(berth_encoder_open(&config, silent, &encoder, &error), BERTH_NO_INPUT);
+    assert_null(encoder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(embeddings_equal_transformers),
+        cmocka_unit_test(threads_may_share_an_encoder),
+        cmocka_unit_test(nothing_and_no_model),
+    };
+    return cmocka_run_group_tests_name("embed", tests, NULL, NULL);
+}
