@@ -129,7 +129,8 @@ done:
 static enum berth_status build(struct job *job, struct cli_call *call, struct berth_error *error) {
     TRY(fit_length(call, error));
     const struct berth_config *config = &call->config;
-    struct squad_feature_options rules = squad_input_feature_options(config);
+    struct squad_feature_options rules;
+    TRY(squad_input_feature_options(config, &rules, error));
     rules.training = job->training;
     struct berth_log log = cli_log(call);
     TRY(settings_tokenizer(config, &job->tokenizer, error));

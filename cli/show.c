@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth show squad: samples of a data set with the model's answer highlighted (systems.md 1.5): a
-// rule with a title, the question, the context, the reference, the scores.
+// rule with a title, the question, the context, the reference, the scores. With every answer an
+// entry (keras_answers all) the title is the scores as Python prints a dictionary, as in the newer
+// of the CSCS demos.
 #include "cli.h"
 #include "core/json_line.h"
 #include "core/number.h"
@@ -36,8 +38,9 @@ static const struct cli_option options[] = {
 
 struct show {
     int colour, json;
-    int width; // of the rule
-    int wrap;  // of the context; 0: not wrapped
+    int scores_first; // the title is the scores
+    int width;        // of the rule
+    int wrap;         // of the context; 0: not wrapped
     int64_t shown;
     double exact_match, f1; // sums
     enum berth_status status;
@@ -58,13 +61,24 @@ static void put_rule(const struct show *show, const char *title) {
     puts(show->colour ? PLAIN : "");
 }
 
-static void put_sample(const struct show *show, const struct berth_sample *sample) {
-    char title[256], scores[64];
+static void put_title(const struct show *show, const struct berth_sample *sample) {
+    char title[256];
     int room = show->width > 60 ? show->width / 3 : 0;
-    snprintf(title, sizeof title, "Example %lld%s%.*s", (long long)sample->index,
-             room > 0 && *sample->title != '\0' ? " · " : "", room, room > 0 ? sample->title : "");
-    number_format(scores, sizeof scores, "EM %.1f  F1 %.1f", sample->exact_match, sample->f1);
+    if (show->scores_first) {
+        number_format(title, sizeof title, "{'exact_match': %.1f, 'f1': %.1f}",
+                      100.0 * sample->exact_match, 100.0 * sample->f1);
+    } else {
+        snprintf(title, sizeof title, "Example %lld%s%.*s", (long long)sample->index,
+                 room > 0 && *sample->title != '\0' ? " · " : "", room,
+                 room > 0 ? sample->title : "");
+    }
     put_rule(show, title);
+}
+
+static void put_sample(const struct show *show, const struct berth_sample *sample) {
+    char scores[64];
+    number_format(scores, sizeof scores, "EM %.1f  F1 %.1f", sample->exact_match, sample->f1);
+    put_title(show, sample);
     printf("❓ %s%s%s\n🤖 ", show->colour ? BOLD : "", sample->question,
            show->colour ? PLAIN : "");
     cli_highlight(sample->context, sample->answer.start, sample->answer.end, show->colour,
@@ -121,6 +135,7 @@ static void put_means(const struct show *show) {
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     struct show show = {.colour = cli_colour(),
                         .json = cli_flag(call, "json"),
+                        .scores_first = strcmp(call->config.keras_answers, "all") == 0,
                         .width = terminal_width(STDOUT_FILENO),
                         .error = error};
     show.wrap = terminal_is(STDOUT_FILENO) ? show.width : 0;
@@ -140,7 +155,9 @@ const struct cli_verb cli_show = {
     .usage = "--model DIR --input FILE [--start-sample N] [--num-test-samples M] [--json]",
     .example = "berth show squad --model squad-minilm --input dev-v1.1.json \\\n"
                "    --start-sample 100 --num-test-samples 5",
-    .notes = "Where colours are off the answer stands in a line of its own after the context.",
+    .notes = "Where colours are off the answer stands in a line of its own after the context. With "
+             "--features keras the samples are the entries of Keras's recipe and the answer is "
+             "its: the best start with the best end, each by itself.",
     .jobs = JOB_SHOW,
     .options = options,
     .option_count = sizeof options / sizeof *options,

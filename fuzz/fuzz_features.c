@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzes the window builder: four bytes of options (sequence, stride and query length; bit 0 of the
-// last: training, the other bits the number of the allocation that fails), then a SQuAD file. Every
-// feature must hold together.
+// Fuzzes the builders of features: four bytes of options (sequence and stride; query length in six
+// bits, bit 6: Keras's rules, bit 7: all answers and the end exclusive there, windows by words by
+// Google's rules; bit 0 of the last: training, the other bits the number of the allocation that
+// fails), then a SQuAD file. Every feature must hold together.
 #include "data/squad_features.h"
 #include "input.h"
 
@@ -23,16 +24,21 @@ static void check_feature(const struct squad_feature_set *set, const struct squa
                           const struct squad_dataset *dataset, int64_t longest) {
     size_t first = feature->first, last = first + (size_t)feature->length - 1;
     require(feature->length >= 4 && feature->length <= longest && last < set->token_count);
-    require(feature->document_begin + feature->document_length + 1 == feature->length);
+    int keras = set->rules == SQUAD_RULES_KERAS;
+    int32_t past = feature->document_begin + feature->document_length;
+    require(keras ? feature->document_begin == 1 && past + 2 <= feature->length
+                  : past + 1 == feature->length);
     require(set->ids[first] == 2 && set->ids[last] == 3);
-    require(feature->start >= 0 && feature->end < feature->length);
+    require(feature->start >= 0 && feature->start <= feature->length);
+    require(feature->end >= 0 && feature->end <= feature->length);
+    require(!keras || feature->end <= past);
     const struct squad_example *example = &dataset->examples[feature->example];
     for (int32_t i = 0; i < feature->document_length; i++) {
         size_t row = first + (size_t)(feature->document_begin + i);
         size_t word = set->example_words[feature->example] + (size_t)set->words[row];
         require(set->word_begin[word] < set->word_end[word] &&
                 set->word_end[word] <= example->context_length);
-        require(set->type_ids[row] == 1 && set->max_context[row] <= 1);
+        require(set->type_ids[row] == !keras && set->max_context[row] <= 1);
     }
 }
 
@@ -45,7 +51,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
                                       &error) != BERTH_OK) {
         return 0;
     }
-    struct squad_feature_options options = {bytes[0], bytes[1], bytes[2], bytes[3] & 1};
+    struct squad_feature_options options = {.max_seq_length = bytes[0],
+                                            .doc_stride = bytes[1],
+                                            .max_query_length = bytes[2] & 63,
+                                            .training = bytes[3] & 1,
+                                            .rules = (bytes[2] & 64) != 0 ? SQUAD_RULES_KERAS
+                                                                          : SQUAD_RULES_GOOGLE};
+    options.all_answers = options.end_exclusive = bytes[2] >= 192;
+    options.filter_by_words = bytes[2] >> 6 == 2;
     const struct tokenizer *tokenizer = the_tokenizer();
     unsigned fail_at = bytes[3] >> 1;
     fuzz_failing_begin(fail_at);

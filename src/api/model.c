@@ -88,15 +88,18 @@ struct call {
 static enum berth_status make_features(const struct berth_model *model, struct call *call,
                                        struct berth_error *error) {
     const struct berth_config *config = &model->config;
-    struct squad_feature_options options = squad_input_feature_options(config);
+    struct squad_feature_options options;
+    TRY(squad_input_feature_options(config, &options, error));
     TRY(squad_features_build(&call->dataset, model->predictor.files.tokenizer, &options, 1, NULL,
                              &call->features, error));
     if (call->features.count == 0) {
-        return error_set(error, BERTH_BAD_DATA, "the context has no words to answer from");
+        return error_set(error, BERTH_BAD_DATA,
+                         options.rules == SQUAD_RULES_KERAS
+                             ? "the context has no words to answer from, or is, with the question, "
+                               "longer than max_seq_length, which features keras do not cut"
+                             : "the context has no words to answer from");
     }
-    // Row 0 is [CLS]; a question without tokens is followed by its [SEP] at once.
-    const struct tokenizer *tokenizer = model->predictor.files.tokenizer;
-    if (call->features.ids[1] == tokenizer_special_ids(tokenizer).sep) {
+    if (call->features.features[0].length == call->features.features[0].document_length + 3) {
         return error_set(error, BERTH_USAGE, "the question has no words");
     }
     return squad_logits_init(&call->logits, &call->features, error);

@@ -6,23 +6,25 @@
 // filled in any order. Both passes run on all threads; the result does not depend on their number.
 //
 // The windows of a document of n tokens with room for r begin at 0, s, 2s, ... where s = min(r,
-// stride), and the last one reaches the document's end. BingBertSquad's and the Keras recipe's
-// rules are left out.
+// stride), and the last one reaches the document's end.
+//
+// With filter_by_words a training window stays when the numbers of the answer's first and last WORD
+// lie between those of the window's first and last TOKEN in the document: BingBertSquad's test
+// (systems.md 3.3). The labels are the rows that the answer's tokens would have, whatever stands
+// there; rows before 0 become 0, and rows past the window's are no labels. (The original has
+// padding in some of these; Berth has none.)
+//
+// Keras's rules are in squad_keras.c.
 #include "data/squad_features.h"
 
 #include "core/memory.h"
 #include "data/characters.h"
+#include "data/squad_build.h"
 #include "data/squad_windows.h"
 
 #include <string.h>
 
 #define FEATURES_LONGEST (1 << 24) // of any length option: keeps every sum within int64
-
-struct failure {
-    size_t index; // the lowest example or document that failed
-    enum berth_status status;
-    struct berth_error error;
-};
 
 struct builder {
     const struct squad_dataset *dataset;
@@ -33,7 +35,7 @@ struct builder {
     size_t document_count;
     struct squad_plan *plans;
     const char *name;
-    struct failure failure;
+    struct squad_failure failure; // of an example or a document
 };
 
 static enum berth_status check_option(const char *name, int64_t value, int64_t least,
@@ -51,6 +53,11 @@ static enum berth_status check_options(const struct squad_feature_options *optio
     TRY(check_option("max_seq_length", options->max_seq_length, 4, error));
     TRY(check_option("doc_stride", options->doc_stride, 1, error));
     TRY(check_option("max_query_length", options->max_query_length, 1, error));
+    if (options->filter_by_words && options->rules == SQUAD_RULES_KERAS) {
+        return error_set(error, BERTH_CONFIG,
+                         "windows cannot be filtered by words with features by Keras's rules, "
+                         "which have no windows; leave one of the two away");
+    }
     struct tokenizer_special special = tokenizer_special_ids(tokenizer);
     if (special.cls < 0 || special.sep < 0) {
         return error_set(error, BERTH_BAD_DATA,
@@ -58,22 +65,6 @@ static enum berth_status check_options(const struct squad_feature_options *optio
                          special.cls < 0 ? "[CLS]" : "[SEP]");
     }
     return BERTH_OK;
-}
-
-// Keeps the failure with the lowest index, so that the message does not depend on the threads.
-static void note_failure(struct builder *builder, size_t index, enum berth_status status,
-                         const struct berth_error *error) {
-#pragma omp critical(squad_features_failure)
-    if (builder->failure.status == BERTH_OK || index < builder->failure.index) {
-        builder->failure = (struct failure){index, status, *error};
-    }
-}
-
-static enum berth_status failure_status(const struct builder *builder, struct berth_error *error) {
-    if (builder->failure.status != BERTH_OK && error != NULL) {
-        *error = builder->failure.error;
-    }
-    return builder->failure.status;
 }
 
 // --- documents ----------------------------------------------------------------------------------
@@ -171,7 +162,7 @@ static void tokenize_documents(struct builder *builder, int threads) {
             enum berth_status status =
                 tokenize_document(builder, &builder->documents[i], &list, &error);
             if (status != BERTH_OK) {
-                note_failure(builder, i, status, &error);
+                squad_failure_note(&builder->failure, i, status, &error);
             }
         }
         token_list_done(&list);
@@ -300,6 +291,8 @@ static enum berth_status locate_answer(const struct builder *builder,
         plan->skipped = 1;
         return BERTH_OK;
     }
+    plan->first_word = first;
+    plan->last_word = last;
     plan->start = token_of_word(document, first);
     plan->end = token_of_word(document, last + 1) - 1;
     list->count = 0;
@@ -340,11 +333,22 @@ static enum berth_status tokenize_query(const struct builder *builder,
     return BERTH_OK;
 }
 
+static void count_kept(struct squad_plan *plan) {
+    for (int64_t w = 0; w < plan->windows; w++) {
+        if (squad_window_is_kept(plan, w)) {
+            plan->kept++;
+            plan->kept_tokens += plan->query_length + 3 + squad_window_length(plan, w);
+        }
+    }
+}
+
 static enum berth_status plan_example(const struct builder *builder, size_t index,
                                       struct token_list *list, struct berth_error *error) {
     const struct squad_example *example = &builder->dataset->examples[index];
     struct squad_plan *plan = &builder->plans[index];
     plan->start = plan->end = -1;
+    plan->by_words =
+        builder->options->filter_by_words && builder->options->training && !example->impossible;
     if (builder->options->training && !example->impossible) {
         TRY(locate_answer(builder, example, plan, list, error));
         if (plan->skipped) {
@@ -358,6 +362,7 @@ static enum berth_status plan_example(const struct builder *builder, size_t inde
         int64_t beyond = tokens > plan->room ? tokens - plan->room : 0;
         plan->windows = 1 + (beyond + plan->step - 1) / plan->step;
     }
+    count_kept(plan);
     return BERTH_OK;
 }
 
@@ -370,7 +375,7 @@ static void plan_examples(struct builder *builder, int threads) {
             struct berth_error error = {0};
             enum berth_status status = plan_example(builder, i, &list, &error);
             if (status != BERTH_OK) {
-                note_failure(builder, i, status, &error);
+                squad_failure_note(&builder->failure, i, status, &error);
             }
         }
         token_list_done(&list);
@@ -396,12 +401,8 @@ static enum berth_status place_windows(struct builder *builder, struct berth_err
         plan->first_feature = features;
         plan->first_token = tokens;
         set->skipped_examples += (size_t)plan->skipped;
-        if (plan->windows > 0) {
-            features += (uint64_t)plan->windows;
-            tokens += (uint64_t)(plan->windows * (plan->query_length + 3) +
-                                 (plan->windows - 1) * plan->room +
-                                 squad_window_length(plan, plan->windows - 1));
-        }
+        features += (uint64_t)plan->kept;
+        tokens += (uint64_t)plan->kept_tokens;
         if (tokens > UINT32_MAX) {
             return error_set(error, BERTH_USAGE,
                              "%s: the windows of the first %zu questions have more than %u tokens; "
@@ -410,19 +411,7 @@ static enum berth_status place_windows(struct builder *builder, struct berth_err
                              (long long)builder->options->doc_stride);
         }
     }
-    set->count = features;
-    set->token_count = tokens;
-    set->features = memory_array(features + 1, sizeof *set->features);
-    set->ids = memory_array(tokens + 1, sizeof *set->ids);
-    set->type_ids = memory_array(tokens + 1, sizeof *set->type_ids);
-    set->words = memory_array(tokens + 1, sizeof *set->words);
-    set->max_context = memory_array(tokens + 1, sizeof *set->max_context);
-    if (set->features == NULL || set->ids == NULL || set->type_ids == NULL || set->words == NULL ||
-        set->max_context == NULL) {
-        return error_no_memory(error, features * sizeof *set->features + tokens * 10,
-                               "the features");
-    }
-    return BERTH_OK;
+    return squad_set_reserve(set, features, tokens, error);
 }
 
 static void report_skipped(const struct builder *builder, const struct berth_log *log) {
@@ -441,9 +430,9 @@ static enum berth_status build(struct builder *builder, int threads, const struc
                                struct berth_error *error) {
     TRY(list_documents(builder, error));
     tokenize_documents(builder, threads);
-    TRY(failure_status(builder, error));
+    TRY(squad_failure_status(&builder->failure, error));
     plan_examples(builder, threads);
-    TRY(failure_status(builder, error));
+    TRY(squad_failure_status(&builder->failure, error));
     TRY(place_windows(builder, error));
     fill_examples(builder, threads);
     report_skipped(builder, log);
@@ -473,6 +462,9 @@ enum berth_status squad_features_build(const struct squad_dataset *dataset,
                                        struct berth_error *error) {
     *set = (struct squad_feature_set){0};
     TRY(check_options(options, tokenizer, error));
+    if (options->rules == SQUAD_RULES_KERAS) {
+        return squad_keras_build(dataset, tokenizer, options, threads, log, set, error);
+    }
     struct builder builder = {
         .dataset = dataset,
         .tokenizer = tokenizer,

@@ -13,6 +13,11 @@ int64_t squad_window_length(const struct squad_plan *plan, int64_t window) {
     return rest < plan->room ? rest : plan->room;
 }
 
+int squad_window_is_kept(const struct squad_plan *plan, int64_t window) {
+    int64_t first = window * plan->step, last = first + squad_window_length(plan, window) - 1;
+    return !plan->by_words || (plan->first_word >= first && plan->last_word <= last);
+}
+
 // Whether no other window shows document token `token` with more context; of equals the first wins.
 static int is_best_window(const struct squad_plan *plan, int64_t window, int64_t token) {
     int64_t first = token < plan->room ? 0 : (token - plan->room) / plan->step + 1;
@@ -61,11 +66,29 @@ static void fill_tokens(const struct squad_feature_set *set, const struct squad_
     best[begin + length] = 0;
 }
 
+// The row of token `token` of the document, clamped to 0 and the window's length, which is no
+// label.
+static int32_t label_of(const struct squad_feature *feature, int64_t token) {
+    int64_t row = token - feature->document_start + feature->document_begin;
+    row = row > 0 ? row : 0;
+    return row < feature->length ? (int32_t)row : feature->length;
+}
+
+static void set_labels(const struct squad_plan *plan, struct squad_feature *feature) {
+    int64_t first = feature->document_start, past = first + feature->document_length;
+    if (plan->by_words || (plan->start >= first && plan->end < past)) {
+        feature->start = label_of(feature, plan->start);
+        feature->end = label_of(feature, plan->end);
+    }
+}
+
 void squad_windows_fill(const struct squad_feature_set *set, const struct squad_plan *plan,
                         int32_t example, struct tokenizer_special special) {
-    size_t token = plan->first_token;
+    size_t token = plan->first_token, number = plan->first_feature;
     for (int64_t w = 0; w < plan->windows; w++) {
-        size_t number = plan->first_feature + (size_t)w;
+        if (!squad_window_is_kept(plan, w)) {
+            continue;
+        }
         struct squad_feature *feature = &set->features[number];
         int64_t begin = plan->query_length + 2, length = squad_window_length(plan, w);
         *feature = (struct squad_feature){.unique_id = SQUAD_FIRST_UNIQUE_ID + (int64_t)number,
@@ -75,13 +98,11 @@ void squad_windows_fill(const struct squad_feature_set *set, const struct squad_
                                           .document_begin = (int32_t)begin,
                                           .document_length = (int32_t)length,
                                           .document_start = (int32_t)(w * plan->step)};
-        int64_t start = plan->start - feature->document_start;
-        int64_t end = plan->end - feature->document_start;
-        if (plan->start >= 0 && start >= 0 && end < length) {
-            feature->start = (int32_t)(start + begin);
-            feature->end = (int32_t)(end + begin);
+        if (plan->start >= 0) {
+            set_labels(plan, feature);
         }
         fill_tokens(set, plan, w, special, feature);
         token += (size_t)feature->length;
+        number++;
     }
 }

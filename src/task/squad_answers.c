@@ -90,6 +90,7 @@ static int is_valid(const struct search *search, const struct squad_feature *fea
 
 static enum berth_status add_span(struct search *search, const struct squad_feature *feature,
                                   int32_t start, int32_t end, const float *logits) {
+    int32_t shift = feature != NULL ? search->set->end_shift : 0;
     if (search->span_count == search->span_capacity) {
         size_t capacity = search->span_capacity * 2 + 256;
         void *grown = memory_resize(search->spans, capacity, sizeof *search->spans);
@@ -103,7 +104,7 @@ static enum berth_status add_span(struct search *search, const struct squad_feat
                                                       .start = start,
                                                       .end = end,
                                                       .start_logit = logits[2 * start],
-                                                      .end_logit = logits[2 * end + 1],
+                                                      .end_logit = logits[2 * (end + shift) + 1],
                                                       .order = search->span_count};
     search->span_count++;
     return BERTH_OK;
@@ -123,8 +124,9 @@ static enum berth_status add_window(struct search *search, const struct squad_fe
     }
     for (size_t s = 0; s < start_count; s++) {
         for (size_t e = 0; e < end_count; e++) {
-            if (is_valid(search, feature, starts[s], ends[e])) {
-                TRY(add_span(search, feature, starts[s], ends[e], logits));
+            int32_t end = ends[e] - search->set->end_shift;
+            if (is_valid(search, feature, starts[s], end)) {
+                TRY(add_span(search, feature, starts[s], end, logits));
             }
         }
     }

@@ -184,6 +184,22 @@ static enum berth_status cut(const struct squad_text_source *source, const char 
     return BERTH_OK;
 }
 
+// By Keras's rules: the context between two tokens, its white space squeezed.
+static enum berth_status slice(const struct squad_text_source *source, size_t first, size_t last,
+                               char **text, int64_t *begin, int64_t *past,
+                               struct berth_error *error) {
+    const char *context = source->example->context;
+    size_t from = source->set->word_begin[first], to = source->set->word_end[last];
+    *text = memory_string_of(context + from, to - from);
+    if (*text == NULL) {
+        return error_no_memory(error, to - from, "an answer");
+    }
+    (*text)[characters_squeeze(*text, to - from)] = '\0';
+    *begin = characters_count(context, from);
+    *past = characters_count(context, to);
+    return BERTH_OK;
+}
+
 enum berth_status squad_text_of_span(const struct squad_text_source *source,
                                      const struct squad_feature *feature, int32_t start,
                                      int32_t end, char **text, int64_t *begin, int64_t *past,
@@ -191,6 +207,9 @@ enum berth_status squad_text_of_span(const struct squad_text_source *source,
     const int32_t *words = source->set->words + feature->first;
     size_t base = source->set->example_words[feature->example], length = 0;
     size_t first = base + (size_t)words[start], last = base + (size_t)words[end];
+    if (source->set->rules == SQUAD_RULES_KERAS) {
+        return slice(source, first, last, text, begin, past, error);
+    }
     char *predicted = joined_pieces(source, feature, start, end);
     char *original = joined_words(source, first, last, &length);
     enum berth_status status;

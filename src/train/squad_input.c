@@ -9,10 +9,34 @@
 
 // --- settings -----------------------------------------------------------------------------------
 
-struct squad_feature_options squad_input_feature_options(const struct berth_config *config) {
-    return (struct squad_feature_options){.max_seq_length = config->max_seq_length,
-                                          .doc_stride = config->doc_stride,
-                                          .max_query_length = config->max_query_length};
+static int is_set_to(const char *value, const char *name) {
+    return value != NULL && strcmp(value, name) == 0;
+}
+
+enum berth_status squad_input_feature_options(const struct berth_config *config,
+                                              struct squad_feature_options *options,
+                                              struct berth_error *error) {
+    int keras = is_set_to(config->features, "keras");
+    *options = (struct squad_feature_options){
+        .max_seq_length = config->max_seq_length,
+        .doc_stride = config->doc_stride,
+        .max_query_length = config->max_query_length,
+        .rules = keras ? SQUAD_RULES_KERAS : SQUAD_RULES_GOOGLE,
+        .filter_by_words = is_set_to(config->window_filter, "words"),
+        .all_answers = is_set_to(config->keras_answers, "all"),
+        .end_exclusive = is_set_to(config->keras_end, "exclusive"),
+    };
+    if (!keras && (options->all_answers || options->end_exclusive)) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s belongs to Keras's features: also ask for features keras",
+                         options->all_answers ? "keras_answers all" : "keras_end exclusive");
+    }
+    if (keras && config->version_2_with_negative) {
+        return error_set(error, BERTH_CONFIG,
+                         "features keras cannot tell that a question has no answer: leave "
+                         "version_2_with_negative or features away");
+    }
+    return BERTH_OK;
 }
 
 struct squad_answer_options squad_input_answer_options(const struct berth_config *config) {
@@ -32,9 +56,10 @@ enum berth_status squad_input_open(struct squad_input *input, const char *path, 
                                    struct berth_error *error) {
     *input = (struct squad_input){0};
     double begin = machine_seconds();
-    TRY(squad_read(path, limit, &input->dataset, error));
-    struct squad_feature_options options = squad_input_feature_options(config);
+    struct squad_feature_options options;
+    TRY(squad_input_feature_options(config, &options, error));
     options.training = training;
+    TRY(squad_read(path, limit, &input->dataset, error));
     enum berth_status status;
     TRY_DONE(squad_features_build(&input->dataset, tokenizer, &options, machine_threads(config),
                                   log, &input->features, error));

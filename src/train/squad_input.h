@@ -14,8 +14,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// What the settings say about windows (`training` is 0), and about answers.
-struct squad_feature_options squad_input_feature_options(const struct berth_config *config);
+// What the settings say about features (`training` is 0; settings that contradict each other are
+// BERTH_CONFIG), and about answers.
+enum berth_status squad_input_feature_options(const struct berth_config *config,
+                                              struct squad_feature_options *options,
+                                              struct berth_error *error);
 struct squad_answer_options squad_input_answer_options(const struct berth_config *config);
 
 struct squad_input {

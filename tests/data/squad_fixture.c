@@ -118,3 +118,65 @@ float fixture_logit(struct fixture_draws *draws) {
     draws->state = draws->state * 6364136223846793005u + 1442695040888963407u;
     return (float)((int)((draws->state >> 33) % 4096) - 2048) / 128.0f;
 }
+
+// --- features ---
+
+static void compare_array(const json *expected, const struct squad_feature *feature,
+                          int64_t (*value)(const struct squad_feature_set *, size_t),
+                          const struct squad_feature_set *set) {
+    assert_int_equal(json_length(expected), feature->length);
+    for (size_t i = 0; i < (size_t)feature->length; i++) {
+        assert_int_equal(json_as_integer(json_at(expected, i)), value(set, feature->first + i));
+    }
+}
+
+static int64_t id_of(const struct squad_feature_set *set, size_t i) {
+    return set->ids[i];
+}
+static int64_t type_of(const struct squad_feature_set *set, size_t i) {
+    return set->type_ids[i];
+}
+static int64_t word_of(const struct squad_feature_set *set, size_t i) {
+    return set->words[i];
+}
+static int64_t max_context_of(const struct squad_feature_set *set, size_t i) {
+    return set->max_context[i];
+}
+
+void fixture_compare_feature(const json *row, const struct squad_dataset *dataset,
+                             const struct squad_feature_set *set, size_t number) {
+    const struct squad_feature *feature = &set->features[number];
+    assert_string_equal(json_text(json_member(row, "id")), dataset->examples[feature->example].id);
+    assert_int_equal(json_as_integer(json_member(row, "unique_id")), feature->unique_id);
+    assert_int_equal(json_as_integer(json_member(row, "begin")), feature->document_begin);
+    assert_int_equal(json_as_integer(json_member(row, "document_start")), feature->document_start);
+    assert_int_equal(json_as_integer(json_member(row, "start")), feature->start);
+    assert_int_equal(json_as_integer(json_member(row, "end")), feature->end);
+    if (json_member(row, "answer") != NULL) {
+        assert_int_equal(json_as_integer(json_member(row, "answer")), feature->answer);
+    }
+    compare_array(json_member(row, "ids"), feature, id_of, set);
+    compare_array(json_member(row, "types"), feature, type_of, set);
+    compare_array(json_member(row, "words"), feature, word_of, set);
+    compare_array(json_member(row, "max_context"), feature, max_context_of, set);
+}
+
+uint32_t fixture_checksum(const struct squad_dataset *dataset,
+                          const struct squad_feature_set *set) {
+    uint32_t crc = 0;
+    for (size_t i = 0; i < set->count; i++) {
+        const struct squad_feature *f = &set->features[i];
+        const char *id = dataset->examples[f->example].id;
+        const int32_t fields[5] = {f->length, f->document_begin, f->document_start, f->start,
+                                   f->end};
+        size_t n = (size_t)f->length;
+        crc = fixture_crc(crc, id, strlen(id));
+        crc = fixture_crc(crc, &f->unique_id, sizeof f->unique_id);
+        crc = fixture_crc(crc, fields, sizeof fields);
+        crc = fixture_crc(crc, set->ids + f->first, n * sizeof *set->ids);
+        crc = fixture_crc(crc, set->type_ids + f->first, n);
+        crc = fixture_crc(crc, set->words + f->first, n * sizeof *set->words);
+        crc = fixture_crc(crc, set->max_context + f->first, n);
+    }
+    return crc;
+}

@@ -27,6 +27,10 @@ struct squad_feature_set fixture_features(const struct squad_dataset *dataset,
                                           const struct tokenizer *tokenizer, int training,
                                           const int64_t lengths[3], int threads);
 json *fixture_json(const char *path);
+// Every field of feature `number` as the golden row says; a checksum over all features.
+void fixture_compare_feature(const json *row, const struct squad_dataset *dataset,
+                             const struct squad_feature_set *set, size_t number);
+uint32_t fixture_checksum(const struct squad_dataset *dataset, const struct squad_feature_set *set);
 
 // The message of reading `json_text`; asserts that it fails with `status`.
 const char *fixture_failure(const char *json_text, enum berth_status status);

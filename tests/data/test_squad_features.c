@@ -8,44 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static void compare_array(const json *expected, const struct squad_feature *feature,
-                          int64_t (*value)(const struct squad_feature_set *, size_t),
-                          const struct squad_feature_set *set) {
-    assert_int_equal(json_length(expected), feature->length);
-    for (size_t i = 0; i < (size_t)feature->length; i++) {
-        assert_int_equal(json_as_integer(json_at(expected, i)), value(set, feature->first + i));
-    }
-}
-
-static int64_t id_of(const struct squad_feature_set *set, size_t i) {
-    return set->ids[i];
-}
-static int64_t type_of(const struct squad_feature_set *set, size_t i) {
-    return set->type_ids[i];
-}
-static int64_t word_of(const struct squad_feature_set *set, size_t i) {
-    return set->words[i];
-}
-static int64_t max_context_of(const struct squad_feature_set *set, size_t i) {
-    return set->max_context[i];
-}
-
-static void compare_feature(const json *row, const struct squad_dataset *dataset,
-                            const struct squad_feature_set *set, size_t number) {
-    const struct squad_feature *feature = &set->features[number];
-    assert_string_equal(json_text(json_member(row, "id")), dataset->examples[feature->example].id);
-    assert_int_equal(json_as_integer(json_member(row, "unique_id")), feature->unique_id);
-    assert_int_equal(json_as_integer(json_member(row, "begin")), feature->document_begin);
-    assert_int_equal(json_as_integer(json_member(row, "document_start")), feature->document_start);
-    assert_int_equal(json_as_integer(json_member(row, "start")), feature->start);
-    assert_int_equal(json_as_integer(json_member(row, "end")), feature->end);
-    assert_int_equal(feature->length, feature->document_begin + feature->document_length + 1);
-    compare_array(json_member(row, "ids"), feature, id_of, set);
-    compare_array(json_member(row, "types"), feature, type_of, set);
-    compare_array(json_member(row, "words"), feature, word_of, set);
-    compare_array(json_member(row, "max_context"), feature, max_context_of, set);
-}
-
 static void equals_the_python_rules(void **state) {
     json *golden = fixture_json(fixture_source("tests/data/features.golden.json"));
     struct tokenizer *tokenizer = fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt"));
@@ -64,7 +26,7 @@ static void equals_the_python_rules(void **state) {
         struct squad_feature_set set = fixture_features(&dataset, tokenizer, training, sizes, 1);
         assert_int_equal(set.count, json_length(walk.value));
         for (size_t i = 0; i < set.count; i++) {
-            compare_feature(json_at(walk.value, i), &dataset, &set, i);
+            fixture_compare_feature(json_at(walk.value, i), &dataset, &set, i);
         }
         squad_feature_set_done(&set);
         squad_dataset_done(&dataset);
@@ -76,25 +38,6 @@ static void equals_the_python_rules(void **state) {
 }
 
 // --- real data ----------------------------------------------------------------------------------
-
-static uint32_t checksum(const struct squad_dataset *dataset, const struct squad_feature_set *set) {
-    uint32_t crc = 0;
-    for (size_t i = 0; i < set->count; i++) {
-        const struct squad_feature *f = &set->features[i];
-        const char *id = dataset->examples[f->example].id;
-        const int32_t fields[5] = {f->length, f->document_begin, f->document_start, f->start,
-                                   f->end};
-        size_t n = (size_t)f->length;
-        crc = fixture_crc(crc, id, strlen(id));
-        crc = fixture_crc(crc, &f->unique_id, sizeof f->unique_id);
-        crc = fixture_crc(crc, fields, sizeof fields);
-        crc = fixture_crc(crc, set->ids + f->first, n * sizeof *set->ids);
-        crc = fixture_crc(crc, set->type_ids + f->first, n);
-        crc = fixture_crc(crc, set->words + f->first, n * sizeof *set->words);
-        crc = fixture_crc(crc, set->max_context + f->first, n);
-    }
-    return crc;
-}
 
 static void check_real(const char *name, const json *golden, const struct tokenizer *tokenizer) {
     static const int64_t lengths[3] = {384, 128, 64};
@@ -109,7 +52,7 @@ static void check_real(const char *name, const json *golden, const struct tokeni
         assert_int_equal(set.token_count, json_as_integer(json_member(golden, "tokens")));
         assert_int_equal(set.cls_labelled, json_as_integer(json_member(golden, "cls_labelled")));
         assert_int_equal(set.skipped_examples, 0);
-        assert_int_equal(checksum(&dataset, &set),
+        assert_int_equal(fixture_checksum(&dataset, &set),
                          json_as_integer(json_member(golden, "checksum")));
         squad_feature_set_done(&set);
     }
@@ -172,7 +115,8 @@ static void expect_failure(const char *text, struct squad_feature_options option
     assert_null(set.features);
 }
 
-static const struct squad_feature_options plain = {64, 16, 16, 1};
+static const struct squad_feature_options plain = {
+    .max_seq_length = 64, .doc_stride = 16, .max_query_length = 16, .training = 1};
 
 static void wants_one_training_answer(void **state) {
     expect_failure(RECORD("a b", "{\"text\":\"a\",\"answer_start\":0},"

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// The answer as the CSCS demos show it (systems.md 1.4): the row with the best start logit and the
+// row with the best end logit, each by itself.
+#include "core/memory.h"
+#include "task/squad_answers.h"
+#include "task/squad_text.h"
+
+#include <math.h>
+
+// Of equals the lower row, as NumPy's argmax.
+static int32_t best_row(const float *logits, int32_t length, int side) {
+    int32_t best = 0;
+    for (int32_t row = 1; row < length; row++) {
+        if (logits[2 * row + side] > logits[2 * best + side]) {
+            best = row;
+        }
+    }
+    return best;
+}
+
+// The soft-max over one side's rows at `row`, the best.
+static double probability(const float *logits, int32_t length, int side, int32_t row) {
+    double sum = 0.0;
+    for (int32_t i = 0; i < length; i++) {
+        sum += exp((double)logits[2 * i + side] - (double)logits[2 * row + side]);
+    }
+    return 1.0 / sum;
+}
+
+static enum berth_status check_finite(const struct squad_example *example, const float *logits,
+                                      int32_t length, struct berth_error *error) {
+    for (int32_t i = 0; i < 2 * length; i++) {
+        if (!isfinite(logits[i])) {
+            return error_set(error, BERTH_FAILURE,
+                             "question \"%.60s\": the %s logit of token %d is not a finite number; "
+                             "the model's weights are damaged or its training diverged",
+                             example->id, i % 2 == 0 ? "start" : "end", i / 2);
+        }
+    }
+    return BERTH_OK;
+}
+
+// Rows [start, end] of the document part, nothing when end comes before start.
+static enum berth_status cut(const struct squad_text_source *source,
+                             const struct squad_feature *feature, int32_t start, int32_t end,
+                             struct squad_candidate *answer, struct berth_error *error) {
+    int32_t last = end < start ? start : end;
+    TRY(squad_text_of_span(source, feature, start, last, &answer->text, &answer->begin,
+                           &answer->end, error));
+    if (end < start) {
+        answer->text[0] = '\0';
+        answer->end = answer->begin;
+    }
+    return BERTH_OK;
+}
+
+enum berth_status squad_answer_separately(const struct squad_dataset *dataset,
+                                          const struct squad_feature_set *set, const float *logits,
+                                          const struct squad_feature *feature,
+                                          struct squad_result *result, struct berth_error *error) {
+    const struct squad_example *example = &dataset->examples[feature->example];
+    const float *own = logits + (size_t)feature->first * 2;
+    int32_t length = feature->length;
+    *result = (struct squad_result){0};
+    TRY(check_finite(example, own, length, error));
+    int32_t start = best_row(own, length, 0), end = best_row(own, length, 1);
+    struct squad_candidate answer = {.probability = probability(own, length, 0, start) *
+                                                    probability(own, length, 1, end),
+                                     .start_logit = own[2 * start],
+                                     .end_logit = own[2 * end + 1]};
+    int32_t past = feature->document_begin + feature->document_length;
+    if (start < feature->document_begin || start >= past) {
+        return BERTH_OK;
+    }
+    end -= set->end_shift;
+    const struct squad_text_source source = {.example = example, .set = set};
+    TRY(cut(&source, feature, start, end < past ? end : past - 1, &answer, error));
+    result->candidates = memory_new(sizeof *result->candidates);
+    result->prediction = memory_string(answer.text);
+    if (result->candidates == NULL || result->prediction == NULL) {
+        memory_free(answer.text);
+        squad_result_done(result);
+        return error_no_memory(error, sizeof answer, "an answer");
+    }
+    result->candidates[0] = answer;
+    result->count = 1;
+    return BERTH_OK;
+}

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The other rule sets of SQuAD features, as people ask for them, on a tiny model.
+. "$(dirname "$0")/lib.sh"
+make_model "$work/model"
+make_dataset "$work/data.json"
+small="--threads 1 --max_seq_length 64 --doc_stride 16 --max_query_length 16"
+train="--train_batch_size 4 --learning_rate 2e-3 --precision fp32 --hidden_dropout_prob 0
+    --attention_probs_dropout_prob 0 --no_evaluate_every_epoch"
+
+# Keras's features: counts, training, answers, and the viewer of the CSCS demos.
+run features squad --vocab "$work/model/vocab.txt" --input "$work/data.json" --training --count \
+    --features keras --max_seq_length 128
+expect_code 0
+expect_out 'examples=8 features=8'
+run features squad --vocab "$work/model/vocab.txt" --input "$work/data.json" --training --count \
+    --features keras --max_seq_length 20
+expect_code 0
+expect_err '8 of 8 entries are left out: 0 with the answer at the context'
+keras="--features keras --keras_end exclusive --max_seq_length 128 --threads 1"
+run finetune squad --model "$work/model" --train "$work/data.json" --dev "$work/data.json" \
+    --output "$work/keras" $keras $train --num_train_epochs 20
+expect_code 0
+run predict squad --model "$work/keras" --input "$work/data.json" --output "$work/answers" $keras
+expect_code 0
+cmp -s "$work/keras/predictions.json" "$work/answers/predictions.json" || fail "predictions differ"
+run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/keras" \
+    $train --num_train_epochs 21 --resume_from_checkpoint auto --max_seq_length 128 --threads 1
+expect_code 78
+expect_err 'the run to be resumed had features keras, not google'
+run answer --model "$work/keras" --question 'Where did Ada live?' --context 'Ada lived in Oslo.' $keras
+expect_code 0
+run show squad --model "$work/keras" --input "$work/data.json" $keras --start-sample 1 --num-test-samples 4
+expect_code 0
+grep -qE '^─* Example [1-4] ' "$out" || grep -q 'not shown' "$err" || fail "no sample"
+run show squad --model "$work/keras" --input "$work/data.json" $keras --keras_answers all --num-test-samples 8
+expect_code 0
+shown=$(grep -c '^❓' "$out")
+[ "$(grep -c "^─* {'exact_match': [0-9.]*, 'f1': [0-9.]*} ─*$" "$out")" -eq "$shown" ] || fail "titles"
+[ "$shown" -gt 0 ] || fail "nothing shown"
+run show squad --model "$work/keras" --input "$work/data.json" $keras --start-sample 8
+expect_code 2
+expect_err 'has samples 0 to 7'
+
+# What contradicts itself.
+run features squad --vocab "$work/model/vocab.txt" --input "$work/data.json" --keras_end exclusive --count
+expect_code 78
+expect_err 'keras_end exclusive belongs to Keras'
+run features squad --vocab "$work/model/vocab.txt" --input "$work/data.json" --features keras \
+    --version_2_with_negative --count
+expect_code 78
+run features squad --vocab "$work/model/vocab.txt" --input "$work/data.json" --features keras \
+    --window_filter words --training --count
+expect_code 78
+
+# BingBertSquad's windows.
+run features squad --vocab "$work/model/vocab.txt" --input "$work/data.json" --training --count \
+    --max_seq_length 18 --doc_stride 4 --max_query_length 8
+all=$(sed 's/.* features=\([0-9]*\) .*/\1/' "$out")
+run features squad --vocab "$work/model/vocab.txt" --input "$work/data.json" --training --count \
+    --max_seq_length 18 --doc_stride 4 --max_query_length 8 --window_filter words
+expect_code 0
+some=$(sed 's/.* features=\([0-9]*\) .*/\1/' "$out")
+[ "$some" -gt 0 ] && [ "$some" -lt "$all" ] || fail "$some of $all windows"
+run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/words" $small $train \
+    --window_filter words --max_steps 2
+expect_code 0
+finish
