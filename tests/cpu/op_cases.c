@@ -6,6 +6,8 @@ const struct op_case op_cases[] = {
     {"embed_backward", op_embed_backward, 1, 0},
     {"norm_forward", op_norm_forward, 1, 0},
     {"norm_backward", op_norm_backward, 1, 0},
+    {"norm_sum", op_norm_sum, 1, 0},
+    {"norm_stream_backward", op_norm_stream_backward, 1, 0},
     {"linear_forward", op_linear_forward, 0, 0},
     {"linear_gelu_forward", op_linear_gelu_forward, 0, 1},
     {"linear_backward_input", op_linear_backward_input, 0, 0},

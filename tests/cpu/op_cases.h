@@ -24,6 +24,8 @@ void op_embed_forward(struct op_run *run);
 void op_embed_backward(struct op_run *run);
 void op_norm_forward(struct op_run *run);
 void op_norm_backward(struct op_run *run);
+void op_norm_sum(struct op_run *run);
+void op_norm_stream_backward(struct op_run *run);
 // op_linear.c
 void op_linear_forward(struct op_run *run);
 void op_linear_gelu_forward(struct op_run *run);

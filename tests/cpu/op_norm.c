@@ -74,6 +74,36 @@ void op_norm_forward(struct op_run *run) {
     norm_case_check(run, &n);
 }
 
+// The sum is handed out too, and normalising it by itself gives the same bits.
+void op_norm_sum(struct op_run *run) {
+    const int64_t rows = run->batch.row_count, hidden = run->shape->hidden;
+    struct norm_case n = norm_case_new(run), again = norm_case_new(run);
+    struct norm_args args = norm_args_of(&n, op_activation(run, hidden, DTYPE_F32, 2));
+    args.x = op_activation(run, hidden, DTYPE_F32, 2);
+    args.dropout = op_dropout(run, RNG_SITE_OUTPUT);
+    args.sum = op_output(run, rows, hidden, DTYPE_F32);
+    double *s = op_dense(run, args.x), *more = op_dense(run, args.residual),
+           *mask = op_doubles(run, rows * hidden);
+    reference_mask(mask, hidden, &args.dropout, &run->batch);
+    for (int64_t i = 0; i < rows * hidden; i++) {
+        s[i] = s[i] * mask[i] + more[i];
+    }
+    reference_of(run, &n, s);
+    n.y = args.y = args.x; // shared
+    run->dev->norm_forward(run->dev, &args, &run->batch);
+    norm_case_check(run, &n);
+    op_check(run, "sum", args.sum, s, run->batch.token_count, 1e-6);
+    op_check_slack(run, "sum", args.sum, 0);
+    struct norm_args alone = norm_args_of(&again, args.sum);
+    alone.gamma = n.gamma;
+    alone.beta = n.beta;
+    run->dev->norm_forward(run->dev, &alone, &run->batch);
+    op_check(run, "y of the sum", again.y, op_dense(run, n.y), rows, 0);
+    op_check(run, "xhat of the sum", again.xhat, op_dense(run, n.xhat), rows, 0);
+    op_check_vector(run, "rstd of the sum", again.rstd, op_dense_vector(run, n.rstd, rows), rows,
+                    0);
+}
+
 enum { POSITIONS = 512, TYPES = 2 };
 
 void op_embed_forward(struct op_run *run) {
@@ -157,6 +187,55 @@ void op_norm_backward(struct op_run *run) {
     op_check_vector(run, "dgamma", grads[0], want[0], hidden, 4e-6);
     op_check_vector(run, "dbeta", grads[1], want[1], hidden, 4e-6);
     op_check_vector(run, "dbias", grads[2], want[2], hidden, 4e-6);
+}
+
+// What was summed is read elsewhere too, whose gradient is added; has_x: with a sub-layer in the
+// sum.
+static void check_stream_backward(struct op_run *run, int has_x) {
+    const int64_t rows = run->batch.row_count, hidden = run->shape->hidden;
+    const int64_t tokens = run->batch.token_count;
+    struct mat stream = op_gradient(run, hidden, DTYPE_F32, 1); // dresidual shares its memory
+    struct norm_grad_args args = {.dresidual = stream,
+                                  .dy = op_gradient(run, hidden, DTYPE_F32, 1),
+                                  .xhat = op_activation(run, hidden, run->compute, 1.5),
+                                  .rstd = op_vector(run, rows, 0.5, 1),
+                                  .gamma = op_vector(run, hidden, 0.5, 1),
+                                  .dgamma = op_vector(run, hidden, 1, 0),
+                                  .dbeta = op_vector(run, hidden, 1, 0),
+                                  .dsum = stream};
+    double *dgamma = op_dense_vector(run, args.dgamma, hidden);
+    double *dbeta = op_dense_vector(run, args.dbeta, hidden), *dbias = op_doubles(run, hidden);
+    double *ds = op_doubles(run, rows * hidden), *mask = op_doubles(run, rows * hidden);
+    double *more = op_dense(run, stream), *dx = op_doubles(run, rows * hidden);
+    reference_norm_grad(ds, dgamma, dbeta, op_dense(run, args.dy), op_dense(run, args.xhat),
+                        op_dense_vector(run, args.rstd, rows),
+                        op_dense_vector(run, args.gamma, hidden), rows, hidden);
+    if (has_x) {
+        args.dx = op_output(run, rows, hidden, run->compute);
+        args.dbias = op_vector(run, hidden, 0, 0);
+        args.dropout = op_dropout(run, RNG_SITE_ATTENTION_OUTPUT);
+    }
+    reference_mask(mask, hidden, &args.dropout, &run->batch);
+    for (int64_t i = 0; i < rows * hidden; i++) {
+        ds[i] += more[i];
+        dx[i] = ds[i] * mask[i];
+        dbias[i % hidden] += dx[i];
+    }
+    run->dev->norm_backward(run->dev, &args, &run->batch);
+    op_check(run, "dresidual", stream, ds, tokens, 4e-6);
+    op_check_slack(run, "dresidual", stream, 1);
+    op_check_vector(run, "dgamma", args.dgamma, dgamma, hidden, 4e-6);
+    op_check_vector(run, "dbeta", args.dbeta, dbeta, hidden, 4e-6);
+    if (has_x) {
+        op_check(run, "dx", args.dx, dx, tokens, op_tolerance(run->compute));
+        op_check_slack(run, "dx", args.dx, 1);
+        op_check_vector(run, "dbias", args.dbias, dbias, hidden, 4e-6);
+    }
+}
+
+void op_norm_stream_backward(struct op_run *run) {
+    check_stream_backward(run, 1);
+    check_stream_backward(run, 0);
 }
 
 static void add_rows(double *table, const double *ds, const int32_t *index, int64_t rows,

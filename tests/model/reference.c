@@ -11,6 +11,7 @@
 
 // What the backward pass of a layer needs.
 struct layer_tape {
+    double *x_hat, *x_rstd;                              // of the first norm, pre-layer-norm only
     double *x, *qkv, *probabilities, *dropped, *context; // probabilities, dropped: [A, n, n]
     double *middle, *middle_hat, *middle_rstd;
     double *u, *gelu;
@@ -26,6 +27,7 @@ struct run {
     int block_count;
     struct layer_tape *tapes;
     double *embedded, *embedded_hat, *embedded_rstd;
+    double *final_hat, *final_rstd; // pre-layer-norm only
 };
 
 static double *numbers(struct run *run, int64_t count) {
@@ -286,12 +288,18 @@ static void embed_backward(struct run *run, double *dy) {
     }
 }
 
+static int is_pre(const struct run *run) {
+    return run->reference->config->pre_layer_norm;
+}
+
 static double *layer_forward(struct run *run, int64_t index, double *x) {
     const struct param_layer *at = &run->reference->table->layers[index];
     const int64_t h = run->hidden, inner = run->inner, size = run->n * h;
     struct layer_tape *tape = &run->tapes[index];
-    tape->x = x;
-    tape->qkv = linear(run, x, at->qkv_weight, at->qkv_bias, h, 3 * h);
+    tape->x = is_pre(run) ? norm(run, x, at->input_norm_weight, at->input_norm_bias, &tape->x_hat,
+                                 &tape->x_rstd)
+                          : x;
+    tape->qkv = linear(run, tape->x, at->qkv_weight, at->qkv_bias, h, 3 * h);
     attention(run, tape, index);
     double *a = linear(run, tape->context, at->attention_weight, at->attention_bias, h, h);
     drop(run, a, h, RNG_SITE_ATTENTION_OUTPUT, index, 0);
@@ -305,37 +313,68 @@ static double *layer_forward(struct run *run, int64_t index, double *x) {
     }
     double *o = linear(run, tape->gelu, at->output_weight, at->output_bias, inner, h);
     drop(run, o, h, RNG_SITE_OUTPUT, index, 0);
+    if (is_pre(run)) {
+        add(o, a, size);
+        return o;
+    }
     add(o, tape->middle, size);
     tape->y =
         norm(run, o, at->output_norm_weight, at->output_norm_bias, &tape->y_hat, &tape->y_rstd);
     return tape->y;
 }
 
+// From the gradient of the layer's output to that of the sum behind the second sub-layer.
+static double *output_backward(struct run *run, int64_t index, const double *dy) {
+    const struct param_layer *at = &run->reference->table->layers[index];
+    const struct layer_tape *tape = &run->tapes[index];
+    return is_pre(run) ? copy(run, dy, run->n * run->hidden)
+                       : norm_backward(run, dy, tape->y_hat, tape->y_rstd, at->output_norm_weight,
+                                       at->output_norm_bias);
+}
+
+// From the gradients of the sum behind the second sub-layer and of the sub-layer's input to that of
+// the sum behind the first one.
+static double *middle_backward(struct run *run, int64_t index, double *dsum, double *dinput) {
+    const struct param_layer *at = &run->reference->table->layers[index];
+    const struct layer_tape *tape = &run->tapes[index];
+    const int64_t size = run->n * run->hidden;
+    if (!is_pre(run)) {
+        add(dinput, dsum, size);
+    }
+    double *dmiddle = norm_backward(run, dinput, tape->middle_hat, tape->middle_rstd,
+                                    at->attention_norm_weight, at->attention_norm_bias);
+    if (is_pre(run)) {
+        add(dmiddle, dsum, size);
+    }
+    return dmiddle;
+}
+
 static double *layer_backward(struct run *run, int64_t index, const double *dy) {
     const struct param_layer *at = &run->reference->table->layers[index];
     const int64_t h = run->hidden, inner = run->inner, size = run->n * h;
     struct layer_tape *tape = &run->tapes[index];
-    double *dmiddle = norm_backward(run, dy, tape->y_hat, tape->y_rstd, at->output_norm_weight,
-                                    at->output_norm_bias);
-    double *dout = copy(run, dmiddle, size);
+    double *dsum = output_backward(run, index, dy);
+    double *dout = copy(run, dsum, size);
     drop(run, dout, h, RNG_SITE_OUTPUT, index, 0);
     double *du =
         linear_backward(run, dout, tape->gelu, at->output_weight, at->output_bias, inner, h);
     for (int64_t i = 0; i < run->n * inner; i++) {
         du[i] *= gelu_slope(run, tape->u[i]);
     }
-    add(dmiddle,
-        linear_backward(run, du, tape->middle, at->intermediate_weight, at->intermediate_bias, h,
-                        inner),
-        size);
-    double *dx = norm_backward(run, dmiddle, tape->middle_hat, tape->middle_rstd,
-                               at->attention_norm_weight, at->attention_norm_bias);
+    double *dinput = linear_backward(run, du, tape->middle, at->intermediate_weight,
+                                     at->intermediate_bias, h, inner);
+    double *dx = middle_backward(run, index, dsum, dinput);
     dout = copy(run, dx, size);
     drop(run, dout, h, RNG_SITE_ATTENTION_OUTPUT, index, 0);
     double *dcontext =
         linear_backward(run, dout, tape->context, at->attention_weight, at->attention_bias, h, h);
     double *dqkv = attention_backward(run, tape, dcontext, index);
-    add(dx, linear_backward(run, dqkv, tape->x, at->qkv_weight, at->qkv_bias, h, 3 * h), size);
+    dinput = linear_backward(run, dqkv, tape->x, at->qkv_weight, at->qkv_bias, h, 3 * h);
+    add(dx,
+        is_pre(run) ? norm_backward(run, dinput, tape->x_hat, tape->x_rstd, at->input_norm_weight,
+                                    at->input_norm_bias)
+                    : dinput,
+        size);
     return dx;
 }
 
@@ -375,6 +414,11 @@ double reference_run(const struct reference *reference, const struct reference_s
     for (int64_t i = 0; i < layer_count; i++) {
         x = layer_forward(&run, i, x);
     }
+    const struct param_layer *last = &at->layers[layer_count - 1];
+    if (config->pre_layer_norm) {
+        x = norm(&run, x, last->output_norm_weight, last->output_norm_bias, &run.final_hat,
+                 &run.final_rstd);
+    }
     double *own_logits = linear(&run, x, at->head_weight, at->head_bias, run.hidden, 2);
     if (logits) {
         memcpy(logits, own_logits, (size_t)(run.n * 2) * sizeof *logits);
@@ -385,6 +429,10 @@ double reference_run(const struct reference *reference, const struct reference_s
     if (gradient) {
         double *dx =
             linear_backward(&run, dlogits, x, at->head_weight, at->head_bias, run.hidden, 2);
+        if (config->pre_layer_norm) {
+            dx = norm_backward(&run, dx, run.final_hat, run.final_rstd, last->output_norm_weight,
+                               last->output_norm_bias);
+        }
         for (int64_t i = layer_count - 1; i >= 0; i--) {
             dx = layer_backward(&run, i, dx);
         }

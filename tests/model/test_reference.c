@@ -60,8 +60,9 @@ static void check_differences(struct reference *reference, double *parameters,
 }
 
 static void reference_gradients_are_slopes(void **state) {
-    for (int variant = 0; variant < 4; variant++) {
+    for (int variant = 0; variant < 8; variant++) {
         struct bert_config config = tiny_config(12, 3, 20, 2);
+        config.pre_layer_norm = variant & 4 ? 1 : 0;
         config.hidden_act = variant & 1 ? ACTIVATION_GELU_TANH : ACTIVATION_GELU_ERF;
         struct param_table table;
         assert_int_equal(param_table_init(&table, &config, PARAM_HEAD_SPAN, NULL), BERTH_OK);
@@ -104,6 +105,13 @@ static const struct shape shapes[] = {
     {"head of 64", 128, 2, 96, 1, ACTIVATION_GELU_ERF, 1e-12, {90, 47}},
 };
 
+// What a comparison is about beside its shape.
+struct manner {
+    enum dtype compute;
+    int pre_layer_norm;
+    const struct bert_dropout *dropout;
+};
+
 // Everything of one comparison.
 struct comparison {
     struct harness harness;
@@ -134,26 +142,27 @@ static void run_reference(struct comparison *comparison, const struct bert_dropo
 }
 
 static void comparison_open(struct comparison *comparison, const struct shape *shape,
-                            const struct harness_options *machine,
-                            const struct bert_dropout *dropout) {
+                            const struct manner *manner) {
     *comparison = (struct comparison){0};
     struct bert_config config =
         tiny_config(shape->hidden, shape->heads, shape->inner, shape->layers);
     config.hidden_act = shape->activation;
     config.layer_norm_eps = shape->epsilon;
+    config.pre_layer_norm = manner->pre_layer_norm;
     while (comparison->count < MOST_SEQUENCES && shape->lengths[comparison->count] > 0) {
         comparison->tokens += shape->lengths[comparison->count++];
     }
-    struct harness_options options = *machine;
-    options.max_rows = batch_round(comparison->tokens) + 64; // more than this batch needs
-    options.max_sequences = MOST_SEQUENCES;
-    options.max_length = 512;
+    const struct harness_options options = {.compute = manner->compute,
+                                            .max_rows = batch_round(comparison->tokens) +
+                                                        64, // more than this batch needs
+                                            .max_sequences = MOST_SEQUENCES,
+                                            .max_length = 512};
     comparison->sequences = sequences_new(&config, shape->lengths, comparison->count, 10, 3);
     comparison->packed = packed_new(comparison->sequences, comparison->count);
     assert_true(harness_open(&comparison->harness, &config, &options));
     comparison->parameters = random_parameters(&comparison->harness.table, 9);
     harness_load(&comparison->harness, comparison->parameters);
-    run_reference(comparison, dropout);
+    run_reference(comparison, manner->dropout);
 }
 
 static void comparison_close(struct comparison *comparison) {
@@ -165,12 +174,12 @@ static void comparison_close(struct comparison *comparison) {
     free(comparison->gradient);
 }
 
-static void compare_f32(const struct shape *shape, const struct bert_dropout *dropout) {
+static void compare_f32(const struct shape *shape, const struct manner *manner) {
     struct comparison comparison;
-    comparison_open(&comparison, shape, &(struct harness_options){.compute = DTYPE_F32}, dropout);
+    comparison_open(&comparison, shape, manner);
     struct harness *harness = &comparison.harness;
     const struct batch *batch = packed_batch(comparison.packed);
-    double loss = harness_step(harness, batch, dropout, 1 / (float)comparison.count);
+    double loss = harness_step(harness, batch, manner->dropout, 1 / (float)comparison.count);
     float *logits = harness_logits(harness, batch);
     float *gradient = harness_gradients(harness);
     double apart = largest_difference(logits, comparison.logits, 2 * comparison.tokens);
@@ -178,33 +187,39 @@ static void compare_f32(const struct shape *shape, const struct bert_dropout *dr
     assert_true(fabs(loss - comparison.loss) <= 1e-5 * fabs(comparison.loss));
     double worst =
         assert_gradients(&harness->table, gradient, comparison.gradient, 1e-4, 1e-6, shape->name);
-    print_message("%-14s logits apart by %.1e, gradients use %.0f %% of their bound\n", shape->name,
-                  apart, 100 * worst);
+    print_message("%-14s%s logits apart by %.1e, gradients use %.0f %% of their bound\n",
+                  shape->name, manner->pre_layer_norm ? " pre" : "", apart, 100 * worst);
     free(logits);
     free(gradient);
     comparison_close(&comparison);
 }
 
-static void f32_equals_reference(void **state) {
+typedef void compare(const struct shape *shape, const struct manner *manner);
+
+static void compare_all(compare *one, struct manner manner) {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        compare_f32(&shapes[i], &no_dropout);
+        for (manner.pre_layer_norm = 0; manner.pre_layer_norm < 2; manner.pre_layer_norm++) {
+            one(&shapes[i], &manner);
+        }
     }
 }
 
+static void f32_equals_reference(void **state) {
+    compare_all(compare_f32, (struct manner){.compute = DTYPE_F32, .dropout = &no_dropout});
+}
+
 static void f32_equals_reference_with_dropout(void **state) {
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        compare_f32(&shapes[i], &some_dropout);
-    }
+    compare_all(compare_f32, (struct manner){.compute = DTYPE_F32, .dropout = &some_dropout});
 }
 
 // Rounding to bf16 has a deviation of 2^-9 / sqrt(3) = 1.1e-3 at each operand of each product;
 // these bounds are some ten times that.
-static void compare_bf16(const struct shape *shape, const struct bert_dropout *dropout) {
+static void compare_bf16(const struct shape *shape, const struct manner *manner) {
     struct comparison comparison;
-    comparison_open(&comparison, shape, &(struct harness_options){.compute = DTYPE_BF16}, dropout);
+    comparison_open(&comparison, shape, manner);
     struct harness *harness = &comparison.harness;
     const struct batch *batch = packed_batch(comparison.packed);
-    harness_step(harness, batch, dropout, 1 / (float)comparison.count);
+    harness_step(harness, batch, manner->dropout, 1 / (float)comparison.count);
     float *logits = harness_logits(harness, batch);
     float *gradient = harness_gradients(harness);
     double *difference = to_double(logits, 2 * comparison.tokens);
@@ -215,8 +230,9 @@ static void compare_bf16(const struct shape *shape, const struct bert_dropout *d
         norm2(difference, 2 * comparison.tokens) / norm2(comparison.logits, 2 * comparison.tokens);
     double worst =
         assert_gradients(&harness->table, gradient, comparison.gradient, 0.05, 0.01, shape->name);
-    print_message("%-14s bf16 logits' relative error %.4f, gradients use %.0f %% of their bound\n",
-                  shape->name, logits_error, 100 * worst);
+    print_message(
+        "%-14s%s bf16 logits' relative error %.4f, gradients use %.0f %% of their bound\n",
+        shape->name, manner->pre_layer_norm ? " pre" : "", logits_error, 100 * worst);
     assert_true(logits_error <= 0.02);
     free(difference);
     free(logits);
@@ -225,9 +241,7 @@ static void compare_bf16(const struct shape *shape, const struct bert_dropout *d
 }
 
 static void bf16_is_near_the_reference(void **state) {
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        compare_bf16(&shapes[i], &some_dropout);
-    }
+    compare_all(compare_bf16, (struct manner){.compute = DTYPE_BF16, .dropout = &some_dropout});
 }
 
 // With the masks proved equal to the reference's above, what is left is that they are fair: the
