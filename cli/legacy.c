@@ -111,7 +111,6 @@ static const struct legacy legacies[] = {
     {.name = "metric_for_best_model", .kind = IGNORED_1, .note = "the last model is the result"},
     {.name = "greater_is_better", .kind = IGNORED, .note = "the last model is the result"},
     {.name = "optim", .kind = SPECIAL_1},
-    {.name = "gradient_checkpointing", .kind = IGNORED, .note = "activations are kept"},
     {.name = "full_determinism", .kind = IGNORED, .note = "every run is deterministic"},
     {.name = "torch_compile", .kind = IGNORED, .note = framework},
     {.name = "remove_unused_columns", .kind = IGNORED, .note = framework},

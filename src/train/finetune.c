@@ -120,7 +120,8 @@ static enum berth_status find_shape(struct job *job, int64_t *micro_batches,
     job->shape =
         (struct trainer_shape){.train_tokens = worst.tokens > 0 ? worst.tokens : 1,
                                .train_sequences = worst.sequences > 0 ? worst.sequences : 1,
-                               .max_length = worst.max_length > 0 ? worst.max_length : 1};
+                               .max_length = worst.max_length > 0 ? worst.max_length : 1,
+                               .gradient_checkpointing = job->config.gradient_checkpointing};
     if (job->has_evaluation) {
         job->shape.infer_tokens = job->evaluation.shape.tokens;
         job->shape.infer_sequences = job->evaluation.shape.sequences;
