@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is fetched, where it lands, what is asked of whom: a model of the hub and its layout in the
 // cache, data sets, URLs with and without digests, tokens, offline variables, hostile listings.
+#include "api/model_files.h"
 #include "harness.h"
 
 // --- a model ------------------------------------------------------------------------------------
@@ -507,6 +508,71 @@ static void test_offline_the_cache_is_enough(void **state) {
     server_stop(server);
 }
 
+static void test_offline_a_data_set_known_by_name(void **state) {
+    (void)state;
+    static const char *const blobs[] = {
+        "3527663986b8295af4f7fcdff1ba1ff3f72d07d61a20f487cb238a6ef92fd955",
+        "95aa6a52d5d6a735563366753ca50492a658031da74f301ac5238b03966972c9"};
+    char name[512];
+    setenv("HF_DATASETS_OFFLINE", "1", 1);
+    assert_int_equal(dir_make(scratch("home/assets/berth/datasets--squad/blobs"), NULL), BERTH_OK);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(fetch("squad", 0).status, BERTH_UNAVAILABLE);
+        snprintf(name, sizeof name, "home/assets/berth/datasets--squad/blobs/%s", blobs[i]);
+        scratch_write(name, i == 0 ? "train" : "dev");
+    }
+    struct outcome outcome = fetch("squad-v1.1", 0);
+    assert_fetched(outcome);
+    snprintf(name, sizeof name, "%s/train-v1.1.json", outcome.path);
+    assert_file_holds(name, "train");
+    snprintf(name, sizeof name, "%s/dev-v1.1.json", outcome.path);
+    assert_file_holds(name, "dev");
+}
+
+// --- which files of a model ---------------------------------------------------------------------
+
+#define NAMES_MAX 8
+
+static void test_which_files_a_model_needs(void **state) {
+    (void)state;
+    // Before the name: "!" needed, "+" wanted, "-" neither.
+    static const char *const cases[][NAMES_MAX] = {
+        {"!config.json", "!model.safetensors", "-pytorch_model.bin", "-model.onnx", "!vocab.txt",
+         "+tokenizer.json", "-sub/model.safetensors"},
+        {"!config.json", "!model.safetensors.index.json", "!model-00001-of-00002.safetensors",
+         "!model-00002-of-00002.safetensors", "-pytorch_model.bin", "-model-x.bin"},
+        {"!config.json", "!pytorch_model.bin", "-pytorch_model.bin.index.json",
+         "+added_tokens.json"},
+        {"!config.json", "!pytorch_model.bin.index.json", "!pytorch_model-00001-of-00001.bin",
+         "-tf_model.h5", "+special_tokens_map.json", "-sub/config.json"},
+        {"!bert_config.json", "!bert_model.ckpt.index", "!bert_model.ckpt.data-00000-of-00001",
+         "!checkpoint", "-bert_model.ckpt.meta", "+tokenizer_config.json"}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const char *names[NAMES_MAX];
+        enum model_file roles[NAMES_MAX];
+        size_t count = 0;
+        for (; count < NAMES_MAX && cases[c][count] != NULL; count++) {
+            names[count] = cases[c][count] + 1;
+        }
+        assert_int_equal(model_files_pick(names, count, roles, "it", NULL), BERTH_OK);
+        for (size_t i = 0; i < count; i++) {
+            enum model_file wanted = cases[c][i][0] == '!'   ? MODEL_FILE_NEEDED
+                                     : cases[c][i][0] == '+' ? MODEL_FILE_WANTED
+                                                             : MODEL_FILE_OTHER;
+            if (roles[i] != wanted) {
+                fail_msg("case %zu: %s is %d", c, names[i], (int)roles[i]);
+            }
+        }
+    }
+    static const char *const others[] = {"model.safetensors", "config.json", "model.onnx"};
+    enum model_file roles[3];
+    struct berth_error error;
+    assert_int_equal(model_files_pick(others, 1, roles, "it", &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "config.json");
+    assert_int_equal(model_files_pick(others + 1, 2, roles, "it", &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "model.safetensors");
+}
+
 // --- finding ------------------------------------------------------------------------------------
 
 static void test_a_folder_comes_before_the_cache(void **state) {
@@ -523,6 +589,32 @@ static void test_a_folder_comes_before_the_cache(void **state) {
     assert_string_equal(path, "acme/tiny");
     berth_string_free(path);
     assert_int_equal(chdir(before), 0);
+    server_stop(server);
+}
+
+// Caches of older programs have no listing: the folder itself must do.
+static void test_a_cache_without_a_listing(void **state) {
+    (void)state;
+    struct server_route routes[HUB_ROUTES];
+    char *path;
+    struct berth_error error;
+    make_hub(routes);
+    struct server *server = start_hub(routes);
+    struct outcome outcome = fetch("acme/tiny", 0);
+    assert_published(&outcome);
+    for (int broken = 0; broken < 2; broken++) {
+        if (broken) {
+            scratch_write(REPO "/trees/" COMMIT ".json", "{\"files\": 3");
+        } else {
+            assert_int_equal(unlink(scratch(REPO "/trees/" COMMIT ".json")), 0);
+        }
+        assert_int_equal(berth_find_model("acme/tiny", &path, &error), BERTH_OK);
+        assert_string_equal(path, outcome.path);
+        berth_string_free(path);
+    }
+    assert_int_equal(unlink(scratch(REPO "/snapshots/" COMMIT "/model.safetensors")), 0);
+    assert_int_equal(berth_find_model("acme/tiny", &path, &error), BERTH_NO_INPUT);
+    assert_message_has(&error, "incomplete");
     server_stop(server);
 }
 
@@ -562,7 +654,10 @@ int main(void) {
         NET_TEST(test_a_data_set_known_by_name),
         NET_TEST(test_offline_nothing_is_asked),
         NET_TEST(test_offline_the_cache_is_enough),
+        NET_TEST(test_offline_a_data_set_known_by_name),
+        NET_TEST(test_which_files_a_model_needs),
         NET_TEST(test_a_folder_comes_before_the_cache),
+        NET_TEST(test_a_cache_without_a_listing),
         NET_TEST(test_a_model_that_is_nowhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

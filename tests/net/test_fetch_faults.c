@@ -291,7 +291,7 @@ static void test_the_rest_of_something_else(void **state) {
     (void)state;
     const struct server_route whole = {
         .body = OTHER, .length = sizeof OTHER - 1, .etag = "\"two\""};
-    const struct server_route then = {.body = OTHER + 10,
+    const struct server_route then = {.body = &OTHER[10],
                                       .length = sizeof OTHER - 11,
                                       .etag = "\"two\"",
                                       .status = 206,

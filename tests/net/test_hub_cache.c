@@ -119,7 +119,7 @@ static void test_refs(void **state) {
     assert_int_equal(find(COMMIT, &error), BERTH_OK);
     assert_int_equal(find("other", &error), BERTH_FAILURE);
     assert_int_equal(find("../refs/main", &error), BERTH_USAGE);
-    static const char *const bad[] = {"", "../../../etc", COMMIT "\n", "x" COMMIT,
+    static const char *const bad[] = {"", "../../../etc", (COMMIT "\n"), ("x" COMMIT),
                                       "0011223344556677 8899aabbccddeeff0011223"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         make_snapshot(bad[i], strlen(bad[i]));
