@@ -25,7 +25,7 @@ static const struct cli_option options[] = {
      .aliases = "train_file predict_file",
      .kind = CLI_TEXT,
      .unit = "FILE",
-     .help = "train, predict: SQuAD file whose lengths count"},
+     .help = "train, predict: SQuAD file whose lengths count; or --task_name and --data_dir"},
     {.name = "update_tokens",
      .kind = CLI_INTEGER,
      .minimum = 1,
@@ -264,8 +264,7 @@ static enum berth_status run_ops(struct cli_call *call, struct berth_error *erro
     return run_table(call, bench_ops, error);
 }
 
-// --- train and predict
-// ----------------------------------------------------------------------------
+// --- train and predict ---------------------------------------------------------------------------
 
 static void put_figures(struct json_line *line, int json, const struct bench_figures *figures) {
     put_number(line, json, "samples_per_second", figures->samples_per_second, "");
@@ -294,8 +293,9 @@ static enum berth_status run_whole(struct cli_call *call, whole_run *job,
     struct json_line line = {0};
     struct berth_reporter *reporter;
     int json = cli_flag(call, "json");
-    if (cli_value(call, "data") == NULL) {
-        return error_set(error, BERTH_USAGE, "option --data is needed by `berth bench %s`",
+    if (cli_value(call, "data") == NULL && call->config.task_name == NULL) {
+        return error_set(error, BERTH_USAGE,
+                         "option --data or --task_name is needed by `berth bench %s`",
                          call->arguments[0]);
     }
     TRY(berth_reporter_open(&call->config, STDERR_FILENO, &reporter, error));

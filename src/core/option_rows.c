@@ -39,11 +39,11 @@ const struct option_row option_rows[] = {
      .aliases = "force", .help = "write into an output folder that is not empty"},
 
     // --- classification ---
-    {FIELD(task_name), .type = OPTION_TEXT, .jobs = CLASSIFY_JOBS, .unit = "NAME",
+    {FIELD(task_name), .type = OPTION_TEXT, .jobs = CLASSIFY_JOBS | JOB_BENCH, .unit = "NAME",
      .aliases = "task", .fallback = "none: files of your own",
      .help =
          "task of GLUE by its name (mrpc, cola, sst2, qqp, stsb, mnli, qnli, rte, wnli) or xnli"},
-    {FIELD(data_dir), .type = OPTION_TEXT, .jobs = CLASSIFY_JOBS, .unit = "DIR",
+    {FIELD(data_dir), .type = OPTION_TEXT, .jobs = CLASSIFY_JOBS | JOB_BENCH, .unit = "DIR",
      .help = "folder with the task's files"},
     {FIELD(split), .type = OPTION_TEXT, .jobs = JOB_PREDICT_CLASSIFY, .unit = "NAME",
      .choices = "test|dev|train", .help = "which of the task's files to predict"},

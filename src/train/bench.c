@@ -12,7 +12,6 @@
 struct bench {
     const struct bench_settings *settings;
     struct bench_data data;
-    struct param_table table;
     struct device *device;
     struct state state;
     struct trainer trainer;
@@ -28,8 +27,8 @@ static enum berth_status set_random_weights(struct bench *bench, struct berth_er
     float *weights;
     struct state *state = &bench->state;
     TRY(state_borrow(state, state->master, 0, &weights, error));
-    param_initialise(&bench->table, &bench->data.shape, (uint64_t)bench->settings->config->seed,
-                     weights);
+    param_initialise(&bench->data.files.table, &bench->data.files.shape,
+                     (uint64_t)bench->settings->config->seed, weights);
     state_set_weights(state, weights);
     state_give_back(state, state->master, weights);
     return BERTH_OK;
@@ -40,25 +39,26 @@ static enum berth_status prepare(struct bench *bench, int training, struct bench
     const struct berth_config *config = bench->settings->config;
     struct bench_data *data = &bench->data;
     TRY(bench_data_open(data, bench->settings, training, error));
-    TRY(param_table_init(&bench->table, &data->shape, PARAM_HEAD_SPAN, error));
     TRY(machine_device_open(config, &bench->settings->log, &bench->device, error));
     enum dtype compute = config->precision == BERTH_BF16 ? DTYPE_BF16 : DTYPE_F32;
-    bench->state =
-        (struct state){.device = bench->device, .table = &bench->table, .compute = compute};
-    struct trainer_shape shape = {.max_length = data->max_length};
+    bench->state = (struct state){
+        .device = bench->device, .table = &bench->data.files.table, .compute = compute};
+    struct trainer_shape shape = {.max_length = data->max_length,
+                                  .gradient_checkpointing = config->gradient_checkpointing};
     *(training ? &shape.train_tokens : &shape.infer_tokens) = data->worst_tokens;
     *(training ? &shape.train_sequences : &shape.infer_sequences) = data->worst_sequences;
     struct plan_args plan = {.state = &bench->state,
-                             .config = &data->shape,
+                             .config = &data->files.shape,
                              .shape = &shape,
                              .log = &bench->settings->log};
     uint64_t total;
     TRY(plan_memory_admit(&plan, &total, error)); // before its memory is taken
     figures->plan_bytes = (int64_t)total;
-    TRY(state_init(&bench->state, bench->device, &bench->table, compute, training, error));
+    TRY(state_init(&bench->state, bench->device, &bench->data.files.table, compute, training,
+                   error));
     TRY(set_random_weights(bench, error));
-    struct trainer_rules rules = trainer_rules_of(config, &data->shape);
-    return trainer_init(&bench->trainer, &bench->state, &data->shape, &rules, &shape, error);
+    struct trainer_rules rules = trainer_rules_of(config, &data->files.shape);
+    return trainer_init(&bench->trainer, &bench->state, &data->files.shape, &rules, &shape, error);
 }
 
 static void count_step(struct bench *bench, int64_t step, double seconds, double passes,
@@ -150,7 +150,6 @@ static enum berth_status run(const struct bench_settings *settings, int training
     if (bench.device != NULL) {
         bench.device->close(bench.device);
     }
-    param_table_done(&bench.table);
     bench_data_done(&bench.data);
     return status;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole training and prediction steps, measured: random weights of a given geometry on the real
-// lengths of a data set.
+// lengths of a data set, SQuAD's or a classification task's.
 //
 // needed FLOPs of training = sum over real sequences of 6 S L (4 H^2 + 2 H I) + 12 L S^2 H, of
 // prediction a third of it; nothing for embeddings, recomputation, slack or padding.
@@ -18,7 +18,7 @@ struct bench_settings {
     const struct berth_config *config; // precision, threads, device, instructions, seed, dropouts,
                                        // optimizer, max_seq_length, vocab_file, ...
     const char *geometry;              // tiny, minilm, base, large, a model folder or a config.json
-    const char *data;                  // SQuAD file
+    const char *data;                  // file; NULL: config's task_name and data_dir say
     int64_t update_tokens; // an update (a batch of prediction) holds as many sequences as fit
     int64_t steps;         // measured updates (batches)
     int64_t warm_up_steps; // not measured

@@ -12,7 +12,7 @@
 
 // Sequences of the feature set filled up to `length` tokens.
 struct bench_padded {
-    const struct squad_feature_set *set;
+    struct packer_source real;
     int32_t length;
     int32_t *ids;
     int8_t *type_ids;
@@ -48,7 +48,8 @@ static char *find_vocabulary(const struct bench_settings *settings) {
         return memory_string(settings->config->vocab_file);
     }
     char *path = dir_exists(settings->geometry) ? vocabulary_in(settings->geometry) : NULL;
-    char *beside = folder_of(settings->data);
+    char *beside = settings->data != NULL ? folder_of(settings->data)
+                                          : memory_string(settings->config->data_dir);
     char *sibling = beside != NULL ? path_join(beside, "../vocab") : NULL;
     path = path != NULL ? path : vocabulary_in(beside);
     path = path != NULL ? path : vocabulary_in(sibling);
@@ -63,16 +64,18 @@ static enum berth_status open_tokenizer(struct bench_data *data,
     char *path = find_vocabulary(settings);
     if (path == NULL) {
         return error_set(error, BERTH_USAGE, "no vocabulary beside %s; name one with --vocab_file",
-                         settings->data);
+                         settings->data != NULL ? settings->data : settings->config->data_dir);
     }
     struct tokenizer_options options = {.rules = TOKENIZER_HUGGINGFACE,
                                         .lower_case = settings->config->do_lower_case != 0};
-    enum berth_status status = tokenizer_open(path, &options, &data->tokenizer, error);
-    if (status == BERTH_OK && (int64_t)tokenizer_size(data->tokenizer) > data->shape.vocab_size) {
-        status = error_set(
-            error, BERTH_CONFIG,
-            "%s has %zu tokens, the geometry %s only %" PRId64 "; name another with --vocab_file",
-            path, tokenizer_size(data->tokenizer), settings->geometry, data->shape.vocab_size);
+    enum berth_status status = tokenizer_open(path, &options, &data->files.tokenizer, error);
+    if (status == BERTH_OK &&
+        (int64_t)tokenizer_size(data->files.tokenizer) > data->files.shape.vocab_size) {
+        status = error_set(error, BERTH_CONFIG,
+                           "%s has %zu tokens, the geometry %s only %" PRId64
+                           "; name another with --vocab_file",
+                           path, tokenizer_size(data->files.tokenizer), settings->geometry,
+                           data->files.shape.vocab_size);
     }
     memory_free(path);
     return status;
@@ -82,53 +85,50 @@ static enum berth_status read_shape(struct bench_data *data, const struct bench_
                                     struct berth_error *error) {
     if (dir_exists(settings->geometry)) {
         char *path = folder_config_path(settings->geometry);
-        enum berth_status status = path != NULL ? bert_config_read(path, &data->shape, error)
+        enum berth_status status = path != NULL ? bert_config_read(path, &data->files.shape, error)
                                                 : error_no_memory(error, 0, "a path");
         memory_free(path);
         return status;
     }
     return file_exists(settings->geometry)
-               ? bert_config_read(settings->geometry, &data->shape, error)
-               : bert_config_builtin(settings->geometry, &data->shape, error);
+               ? bert_config_read(settings->geometry, &data->files.shape, error)
+               : bert_config_builtin(settings->geometry, &data->files.shape, error);
 }
 
 // --- padding ------------------------------------------------------------------------------------
 
 static struct packer_sequence get_padded(const void *data, size_t index) {
     const struct bench_padded *padded = data;
-    const struct squad_feature *feature = &padded->set->features[index];
+    struct packer_sequence sequence = padded->real.get(padded->real.data, index);
     size_t first = index * (size_t)padded->length;
-    return (struct packer_sequence){.ids = padded->ids + first,
-                                    .type_ids = padded->type_ids + first,
-                                    .length = padded->length,
-                                    .start = feature->start,
-                                    .end = feature->end,
-                                    .label = -1,
-                                    .target = NAN};
+    sequence.ids = padded->ids + first;
+    sequence.type_ids = padded->type_ids + first;
+    sequence.length = padded->length;
+    return sequence;
 }
 
 static enum berth_status pad(struct bench_data *data, int64_t length, struct berth_error *error) {
-    const struct squad_feature_set *set = &data->input.features;
-    size_t numbers = set->count * (size_t)length;
+    const struct packer_source real = data->source;
+    size_t numbers = real.count * (size_t)length;
     struct bench_padded *padded = memory_array_zeroed(1, sizeof *padded);
     if (padded == NULL) {
         return error_no_memory(error, sizeof *padded, "padded sequences");
     }
     data->padded = padded;
-    *padded = (struct bench_padded){.set = set,
+    *padded = (struct bench_padded){.real = real,
                                     .length = (int32_t)length,
                                     .ids = memory_array_zeroed(numbers, sizeof *padded->ids),
                                     .type_ids = memory_array_zeroed(numbers, 1)};
     if (padded->ids == NULL || padded->type_ids == NULL) {
         return error_no_memory(error, numbers * 5, "padded sequences");
     }
-    for (size_t i = 0; i < set->count; i++) {
-        const struct squad_feature *feature = &set->features[i];
-        size_t own = (size_t)feature->length;
-        memcpy(padded->ids + i * (size_t)length, set->ids + feature->first, own * sizeof *set->ids);
-        memcpy(padded->type_ids + i * (size_t)length, set->type_ids + feature->first, own);
+    for (size_t i = 0; i < real.count; i++) {
+        struct packer_sequence sequence = real.get(real.data, i);
+        size_t first = i * (size_t)length, own = (size_t)sequence.length;
+        memcpy(padded->ids + first, sequence.ids, own * sizeof *padded->ids);
+        memcpy(padded->type_ids + first, sequence.type_ids, own);
     }
-    data->source = (struct packer_source){.get = get_padded, .data = padded, .count = set->count};
+    data->source = (struct packer_source){.get = get_padded, .data = padded, .count = real.count};
     return BERTH_OK;
 }
 
@@ -138,7 +138,8 @@ static enum berth_status take_orders(struct bench_data *data, const struct bench
                                      struct berth_error *error) {
     // An update holds at least one sequence and at most update_tokens of them, so this many epochs
     // are always enough; short data sets are simply repeated.
-    size_t features = data->input.features.count;
+    const struct packer_source *real = &data->set.source;
+    size_t features = real->count;
     size_t sequences = (size_t)data->updates * (size_t)(settings->update_tokens / 4 + 1);
     size_t epochs = sequences / features + 1;
     data->order = memory_array(epochs * features, sizeof *data->order);
@@ -146,7 +147,6 @@ static enum berth_status take_orders(struct bench_data *data, const struct bench
     if (data->order == NULL || data->cuts == NULL) {
         return error_no_memory(error, epochs * features * sizeof *data->order, "the order");
     }
-    struct packer_source real = squad_input_source(&data->input.features);
     for (size_t i = 0; i < epochs; i++) {
         packer_shuffle((uint64_t)settings->config->seed, (int64_t)i, features,
                        data->order + i * features);
@@ -154,9 +154,8 @@ static enum berth_status take_orders(struct bench_data *data, const struct bench
     data->cuts[0] = 0;
     for (int64_t i = 0; i < data->updates; i++) {
         size_t first = data->cuts[i];
-        data->cuts[i + 1] =
-            first + packer_fit(&real, data->order + first, epochs * features - first,
-                               settings->update_tokens, INT64_MAX);
+        data->cuts[i + 1] = first + packer_fit(real, data->order + first, epochs * features - first,
+                                               settings->update_tokens, INT64_MAX);
     }
     return BERTH_OK;
 }
@@ -183,35 +182,49 @@ static enum berth_status check(const struct bench_data *data, const struct bench
                          settings->pad_to, longest);
     }
     longest = settings->pad_to > 0 ? settings->pad_to : longest;
-    if (longest > data->shape.max_position_embeddings) {
+    if (longest > data->files.shape.max_position_embeddings) {
         return error_set(error, BERTH_CONFIG,
                          "sequences of %" PRId64 " tokens exceed the geometry's %" PRId64
                          " positions",
-                         longest, data->shape.max_position_embeddings);
+                         longest, data->files.shape.max_position_embeddings);
     }
     return BERTH_OK;
 }
 
+static enum berth_status read_set(struct bench_data *data, struct berth_config *config,
+                                  const struct berth_log *log, int training,
+                                  struct berth_error *error) {
+    enum task_use use = training ? TASK_TRAIN : TASK_PREDICT;
+    TRY(data->task->settle(config, use, error));
+    TRY(param_table_init(&data->files.table, &data->files.shape, data->task->head, error));
+    struct task_open args = {.use = use, .config = config, .files = &data->files, .log = log};
+    TRY(data->task->open(&data->set, &args, error));
+    data->source = data->set.source;
+    return BERTH_OK;
+}
+
 enum berth_status bench_data_open(struct bench_data *data, const struct bench_settings *settings,
-                                  int labels, struct berth_error *error) {
+                                  int training, struct berth_error *error) {
     *data = (struct bench_data){.updates = settings->steps + settings->warm_up_steps};
     if (data->updates < 1 || settings->steps < 1 || settings->update_tokens < 1) {
         return error_set(error, BERTH_USAGE, "a benchmark needs at least one step and one token");
     }
     struct berth_config config = *settings->config;
+    config.train_file = config.predict_file = settings->data;
+    data->task = config.task_name != NULL ? &task_classify : &task_squad;
     enum berth_status status;
-    if (!file_exists(settings->data)) { // before a vocabulary is looked for beside it
-        return error_set(error, BERTH_NO_INPUT, "%s: no such file; expected a SQuAD file",
+    // Before a vocabulary is looked for beside it.
+    if (settings->data != NULL && !file_exists(settings->data)) {
+        return error_set(error, BERTH_NO_INPUT, "%s: no such file; expected a file to train on",
                          settings->data);
     }
     TRY_DONE(read_shape(data, settings, error));
-    TRY_DONE(inputs_fit_length(&config, data->shape.max_position_embeddings, settings->geometry,
-                               &settings->log, error));
+    TRY_DONE(inputs_fit_length(&config, data->files.shape.max_position_embeddings,
+                               settings->geometry, &settings->log, error));
+    inputs_prefer_length(&config, data->task->max_seq_length);
     TRY_DONE(check(data, settings, config.max_seq_length, error));
     TRY_DONE(open_tokenizer(data, settings, error));
-    TRY_DONE(squad_input_open(&data->input, settings->data, 0, labels, &config, data->tokenizer,
-                              &settings->log, error));
-    data->source = squad_input_source(&data->input.features);
+    TRY_DONE(read_set(data, &config, &settings->log, training, error));
     if (settings->pad_to > 0) {
         TRY_DONE(pad(data, settings->pad_to, error));
     }
@@ -231,9 +244,10 @@ void bench_data_done(struct bench_data *data) {
         memory_free(data->padded->type_ids);
         memory_free(data->padded);
     }
-    squad_input_done(&data->input);
-    tokenizer_close(data->tokenizer);
-    bert_config_done(&data->shape);
+    if (data->task != NULL) {
+        data->task->close(&data->set);
+    }
+    model_files_done(&data->files);
     *data = (struct bench_data){0};
 }
 
@@ -242,8 +256,8 @@ void bench_data_count(const struct bench_data *data, size_t first, size_t end, i
     *tokens = 0;
     *flops = 0;
     for (size_t i = first; i < end; i++) {
-        int32_t length = data->input.features.features[data->order[i]].length;
+        int32_t length = data->set.source.get(data->set.source.data, data->order[i]).length;
         *tokens += length;
-        *flops += bert_forward_flops(&data->shape, length);
+        *flops += bert_forward_flops(&data->files.shape, length);
     }
 }

@@ -5,15 +5,14 @@
 #define BERTH_TRAIN_BENCH_DATA_H
 
 #include "core/error.h"
-#include "model/config.h"
 #include "train/bench.h"
 #include "train/inputs.h"
-#include "train/squad_input.h"
+#include "train/task.h"
 
 struct bench_data {
-    struct bert_config shape;
-    struct tokenizer *tokenizer;
-    struct squad_input input;
+    const struct task *task;  // SQuAD, or classification where the settings name a task of it
+    struct model_files files; // without weights
+    struct task_set set;
     struct packer_source source; // what is computed on; with pad_to the filled-up sequences
     struct bench_padded *padded; // NULL without pad_to
     uint32_t *order;             // a shuffled epoch, again and again
@@ -22,9 +21,9 @@ struct bench_data {
     int64_t worst_tokens, worst_sequences, max_length; // of an update as computed
 };
 
-// labels: the file is a training set (one answer a question).
+// training: the file has labels (SQuAD's: one answer a question).
 enum berth_status bench_data_open(struct bench_data *data, const struct bench_settings *settings,
-                                  int labels, struct berth_error *error);
+                                  int training, struct berth_error *error);
 void bench_data_done(struct bench_data *data);
 
 // Tokens and needed FLOPs (forward) of the sequences order[first .. end), without padding.
