@@ -3,6 +3,7 @@
 #include "cli.h"
 #include "core/file.h"
 #include "core/json_line.h"
+#include "core/number.h"
 #include "core/terminal.h"
 
 #include <stdio.h>
@@ -68,10 +69,13 @@ static enum berth_status print_path(const struct cli_call *call, const char *nam
 
 // Only people who watch get a progress bar.
 static int wants_progress(const struct cli_call *call) {
-    const char *off = getenv("HF_HUB_DISABLE_PROGRESS_BARS");
+    const char *disabled = getenv("HF_HUB_DISABLE_PROGRESS_BARS");
+    int off = 0;
+    if (disabled != NULL) {
+        number_parse_truth(disabled, &off);
+    }
     return !cli_flag(call, "no_progress") && !call->config.no_progress &&
-           terminal_is(STDERR_FILENO) &&
-           (off == NULL || *off == '\0' || (*off == '0' && off[1] == '\0'));
+           terminal_is(STDERR_FILENO) && !off;
 }
 
 static enum berth_status fetch(struct cli_call *call, const char *name,
