@@ -220,10 +220,11 @@ void berth_reporter_close(struct berth_reporter *reporter);
  * Jobs. `stop` may be NULL; it is polled between updates and may be set from a signal handler:
  * 1 asks to save and stop, 2 to stop at once.
  */
-#define BERTH_METRICS_MAX 8
+#define BERTH_METRICS_MAX 12
 
 struct berth_metric {
-    const char *name; /* "exact_match" and "f1" in percent; "accuracy", "matthews_correlation", ... */
+    const char *name; /* "exact_match" and "f1" in percent, of SQuAD 2.0 the official script's
+                         ("exact", "f1", "HasAns_f1", "best_f1_thresh", ...); "accuracy", ... */
     double value;
 };
 

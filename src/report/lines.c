@@ -79,6 +79,7 @@ static const struct style {
               {"epoch", "%.2f"},
               {"grad_norm", "%.3f"},
               {"exact_match", "%.2f"},
+              {"exact", "%.2f"},
               {"f1", "%.2f"},
               {"accuracy", "%.4f"},
               {"combined_score", "%.4f"},
@@ -136,6 +137,7 @@ static const struct label {
               {"samples_per_second", "", " samples/s"},
               {"tokens_per_second", "", " tokens/s"},
               {"exact_match", "EM ", ""},
+              {"exact", "EM ", ""},
               {"f1", "F1 ", ""},
               {"mfu", "MFU ", ""},
               {"seconds", "", " s"}};

@@ -45,9 +45,9 @@ enum berth_status squad_answer_question(const struct squad_dataset *dataset,
                                         struct squad_result *result, struct berth_error *error);
 
 // The answer to the one feature of a question by Keras's rules, as the CSCS demos show it: the best
-// start and the best end each by themselves, the context's slice between them ("" when the end comes
-// first, to the context's end when it lies behind). A start outside the context gives no candidate
-// (count 0, prediction NULL).
+// start and the best end each by themselves, the context's slice between them ("" when the end
+// comes first, to the context's end when it lies behind). A start outside the context gives no
+// candidate (count 0, prediction NULL).
 enum berth_status squad_answer_separately(const struct squad_dataset *dataset,
                                           const struct squad_feature_set *set, const float *logits,
                                           const struct squad_feature *feature,

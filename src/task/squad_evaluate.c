@@ -9,6 +9,7 @@
 #include "format/json.h"
 #include "task/squad_match.h"
 #include "task/squad_metrics.h"
+#include "task/squad_threshold.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,16 +25,11 @@ struct evaluation {
     double threshold;
     const struct berth_log *log;
     struct squad_match *scores; // of each example, before the threshold
-    struct odds_entry *sorted;  // the file's odds in ascending order
+    struct squad_odds *sorted;  // the file's odds in ascending order
     size_t sorted_count;
     char text[TEXT_SIZE];
     size_t length;
     struct berth_error *error;
-};
-
-struct odds_entry {
-    const json *value;
-    size_t example, order;
 };
 
 // --- input --------------------------------------------------------------------------------------
@@ -210,15 +206,6 @@ static enum berth_status put_part(struct evaluation *evaluation, enum part part,
     return BERTH_OK;
 }
 
-static int by_odds(const void *a, const void *b) {
-    const struct odds_entry *x = a, *y = b;
-    double left = json_as_real(x->value), right = json_as_real(y->value);
-    if (left != right) {
-        return left < right ? -1 : 1;
-    }
-    return (x->order > y->order) - (x->order < y->order);
-}
-
 static int by_id(const void *a, const void *b) {
     const struct squad_example *x = *(const struct squad_example *const *)a;
     const struct squad_example *y = *(const struct squad_example *const *)b;
@@ -239,57 +226,53 @@ static void sort_odds(struct evaluation *evaluation, const struct squad_example 
         const struct squad_example **found =
             bsearch(&pointer, ids, dataset->count, sizeof *ids, by_id);
         if (found != NULL) {
-            evaluation->sorted[evaluation->sorted_count++] =
-                (struct odds_entry){walk.value, (size_t)(*found - dataset->examples), i};
+            evaluation->sorted[evaluation->sorted_count++] = (struct squad_odds){
+                json_as_real(walk.value), (size_t)(*found - dataset->examples), i};
         }
     }
-    qsort(evaluation->sorted, evaluation->sorted_count, sizeof *evaluation->sorted, by_odds);
+    squad_odds_sort(evaluation->sorted, evaluation->sorted_count);
 }
 
-// Walks the thresholds upwards: a question whose odds pass counts its score if it has an answer,
-// and -1 if it has none but was given one.
-static enum berth_status put_best(struct evaluation *evaluation, const char *name, int is_f1) {
+// The threshold is printed as it stands in the file.
+static enum berth_status put_best(struct evaluation *evaluation, const char *const *predictions,
+                                  const char *name, int is_f1) {
     const struct squad_dataset *dataset = &evaluation->dataset;
-    const json *threshold = NULL;
-    double current = 0.0;
     char key[32];
-    for (size_t i = 0; i < dataset->count; i++) {
-        current += dataset->examples[i].answer_count == 0;
-    }
-    double best = current;
-    for (size_t i = 0; i < evaluation->sorted_count; i++) {
-        size_t example = evaluation->sorted[i].example;
-        const struct squad_match *match = &evaluation->scores[example];
-        const char *prediction;
-        TRY(prediction_of(evaluation, example, &prediction));
-        if (dataset->examples[example].answer_count > 0) {
-            current += is_f1 ? match->f1 : match->exact;
-        } else if (*prediction != '\0') {
-            current -= 1.0;
-        }
-        if (current > best) {
-            best = current;
-            threshold = evaluation->sorted[i].value;
-        }
-    }
-    TRY(put_percent(evaluation, ",\n  ", "best_", name, best, (int64_t)dataset->count));
+    struct squad_best best =
+        squad_best_threshold(dataset, evaluation->scores, predictions, evaluation->sorted,
+                             evaluation->sorted_count, is_f1);
+    TRY(put_percent(evaluation, ",\n  ", "best_", name, best.sum, (int64_t)dataset->count));
     snprintf(key, sizeof key, "best_%s", name);
-    return put(evaluation, ",\n  ", key, "_thresh",
-               threshold == NULL ? json_new_real(0.0) : json_copy_deep(threshold));
+    json *threshold = NULL;
+    if (best.place == SIZE_MAX) {
+        threshold = json_new_real(0.0);
+    } else {
+        const char *id = dataset->examples[evaluation->sorted[best.place].example].id;
+        threshold = json_copy_deep(json_member(evaluation->odds, id));
+    }
+    return put(evaluation, ",\n  ", key, "_thresh", threshold);
 }
 
 static enum berth_status put_thresholds(struct evaluation *evaluation) {
     size_t count = evaluation->dataset.count;
     const struct squad_example **ids = memory_array(count, sizeof *ids);
+    const char **predictions = memory_array(count, sizeof *predictions);
     evaluation->sorted = memory_array(count, sizeof *evaluation->sorted);
-    if (ids == NULL || evaluation->sorted == NULL) {
-        memory_free(ids);
-        return error_no_memory(evaluation->error, count * sizeof *ids, "the thresholds");
+    enum berth_status status;
+    if (ids == NULL || predictions == NULL || evaluation->sorted == NULL) {
+        status = error_no_memory(evaluation->error, count * sizeof *ids, "the thresholds");
+        goto done;
     }
     sort_odds(evaluation, ids);
+    for (size_t i = 0; i < count; i++) {
+        TRY_DONE(prediction_of(evaluation, i, &predictions[i]));
+    }
+    TRY_DONE(put_best(evaluation, predictions, "exact", 0));
+    TRY_DONE(put_best(evaluation, predictions, "f1", 1));
+done:
     memory_free(ids);
-    TRY(put_best(evaluation, "exact", 0));
-    return put_best(evaluation, "f1", 1);
+    memory_free(predictions);
+    return status;
 }
 
 static enum berth_status evaluate_v2(struct evaluation *evaluation) {

@@ -13,8 +13,10 @@
 #include "core/memory.h"
 #include "data/characters.h"
 #include "task/squad_match.h"
+#include "task/squad_threshold.h"
 #include "text/python.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -235,8 +237,8 @@ void squad_best_match_v2(const struct squad_example *example, const char *predic
     best_match(example, prediction, 1, exact, f1);
 }
 
-static struct squad_score score_all(const struct squad_dataset *dataset,
-                                    const char *const *predictions, int version_2) {
+struct squad_score squad_score_v1(const struct squad_dataset *dataset,
+                                  const char *const *predictions) {
     struct squad_score score = {.total = dataset->count};
     for (size_t i = 0; i < dataset->count; i++) {
         double exact, f1;
@@ -244,7 +246,7 @@ static struct squad_score score_all(const struct squad_dataset *dataset,
             score.missing++;
             continue;
         }
-        best_match(&dataset->examples[i], predictions[i], version_2, &exact, &f1);
+        squad_best_match(&dataset->examples[i], predictions[i], &exact, &f1);
         score.exact_match += exact;
         score.f1 += f1;
     }
@@ -253,12 +255,70 @@ static struct squad_score score_all(const struct squad_dataset *dataset,
     return score;
 }
 
-struct squad_score squad_score_v1(const struct squad_dataset *dataset,
-                                  const char *const *predictions) {
-    return score_all(dataset, predictions, 0);
+// --- version 2.0 --------------------------------------------------------------------------------
+
+static void add_to_part(struct squad_part *part, const struct squad_match *match) {
+    part->exact += match->exact;
+    part->f1 += match->f1;
+    part->total++;
 }
 
-struct squad_score squad_score_v2(const struct squad_dataset *dataset,
-                                  const char *const *predictions) {
-    return score_all(dataset, predictions, 1);
+static void set_percent(struct squad_part *part) {
+    part->exact = part->total > 0 ? 100.0 * part->exact / (double)part->total : 0.0;
+    part->f1 = part->total > 0 ? 100.0 * part->f1 / (double)part->total : 0.0;
+}
+
+static void find_thresholds(const struct squad_dataset *dataset, const struct squad_match *matches,
+                            const char *const *predictions, const struct squad_odds *sorted,
+                            struct squad_score_v2 *score) {
+    double *const best[] = {&score->best_exact, &score->best_f1};
+    double *const thresholds[] = {&score->best_exact_threshold, &score->best_f1_threshold};
+    for (int is_f1 = 0; is_f1 < 2; is_f1++) {
+        struct squad_best found =
+            squad_best_threshold(dataset, matches, predictions, sorted, dataset->count, is_f1);
+        *best[is_f1] = 100.0 * found.sum / (double)dataset->count;
+        *thresholds[is_f1] = found.place == SIZE_MAX ? 0.0 : sorted[found.place].odds;
+    }
+}
+
+static enum berth_status score_matches(const struct squad_dataset *dataset,
+                                       const char *const *predictions, struct squad_match *matches,
+                                       struct squad_score_v2 *score, struct berth_error *error) {
+    for (size_t i = 0; i < dataset->count; i++) {
+        const struct squad_example *example = &dataset->examples[i];
+        TRY(squad_match_example(example, predictions[i], 1, &matches[i], error));
+        add_to_part(&score->all, &matches[i]);
+        add_to_part(example->answer_count > 0 ? &score->answered : &score->unanswered, &matches[i]);
+    }
+    set_percent(&score->all);
+    set_percent(&score->answered);
+    set_percent(&score->unanswered);
+    return BERTH_OK;
+}
+
+enum berth_status squad_score_v2(const struct squad_dataset *dataset,
+                                 const char *const *predictions, const double *odds,
+                                 struct squad_score_v2 *score, struct berth_error *error) {
+    size_t count = dataset->count;
+    *score = (struct squad_score_v2){
+        .best_exact = NAN, .best_exact_threshold = NAN, .best_f1 = NAN, .best_f1_threshold = NAN};
+    struct squad_match *matches = memory_array(count + 1, sizeof *matches);
+    struct squad_odds *sorted = memory_array(count + 1, sizeof *sorted);
+    enum berth_status status;
+    if (matches == NULL || sorted == NULL) {
+        status = error_no_memory(error, count * sizeof *sorted, "the scores");
+        goto done;
+    }
+    TRY_DONE(score_matches(dataset, predictions, matches, score, error));
+    for (size_t i = 0; odds != NULL && i < count; i++) {
+        sorted[i] = (struct squad_odds){odds[i], i, i};
+    }
+    if (odds != NULL) {
+        squad_odds_sort(sorted, count);
+        find_thresholds(dataset, matches, predictions, sorted, score);
+    }
+done:
+    memory_free(matches);
+    memory_free(sorted);
+    return status;
 }

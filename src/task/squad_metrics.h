@@ -27,9 +27,21 @@ struct squad_score {
 // v1.1's score of predictions[i] for examples[i]; NULL: missing.
 struct squad_score squad_score_v1(const struct squad_dataset *dataset,
                                   const char *const *predictions);
-// v2.0's "exact" and "f1" without null odds.
-struct squad_score squad_score_v2(const struct squad_dataset *dataset,
-                                  const char *const *predictions);
+
+// v2.0's numbers, in per cent: of all questions, those with and those without an answer, and, with
+// null odds, the best thresholds.
+struct squad_part {
+    double exact, f1;
+    size_t total;
+};
+struct squad_score_v2 {
+    struct squad_part all, answered, unanswered;
+    double best_exact, best_exact_threshold, best_f1, best_f1_threshold; // NaN without odds
+};
+// predictions[i] and odds[i] (NULL: none) are those of examples[i]; every one has a prediction.
+enum berth_status squad_score_v2(const struct squad_dataset *dataset,
+                                 const char *const *predictions, const double *odds,
+                                 struct squad_score_v2 *score, struct berth_error *error);
 
 // The whole official evaluation of a predictions file, as the JSON object that the scripts print:
 // v1.1: exact_match, f1. v2.0: exact, f1, total, HasAns_*, NoAns_* and, with null odds,

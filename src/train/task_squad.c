@@ -47,6 +47,22 @@ static enum berth_status validates(const struct berth_config *config, int *answe
 
 // --- sets ---------------------------------------------------------------------------------------
 
+// Questions that have no answer will all be given one.
+static void warn_of_version(const struct squad *squad, const char *path,
+                            const struct berth_log *log) {
+    const struct squad_dataset *dataset = &squad->input.dataset;
+    size_t impossible = 0;
+    for (size_t i = 0; i < dataset->count; i++) {
+        impossible += dataset->examples[i].impossible != 0;
+    }
+    if (impossible > 0 && !squad->options.version_2_with_negative) {
+        log_warning(log,
+                    "%s: %zu of %zu questions have no answer, and every one will be given one; "
+                    "--version_2_with_negative lets the model give none",
+                    path, impossible, dataset->count);
+    }
+}
+
 static enum berth_status fill(struct squad *squad, const struct task_open *args,
                               struct task_set *set, struct berth_error *error) {
     const struct berth_config *config = args->config;
@@ -64,6 +80,7 @@ static enum berth_status fill(struct squad *squad, const struct task_open *args,
     squad->options = squad_input_answer_options(config);
     squad->threads = machine_threads(config);
     TRY(squad_check_ids(&squad->input.dataset, set->path, error));
+    warn_of_version(squad, set->path, args->log);
     return squad_logits_init(&squad->logits, &squad->input.features, error);
 }
 
@@ -117,7 +134,56 @@ static int has_references(const struct squad_dataset *dataset) {
     return 0;
 }
 
-// Exact match and F1 in per cent, by the rules of the data set's version.
+static void add(struct task_score *score, const char *name, double value) {
+    score->items[score->count++] = (struct berth_metric){name, value};
+}
+
+static void add_part(struct task_score *score, const char *exact, const char *f1,
+                     const struct squad_part *part) {
+    if (part->total > 0) {
+        add(score, exact, part->exact);
+        add(score, f1, part->f1);
+    }
+}
+
+// Under the names of the official script.
+static enum berth_status score_v2(const struct squad *squad, const char *const *predictions,
+                                  struct task_score *score, struct berth_error *error) {
+    const struct squad_dataset *dataset = &squad->input.dataset;
+    double *odds = NULL;
+    if (squad->options.version_2_with_negative) {
+        odds = memory_array(dataset->count, sizeof *odds);
+        if (odds == NULL) {
+            return error_no_memory(error, dataset->count * sizeof *odds, "the null odds");
+        }
+        for (size_t i = 0; i < dataset->count; i++) {
+            odds[i] = squad->results[i].null_odds;
+        }
+    }
+    struct squad_score_v2 found;
+    enum berth_status status = squad_score_v2(dataset, predictions, odds, &found, error);
+    memory_free(odds);
+    TRY(status);
+    add_part(score, "exact", "f1", &found.all);
+    add_part(score, "HasAns_exact", "HasAns_f1", &found.answered);
+    add_part(score, "NoAns_exact", "NoAns_f1", &found.unanswered);
+    if (!isnan(found.best_f1)) {
+        add(score, "best_exact", found.best_exact);
+        add(score, "best_exact_thresh", found.best_exact_threshold);
+        add(score, "best_f1", found.best_f1);
+        add(score, "best_f1_thresh", found.best_f1_threshold);
+    }
+    return BERTH_OK;
+}
+
+static void score_v1(const struct squad_dataset *dataset, const char *const *predictions,
+                     struct task_score *score) {
+    struct squad_score found = squad_score_v1(dataset, predictions);
+    add(score, "exact_match", found.exact_match);
+    add(score, "f1", found.f1);
+}
+
+// In per cent, by the rules of the data set's version.
 static enum berth_status score(const struct task_set *set, struct task_score *result,
                                struct berth_error *error) {
     const struct squad *squad = set->own;
@@ -133,14 +199,15 @@ static enum berth_status score(const struct task_set *set, struct task_score *re
     for (size_t i = 0; i < dataset->count; i++) {
         predictions[i] = squad->results[i].prediction;
     }
-    struct squad_score found = dataset->version_2 ? squad_score_v2(dataset, predictions)
-                                                  : squad_score_v1(dataset, predictions);
-    memory_free(predictions);
-    result->items[0] = (struct berth_metric){"exact_match", found.exact_match};
-    result->items[1] = (struct berth_metric){"f1", found.f1};
-    result->count = 2;
     result->best_by = 1;
-    return BERTH_OK;
+    enum berth_status status = BERTH_OK;
+    if (dataset->version_2) {
+        status = score_v2(squad, predictions, result, error);
+    } else {
+        score_v1(dataset, predictions, result);
+    }
+    memory_free(predictions);
+    return status;
 }
 
 static enum berth_status write_results(const struct task_set *set,

@@ -42,6 +42,34 @@ run show squad --model "$work/keras" --input "$work/data.json" $keras --start-sa
 expect_code 2
 expect_err 'has samples 0 to 7'
 
+# SQuAD 2.0: questions without answers, the official keys, null odds, the thresholds.
+sed -E 's/("id": "q[1-8]")/\1, "is_impossible": false/
+    s/("id": "q[37]", "is_impossible": )false(.*"answers": \[)[^]]*/\1true\2/' "$work/data.json" >"$work/v2.json"
+run finetune squad --model "$work/model" --train "$work/v2.json" --dev "$work/v2.json" --output "$work/v2" \
+    $small $train --num_train_epochs 20 --version_2_with_negative --json
+expect_code 0
+keys='"exact":#,"f1":#,"HasAns_exact":#,"HasAns_f1":#,"NoAns_exact":#,"NoAns_f1":#'
+keys=$keys',"best_exact":#,"best_exact_thresh":#,"best_f1":#,"best_f1_thresh":#'
+grep -qE "$(echo "$keys" | sed 's/#/-?[0-9.e+-]+/g')" "$out" || fail "the official keys"
+cp "$out" "$work/v2.result"
+run predict squad --model "$work/v2" --input "$work/v2.json" --output "$work/v2-answers" $small \
+    --version_2_with_negative --json
+expect_code 0
+[ "$(grep -c '"q[1-8]": -\?[0-9]' "$work/v2-answers/null_odds.json")" -eq 8 ] || fail "8 null odds"
+run evaluate squad "$work/v2.json" "$work/v2-answers/predictions.json" \
+    --null-odds "$work/v2-answers/null_odds.json"
+expect_code 0
+for key in exact HasAns_f1 NoAns_exact best_exact best_exact_thresh best_f1 best_f1_thresh; do
+    value=$(sed -n "s/^ *\"$key\": \([^,]*\),\?$/\1/p" "$out")
+    number=$(sed -E "s/.*\"$key\":([^,}]*).*/\1/" "$work/v2.result")
+    awk "BEGIN { exit !($value - $number < 1e-4 && $number - $value < 1e-4) }" ||
+        fail "$key: the file says $value, the run $number"
+done
+run predict squad --model "$work/v2" --input "$work/v2.json" --output "$work/v1-answers" $small
+expect_code 0
+expect_err '2 of 8 questions have no answer, and every one will be given one'
+[ ! -e "$work/v1-answers/null_odds.json" ] || fail "null odds without version 2"
+
 # What contradicts itself.
 run features squad --vocab "$work/model/vocab.txt" --input "$work/data.json" --keras_end exclusive --count
 expect_code 78

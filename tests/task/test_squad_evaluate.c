@@ -232,6 +232,50 @@ static void write_varied(const struct squad_dataset *set) {
     json_free(odds);
 }
 
+static void expect_number(const json *official, const char *key, double found) {
+    double expected = json_as_real(json_member(official, key));
+    if (!(found == expected)) {
+        fail_msg("%s is %.17g, expected %.17g", key, found, expected);
+    }
+}
+
+// What a run scores in memory is what the script makes of its files; odds: of the best thresholds.
+static void expect_the_same_in_memory(const struct squad_dataset *set, const char *plain_text,
+                                      const char *odds_text) {
+    json *predictions = fixture_json("varied.tmp"), *odds = fixture_json("odds.tmp");
+    json *plain = NULL, *best = NULL;
+    const char **texts = memory_array(set->count, sizeof *texts);
+    double *numbers = memory_array(set->count, sizeof *numbers);
+    struct squad_score_v2 score;
+    assert_int_equal(json_read_memory("plain", plain_text, strlen(plain_text), &plain, NULL),
+                     BERTH_OK);
+    assert_int_equal(json_read_memory("best", odds_text, strlen(odds_text), &best, NULL), BERTH_OK);
+    for (size_t i = 0; i < set->count; i++) {
+        texts[i] = json_text(json_member(predictions, set->examples[i].id));
+        numbers[i] = json_as_real(json_member(odds, set->examples[i].id));
+    }
+    assert_int_equal(squad_score_v2(set, texts, numbers, &score, NULL), BERTH_OK);
+    expect_number(plain, "exact", score.all.exact);
+    expect_number(plain, "f1", score.all.f1);
+    expect_number(plain, "total", (double)score.all.total);
+    expect_number(plain, "HasAns_exact", score.answered.exact);
+    expect_number(plain, "HasAns_f1", score.answered.f1);
+    expect_number(plain, "HasAns_total", (double)score.answered.total);
+    expect_number(plain, "NoAns_exact", score.unanswered.exact);
+    expect_number(plain, "NoAns_f1", score.unanswered.f1);
+    expect_number(plain, "NoAns_total", (double)score.unanswered.total);
+    expect_number(best, "best_exact", score.best_exact);
+    expect_number(best, "best_exact_thresh", score.best_exact_threshold);
+    expect_number(best, "best_f1", score.best_f1);
+    expect_number(best, "best_f1_thresh", score.best_f1_threshold);
+    memory_free(texts);
+    memory_free(numbers);
+    json_free(predictions);
+    json_free(odds);
+    json_free(plain);
+    json_free(best);
+}
+
 static void prints_what_the_scripts_print_on_real_data(void **state) {
     if (!fixture_has_data()) {
         skip();
@@ -248,6 +292,8 @@ static void prints_what_the_scripts_print_on_real_data(void **state) {
         const char *with_odds = json_text(json_member(walk.value, "with_odds"));
         if (with_odds != NULL) {
             expect_text(fixture_data(path), "varied.tmp", "odds.tmp", 2.0, with_odds);
+            expect_the_same_in_memory(&set, json_text(json_member(walk.value, "evaluation")),
+                                      with_odds);
         }
         squad_dataset_done(&set);
     }

@@ -9,6 +9,7 @@
 #include "text/python.h"
 #include "text/unicode.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -117,9 +118,14 @@ static void scores_questions_without_answers(void **state) {
         assert_true(exact == (set.examples[i].impossible && i % 2) && exact == f1);
     }
     assert_int_equal(impossible, 2);
-    struct squad_score score = squad_score_v2(&set, predictions);
-    assert_int_equal(score.total, 7);
-    assert_true(score.exact_match == 100.0 / 7 && score.f1 == 100.0 / 7);
+    struct squad_score_v2 score;
+    assert_int_equal(squad_score_v2(&set, predictions, NULL, &score, NULL), BERTH_OK);
+    assert_int_equal(score.all.total, 7);
+    assert_int_equal(score.unanswered.total, 2);
+    assert_int_equal(score.answered.total, 5);
+    assert_true(score.all.exact == 100.0 / 7 && score.all.f1 == 100.0 / 7);
+    assert_true(score.unanswered.exact == 50.0 && score.answered.exact == 0.0);
+    assert_true(isnan(score.best_exact) && isnan(score.best_f1_threshold));
     squad_dataset_done(&set);
 }
 
