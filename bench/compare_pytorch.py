@@ -2,15 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Berth against PyTorch + transformers on the same SQuAD features, in one run on one machine.
 
-Each mode is <job>-<precision>-<batches>: train or predict; bf16 (autocast) or fp32; padded (every
-sequence to --max_seq_length, as the original scripts do) or sorted (batches of neighbours in length,
+Each mode is <job>-<precision>-<batches>: train or predict, on SQuAD, or classify, which trains a
+classifier on the pairs of MRPC (--mrpc); bf16 (autocast) or fp32; padded (every
+sequence to --max_seq_length, in classify to 128, as the original scripts do) or sorted (batches of neighbours in length,
 each padded to its longest member). Berth, which pads nothing, is the same in both.
 
 Of the settings named by --settings PyTorch gets the one that is fastest in the mode: attention sdpa or
 eager, as it is or through torch.compile. Training is forward, loss, backward, global clip and fused
 AdamW with dropout 0.1; prediction runs in inference mode. Warm-up and compilation are left out. Then
 `berth bench` and PyTorch take turns for --rounds rounds, and the median of the rounds' ratios of
-samples per second counts. A ratio that would need an MFU of Berth above 0.80 is met by 0.80.
+samples per second counts. A ratio that would need an MFU of Berth above 0.80 (classify: 0.75) is met
+by that.
 
 Sorted batches are measured on --strata batches that stand for equal shares of the file's tokens.
 PyTorch's part runs in processes of its own, which sleep while Berth is measured.
@@ -29,17 +31,20 @@ import subprocess
 import sys
 import time
 
+import pair_features
 import squad_features
 
 GEOMETRY = {"minilm": (384, 6, 12, 1536), "base": (768, 12, 12, 3072), "large": (1024, 24, 16, 4096)}
 TARGET = {"padded": 2.4, "sorted": 1.2}
 ENOUGH_MFU = 0.80
+CLASSIFY_TARGET, CLASSIFY_ENOUGH_MFU, CLASSIFY_LENGTH = 2.2, 0.75, 128
 # glibc's allocator gives large blocks back to the system and pays for fresh pages at every step; told
 # to keep them, PyTorch is faster.
 KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
                "MALLOC_TOP_PAD_": str(1 << 28)}
 MODES = [f"{job}-{precision}-{batches}" for job in ("train", "predict")
          for precision in ("bf16", "fp32") for batches in ("padded", "sorted")]
+MODES += ["classify-bf16-padded", "classify-fp32-padded"]
 
 
 # --- PyTorch's side: a process that answers every line on stdin with one measured round ----------
@@ -73,8 +78,10 @@ def batch_of(features, rows, pad_to):
         ids[r, :n] = torch.tensor(features[i].input_ids)
         types[r, :n] = torch.tensor(features[i].token_type_ids)
         mask[r, :n] = 1
-    return {"input_ids": ids, "token_type_ids": types, "attention_mask": mask,
-            "start_positions": torch.tensor([features[i].start for i in rows]),
+    batch = {"input_ids": ids, "token_type_ids": types, "attention_mask": mask}
+    if isinstance(features[0], pair_features.Feature):
+        return {**batch, "labels": torch.tensor([features[i].label for i in rows])}
+    return {**batch, "start_positions": torch.tensor([features[i].start for i in rows]),
             "end_positions": torch.tensor([features[i].end for i in rows])}
 
 
@@ -82,7 +89,7 @@ def worker(a):
     import contextlib
 
     import torch
-    from transformers import BertConfig, BertForQuestionAnswering
+    from transformers import BertConfig, BertForQuestionAnswering, BertForSequenceClassification
     torch.set_num_threads(a.threads)
     torch.manual_seed(1)
     job, precision, kind = a.worker.split("-")
@@ -90,20 +97,25 @@ def worker(a):
     config = BertConfig(hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=heads,
                         intermediate_size=intermediate)
     config._attn_implementation = a.settings.split("-")[-1]
-    model = BertForQuestionAnswering(config)
-    model.train(job == "train")
+    model = (BertForSequenceClassification if job == "classify" else BertForQuestionAnswering)(config)
+    model.train(job != "predict")
     call = model
     if a.settings.startswith("compile"):
         call = torch.compile(model, dynamic=kind == "sorted")
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, weight_decay=0.01, fused=True)
-    _, features, _ = squad_features.load(a.vocab, a.data, True, max_seq=a.max_seq_length, cache=a.cache)
+    if job == "classify":
+        width = CLASSIFY_LENGTH
+        features = pair_features.load(a.vocab, os.path.join(a.mrpc, "msr_paraphrase_train.txt"), width)
+    else:
+        width = a.max_seq_length
+        _, features, _ = squad_features.load(a.vocab, a.data, True, max_seq=width, cache=a.cache)
     lengths = [len(f.input_ids) for f in features]
     if kind == "sorted":
         parts = strata(lengths, a.tokens, a.strata)
         batches = [(batch_of(features, rows, 0), weight) for rows, weight in parts]
     else:
-        size = max(1, a.tokens // a.max_seq_length)
-        batches = [(batch_of(features, range(size), a.max_seq_length), len(features))]
+        size = max(1, a.tokens // width)
+        batches = [(batch_of(features, range(size), width), len(features))]
 
     def cast():
         return torch.autocast("cpu", torch.bfloat16) if precision == "bf16" else contextlib.nullcontext()
@@ -143,7 +155,7 @@ class Torch:
     def __init__(self, mode, setting, a):
         command = [sys.executable, "-W", "ignore", os.path.abspath(__file__), "--worker", mode,
                    "--settings", setting]
-        for key in ("config", "data", "vocab", "cache", "tokens", "strata", "repeats", "threads",
+        for key in ("config", "data", "mrpc", "vocab", "cache", "tokens", "strata", "repeats", "threads",
                     "max_seq_length"):
             if getattr(a, key) is not None:
                 command += [f"--{key}", str(getattr(a, key))]
@@ -173,7 +185,10 @@ class Torch:
 
 def berth(mode, a):
     job, precision, _ = mode.split("-")
-    command = [a.berth, "bench", job, "--config", a.config, "--data", a.data, "--vocab_file", a.vocab,
+    data = ["--data", a.data]
+    if job == "classify":
+        job, data = "train", ["--task_name", "mrpc", "--data_dir", a.mrpc]
+    command = [a.berth, "bench", job, "--config", a.config, *data, "--vocab_file", a.vocab,
                "--precision", precision, "--threads", str(a.threads), "--json"] + a.berth_args.split()
     result = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if result.returncode:
@@ -226,8 +241,10 @@ def compare(mode, settings, a):
         row["ratio"] = statistics.median(ratios)
         row["tokens_ratio"] = statistics.median(
             b["tokens_per_second"] / p["tokens_per_second"] for p, b in rounds)
-        row["target"] = TARGET[mode.split("-")[-1]]
-        row["met"] = row["ratio"] >= row["target"] or row["mfu"] >= ENOUGH_MFU
+        classify = mode.startswith("classify")
+        row["target"] = CLASSIFY_TARGET if classify else TARGET[mode.split("-")[-1]]
+        enough = CLASSIFY_ENOUGH_MFU if classify else ENOUGH_MFU
+        row["met"] = row["ratio"] >= row["target"] or row["mfu"] >= enough
     return row
 
 
@@ -251,10 +268,12 @@ def main():
     p.add_argument("--berth", help="the program; without it only PyTorch is measured")
     p.add_argument("--berth_args", default="", help="more arguments for `berth bench`, in one string")
     p.add_argument("--config", choices=sorted(GEOMETRY), default="base")
-    p.add_argument("--data", required=True, help="SQuAD training file")
+    p.add_argument("--data", help="SQuAD training file")
+    p.add_argument("--mrpc", help="folder with MRPC's raw files, for the modes classify-*")
     p.add_argument("--vocab", required=True, help="vocab.txt for PyTorch's features")
     p.add_argument("--cache", help="folder for cached features")
-    p.add_argument("--modes", default=",".join(MODES), help="some of: " + " ".join(MODES))
+    p.add_argument("--modes", default=",".join(m for m in MODES if not m.startswith("classify")),
+                   help="some of: " + " ".join(MODES))
     p.add_argument("--settings", default="sdpa,eager,compile-sdpa",
                    help="what PyTorch may choose from; compile-eager is known too")
     p.add_argument("--rounds", type=int, default=3)
@@ -272,6 +291,8 @@ def main():
         return
     modes = a.modes.split(",")
     for mode in modes:
+        if (a.mrpc if mode.startswith("classify") else a.data) is None:
+            sys.exit(f"mode {mode} needs {'--mrpc' if mode.startswith('classify') else '--data'}")
         if mode not in MODES:
             sys.exit(f"unknown mode {mode}; known: {' '.join(MODES)}")
     for setting in a.settings.split(","):
