@@ -373,8 +373,8 @@ static void grad_norm(struct bench *b) {
     b->dev->grad_norm(b->dev, &stats, b->optimizer[1], b->parameter_count, 1.0);
 }
 
-static void adamw(struct bench *b) {
-    const struct adamw_args args = {
+static struct adamw_args adamw_args_of(const struct bench *b) {
+    return (struct adamw_args){
         .parameters = b->optimizer[0],
         .gradients = b->optimizer[1],
         .first_moment = b->optimizer[2],
@@ -392,7 +392,18 @@ static void adamw(struct bench *b) {
         .max_grad_norm = 1,
         .stats = &b->stats,
     };
+}
+
+static void adamw(struct bench *b) {
+    const struct adamw_args args = adamw_args_of(b);
     b->dev->adamw(b->dev, &args);
+}
+
+static void lamb(struct bench *b) {
+    struct lamb_stats result;
+    const struct lamb_args args = {
+        .adam = adamw_args_of(b), .min_coeff = 0.01, .max_coeff = 10, .result = &result};
+    b->dev->lamb(b->dev, &args);
 }
 
 static void bench_products(struct bench *b) {
@@ -435,6 +446,7 @@ static void bench_others(struct bench *b) {
     measure(b, "span loss", span_loss, 0, r * 2 * (4 + s));
     measure(b, "gradient norm (one layer)", grad_norm, 0, 4 * n);
     measure(b, "adamw (one layer)", adamw, 0, n * (32 + copy));
+    measure(b, "lamb (one layer)", lamb, 0, n * (44 + copy));
 }
 
 static enum berth_status bench_run(struct bench *b, int others, int *count,

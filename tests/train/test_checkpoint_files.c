@@ -128,6 +128,12 @@ static void write_history(void) {
     berth_config_init(&config);
     assert_int_equal(history_init(&history, NULL), BERTH_OK);
     history.step = 3;
+    history.skipped = 1;
+    history.loss_scale = (struct loss_scale){.kind = LOSS_SCALE_ZERO,
+                                             .scale = 8,
+                                             .updates = 3,
+                                             .last_overflow = 1,
+                                             .hysteresis_left = 2};
     history_add_step(&history, 0.5, 1.25, 1e-5, 0.1);
     struct task_score score = {
         .items = {{"exact_match", 50.0}, {"f1", 60.0}}, .count = 2, .loss = NAN, .best_by = 1};
@@ -197,6 +203,11 @@ static void test_other_manifests(void **state) {
 
 static void test_other_trainer_states(void **state) {
     static const char *const changes[][3] = {
+        {"\"skipped_steps\": 1", "\"skipped_steps\": 4", "\"skipped_steps\""},
+        {"\"skipped_steps\": 1", "\"skipped_steps\": -1", "\"skipped_steps\""},
+        {"\"schedule_start\": 0", "\"schedule_start\": 3", "\"schedule_start\""},
+        {"\"scale\": 8.0", "\"scale\": -8.0", "\"loss_scale\": expected a scale above 0"},
+        {"\"last_overflow\": 1", "\"last_overflow\": 3", "below the number of updates, 3"},
         {"\"format_version\": 1", "\"format_version\": 2", "use a newer one"},
         {"\"global_step\": 3", "\"global_step\": -3", "\"global_step\" is missing or negative"},
         {"\"global_step\": 3", "\"global_stop\": 3", "\"global_step\" is missing or negative"},
