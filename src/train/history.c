@@ -47,6 +47,7 @@ static const char *const free_settings[] = {
     "output_dir",
     "data_dir",
     "split",
+    "gradient_checkpointing",
     "device",
     "instructions",
     "save_steps",

@@ -84,16 +84,32 @@ done:
     return status;
 }
 
+#define SHAPE                                                                                      \
+    "{\"model_type\":\"bert\",\"vocab_size\":29,\"hidden_size\":32,"                               \
+    "\"num_hidden_layers\":2,\"num_attention_heads\":2,\"intermediate_size\":48,"                  \
+    "\"max_position_embeddings\":64,\"hidden_dropout_prob\":0.1,"                                  \
+    "\"attention_probs_dropout_prob\":0.1,\"hidden_act\":\"gelu\""
+
 static void write_texts(void) {
     assert_int_equal(dir_make(scratch("model"), NULL), BERTH_OK);
     write_vocabulary();
-    scratch_write("model/config.json",
-                  "{\"model_type\":\"bert\",\"vocab_size\":29,\"hidden_size\":32,"
-                  "\"num_hidden_layers\":2,\"num_attention_heads\":2,\"intermediate_size\":48,"
-                  "\"max_position_embeddings\":64,\"hidden_dropout_prob\":0.1,"
-                  "\"attention_probs_dropout_prob\":0.1,\"hidden_act\":\"gelu\"}\n");
+    scratch_write("model/config.json", SHAPE "}\n");
     write_data("train.json", 1, 14);
     write_data("dev.json", 5, 5);
+}
+
+static int write_weights_in_child(void) {
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        struct berth_error error = {0};
+        if (write_weights(&error) != BERTH_OK) {
+            fprintf(stderr, "%s\n", error.message);
+            _exit(1);
+        }
+        _exit(0);
+    }
+    return fixture_wait(child);
 }
 
 static char kept[256][512];
@@ -124,17 +140,12 @@ int fixture_setup(void **state) {
     }
     kept_count = 0;
     write_texts();
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0) {
-        struct berth_error error = {0};
-        if (write_weights(&error) != BERTH_OK) {
-            fprintf(stderr, "%s\n", error.message);
-            _exit(1);
-        }
-        _exit(0);
-    }
-    return fixture_wait(child);
+    return write_weights_in_child();
+}
+
+void fixture_make_pre_layer_norm(void) {
+    scratch_write("model/config.json", SHAPE ",\"pre_layer_norm\":true}\n");
+    assert_int_equal(write_weights_in_child(), 0);
 }
 
 // --- runs ---------------------------------------------------------------------------------------

@@ -18,6 +18,9 @@
 int fixture_setup(void **state);
 int fixture_teardown(void **state);
 
+// The model gets layer norms before its sub-layers, and new weights.
+void fixture_make_pre_layer_norm(void);
+
 #define FIXTURE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
 
 // A path in the test's folder, valid until the 16th call after; fixture_keep: until the test ends.

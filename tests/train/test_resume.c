@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // RELIABILITY 14 and 15: a run stopped at any update boundary (mid-epoch, at an epoch's end, at the
 // last update) and resumed ends with the bytes of a run that was not, in fp32 and bf16, with and
-// without accumulation, with every optimizer.
+// without accumulation, with every optimizer, with activations kept or computed again.
 #include "fixture.h"
 
 // Checkpoints of every update of a straight run, then a resumption from each of them.
@@ -38,6 +38,49 @@ static void test_fp32(void **state) {
 
 static void test_bf16_with_accumulation(void **state) {
     resume_everywhere(BERTH_BF16, 6);
+}
+
+// Whether activations are kept or computed again is nothing but a matter of memory.
+static void check_checkpointing(const char *name, enum berth_precision precision) {
+    char kept[32], again[32], resumed[32], switched[32], from[64];
+    snprintf(kept, sizeof kept, "%s-kept", name);
+    snprintf(again, sizeof again, "%s-again", name);
+    snprintf(resumed, sizeof resumed, "%s-resumed", name);
+    snprintf(switched, sizeof switched, "%s-switched", name);
+    struct fixture_run run = fixture_default(kept);
+    run.config.precision = precision;
+    run.config.train_batch_size = 12;
+    run.config.per_device_train_batch_size = 6;
+    run.config.save_total_limit = 100;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    run.config.gradient_checkpointing = 1;
+    run.config.output_dir = fixture_keep(again);
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    static const char *const files[] = {"model.safetensors", "checkpoint-4/model.safetensors",
+                                        "checkpoint-4/optimizer.safetensors"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        assert_same_file(fixture_path(kept, files[i]), fixture_path(again, files[i]));
+    }
+    snprintf(from, sizeof from, "%s/checkpoint-3", again);
+    run.config.resume_from_checkpoint = fixture_keep(from);
+    run.config.output_dir = fixture_keep(resumed);
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_same_run(again, resumed);
+    snprintf(from, sizeof from, "%s/checkpoint-2", kept);
+    run.config.resume_from_checkpoint = fixture_keep(from);
+    run.config.output_dir = fixture_keep(switched);
+    run.log_file = fixture_keep("log.txt");
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_same_file(fixture_path(kept, "model.safetensors"),
+                     fixture_path(switched, "model.safetensors"));
+}
+
+static void test_gradient_checkpointing(void **state) {
+    check_checkpointing("post-fp32", BERTH_FP32);
+    check_checkpointing("post-bf16", BERTH_BF16);
+    fixture_make_pre_layer_norm();
+    check_checkpointing("pre-fp32", BERTH_FP32);
+    check_checkpointing("pre-bf16", BERTH_BF16);
 }
 
 static void test_named_folder_and_other_settings(void **state) {
@@ -217,6 +260,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_fp32),
         FIXTURE_TEST(test_bf16_with_accumulation),
+        FIXTURE_TEST(test_gradient_checkpointing),
         FIXTURE_TEST(test_named_folder_and_other_settings),
         FIXTURE_TEST(test_every_optimizer),
         FIXTURE_TEST(test_skipped_updates),
