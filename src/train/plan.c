@@ -43,6 +43,14 @@ void plan_memory_report(const struct plan_memory *memory, const struct berth_log
     log_fields(log, BERTH_RECORD_PLAN, "memory", fields, sizeof fields / sizeof fields[0]);
 }
 
+static uint64_t total_of(const struct plan_limit_args *args, const struct trainer_shape *shape) {
+    struct plan_memory memory;
+    if (plan_memory_make(&memory, args->state, args->config, shape, NULL) != BERTH_OK) {
+        return UINT64_MAX;
+    }
+    return memory.total;
+}
+
 // The plan's total with micro-batches (or prediction batches) of `sequences` full-length sequences.
 static uint64_t total_with(const struct plan_limit_args *args, int64_t sequences) {
     struct trainer_shape shape = *args->shape;
@@ -54,11 +62,15 @@ static uint64_t total_with(const struct plan_limit_args *args, int64_t sequences
     if (shape.infer_tokens > 0) {
         shape.infer_tokens = tokens < shape.infer_tokens ? tokens : shape.infer_tokens;
     }
-    struct plan_memory memory;
-    if (plan_memory_make(&memory, args->state, args->config, &shape, NULL) != BERTH_OK) {
-        return UINT64_MAX;
-    }
-    return memory.total;
+    return total_of(args, &shape);
+}
+
+// Whether the plan fits as it is once activations are computed again.
+static int fits_checkpointing(const struct plan_limit_args *args) {
+    struct trainer_shape shape = *args->shape;
+    int is_new = shape.train_tokens > 0 && !shape.gradient_checkpointing;
+    shape.gradient_checkpointing = 1;
+    return is_new && total_of(args, &shape) <= args->available;
 }
 
 // The most sequences, by halving, whose plan fits; 0: not even one.
@@ -82,11 +94,13 @@ enum berth_status plan_memory_check(const struct plan_limit_args *args, struct b
     int64_t most = training ? args->shape->train_sequences : args->shape->infer_sequences;
     int64_t fit = fitting(&rest, most);
     const char *option = training ? "per_device_train_batch_size" : "predict_batch_size";
+    const char *also = fits_checkpointing(&rest) ? ", and so would --gradient_checkpointing" : "";
     if (fit > 0) {
         return error_set(error, BERTH_CONFIG,
                          "the plan needs %" PRIu64 " MiB more memory and %s leaves %" PRIu64
-                         " MiB; --%s %" PRId64 " would fit",
-                         need / mebibyte, args->limit, args->available / mebibyte, option, fit);
+                         " MiB; --%s %" PRId64 " would fit%s",
+                         need / mebibyte, args->limit, args->available / mebibyte, option, fit,
+                         also);
     }
     return error_set(error, BERTH_CONFIG,
                      "the plan needs %" PRIu64 " MiB more memory and %s leaves %" PRIu64

@@ -19,6 +19,22 @@ static struct bert_config shape_of(int64_t layers) {
                                 .type_vocab_size = 2};
 }
 
+// The same batch with activations computed again: what was promised, and no promise twice.
+static void check_checkpointing(struct plan_limit_args limit, struct trainer_shape batch) {
+    struct plan_memory kept = *limit.memory, again;
+    struct berth_error error;
+    batch.gradient_checkpointing = 1;
+    assert_int_equal(plan_memory_make(&again, limit.state, limit.config, &batch, NULL), BERTH_OK);
+    assert_true(again.trainer.activations < kept.trainer.activations / 2);
+    assert_int_equal(again.trainer.workspace, kept.trainer.workspace);
+    limit.memory = &again;
+    limit.shape = &batch;
+    assert_int_equal(plan_memory_check(&limit, &error), BERTH_OK);
+    limit.available /= 2;
+    assert_int_equal(plan_memory_check(&limit, &error), BERTH_CONFIG);
+    assert_null(strstr(error.message, "gradient_checkpointing"));
+}
+
 static void test_refusal_names_a_size_that_fits(void **state) {
     struct bert_config shape = shape_of(4);
     struct param_table table;
@@ -36,7 +52,7 @@ static void test_refusal_names_a_size_that_fits(void **state) {
                                     .state = &empty,
                                     .config = &shape,
                                     .shape = &batch,
-                                    .available = memory.trainer.activations / 3,
+                                    .available = memory.trainer.activations / 2,
                                     .limit = "the test"};
     struct berth_error error;
     assert_int_equal(plan_memory_check(&limit, &error), BERTH_CONFIG);
@@ -44,6 +60,8 @@ static void test_refusal_names_a_size_that_fits(void **state) {
     assert_non_null(named);
     int64_t sequences = strtoll(strchr(named, ' '), NULL, 10);
     assert_true(sequences > 0 && sequences < 512);
+    assert_non_null(strstr(error.message, "would fit, and so would --gradient_checkpointing"));
+    check_checkpointing(limit, batch);
     batch.train_sequences = sequences;
     batch.train_tokens = sequences * 128;
     assert_int_equal(plan_memory_make(&memory, &empty, &shape, &batch, NULL), BERTH_OK);
