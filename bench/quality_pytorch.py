@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fine-tunes a BERT on SQuAD v1.1 with PyTorch + transformers: the baseline for Berth's quality.
+"""Fine-tunes a BERT on SQuAD with PyTorch + transformers: the baseline for Berth's quality.
 
 The recipe is Berth's, so that only the two implementations differ: the features of
 squad_features.py, the ones labelled (0,0) included; AdamW with bias correction, decay on everything
@@ -10,12 +10,14 @@ mega-batches of 50 (as `group_by_length` does) and padded to their longest membe
 padding take no part in the soft-max of the loss (transformers' own loss lets them in), because a
 packed batch has none.
 
-Then it predicts --dev by the Google n-best rules and evaluates by the official v1.1 rules, both
-written here. One JSON object goes to stdout and to the end of --results.
+Then it predicts --dev by the Google n-best rules, which transformers' compute_predictions_logits tells
+too, and evaluates by the official v1.1 or v2.0 rules, all written here. One JSON object goes to stdout
+and to the end of --results.
 
-What it leaves out: SQuAD 2, more than one process, checkpoints on the way.
+What it leaves out: more than one process, checkpoints on the way.
 
     quality_pytorch.py --model DIR --train train-v1.1.json --dev dev-v1.1.json --precision bf16 --seed 1
+    quality_pytorch.py --model DIR --train train-v2.0.json --dev dev-v2.0.json --version_2_with_negative
 """
 import argparse
 import contextlib
@@ -38,7 +40,7 @@ import squad_features
 MEGA = 50
 
 
-# --- official v1.1 evaluation -------------------------------------------------------------------
+# --- official evaluation ------------------------------------------------------------------------
 
 def normalize(text):
     text = "".join(c for c in text.lower() if c not in string.punctuation)
@@ -57,7 +59,43 @@ def f1_score(prediction, truth):
 def evaluate(examples, predictions):
     em = sum(max(normalize(predictions[e.id]) == normalize(a) for a in e.answers) for e in examples)
     f1 = sum(max(f1_score(predictions[e.id], a) for a in e.answers) for e in examples)
-    return 100.0 * em / len(examples), 100.0 * f1 / len(examples)
+    return {"EM": 100.0 * em / len(examples), "F1": 100.0 * f1 / len(examples)}
+
+
+def f1_v2(prediction, truth):
+    """As f1_score, but texts without words are right only for one another."""
+    if not normalize(prediction) or not normalize(truth):
+        return float(normalize(prediction) == normalize(truth))
+    return f1_score(prediction, truth)
+
+
+def best_threshold(examples, predictions, scores, odds):
+    current = best = sum(not e.answers for e in examples)
+    threshold = 0.0
+    for e in sorted(examples, key=lambda e: odds[e.id]):
+        current += scores[e.id] if e.answers else (-1 if predictions[e.id] else 0)
+        if current > best:
+            best, threshold = current, odds[e.id]
+    return 100.0 * best / len(examples), threshold
+
+
+def evaluate_v2(examples, predictions, odds):
+    """The keys of evaluate-v2.0.py."""
+    em, f1 = {}, {}
+    for e in examples:
+        truths = [t for t in e.answers if normalize(t)] or [""]
+        em[e.id] = max(float(normalize(predictions[e.id]) == normalize(t)) for t in truths)
+        f1[e.id] = max(f1_v2(predictions[e.id], t) for t in truths)
+    out = {}
+    for prefix, part in (("", examples), ("HasAns_", [e for e in examples if e.answers]),
+                         ("NoAns_", [e for e in examples if not e.answers])):
+        if part:
+            out[prefix + "exact"] = 100.0 * sum(em[e.id] for e in part) / len(part)
+            out[prefix + "f1"] = 100.0 * sum(f1[e.id] for e in part) / len(part)
+    for name, scores in (("exact", em), ("f1", f1)):
+        out["best_" + name], out[f"best_{name}_thresh"] = best_threshold(examples, predictions, scores,
+                                                                         odds)
+    return {"EM": out.pop("exact"), "F1": out.pop("f1"), **out}
 
 
 # --- Google's n-best ----------------------------------------------------------------------------
@@ -92,10 +130,13 @@ def best_indices(logits, n):
     return sorted(range(len(logits)), key=lambda i: -logits[i])[:n]
 
 
-def nbest(example, features, logits, bert, n_best, max_answer):
-    """Up to n_best (text, start logit, end logit), best first; logits: one (start, end) a feature."""
+def nbest(example, features, logits, bert, n_best, max_answer, version_2):
+    """Up to n_best (text, start logit, end logit), best first, and the null score; logits: one (start,
+    end) a feature. In version 2 the empty text is one of them."""
     found = []
+    null = (1000000.0, 0.0, 0.0)
     for feature, (starts, ends) in zip(features, logits):
+        null = min(null, (starts[0] + ends[0], starts[0], ends[0]), key=lambda x: x[0])
         last = best_indices(ends, n_best)
         for s in best_indices(starts, n_best):
             if feature.token_to_orig[s] < 0 or not feature.is_max_context[s]:
@@ -103,18 +144,35 @@ def nbest(example, features, logits, bert, n_best, max_answer):
             for e in last:
                 if feature.token_to_orig[e] >= 0 and s <= e < s + max_answer:
                     found.append((starts[s] + ends[e], feature, s, e, starts[s], ends[e]))
+    if version_2:
+        found.append((null[1] + null[2], None, 0, 0, null[1], null[2]))
     found.sort(key=lambda c: -c[0])
     kept, seen = [], set()
     for _, feature, s, e, start_logit, end_logit in found:
         if len(kept) == n_best:
             break
+        if feature is None:
+            seen.add("")
+            kept.append(("", start_logit, end_logit))
+            continue
         pieces = " ".join(feature.tokens[s:e + 1]).replace(" ##", "").replace("##", "")
         words = example.words[feature.token_to_orig[s]:feature.token_to_orig[e] + 1]
         text = final_text(" ".join(pieces.split()), " ".join(words), bert)
         if text not in seen:
             seen.add(text)
             kept.append((text, start_logit, end_logit))
-    return kept or [("empty", 0.0, 0.0)]
+    if version_2 and "" not in seen:
+        kept.append(("", null[1], null[2]))
+    if version_2 and len(kept) == 1:
+        kept.insert(0, ("empty", 0.0, 0.0))
+    return kept or [("empty", 0.0, 0.0)], null[0]
+
+
+def decide(kept, null_score, threshold):
+    """Version 2: the answer, "" where the null score is so much better, and the null odds."""
+    text, start_logit, end_logit = next(k for k in kept if k[0])
+    odds = null_score - start_logit - end_logit
+    return "" if odds > threshold else text, odds
 
 
 # --- batches, model, training -------------------------------------------------------------------
@@ -236,23 +294,32 @@ def predict(model, features, a):
 
 
 def answers(examples, features, logits, bert, a):
+    """Text and null odds by question id; the odds are 0 in version 1."""
     by_example = {}
     for i, f in enumerate(features):
         by_example.setdefault(f.example, []).append(i)
     out = {}
     for number, example in enumerate(examples):
         rows = by_example.get(number, [])
-        out[example.id] = nbest(example, [features[i] for i in rows], [logits[i] for i in rows],
-                                bert, a.n_best_size, a.max_answer_length)
+        kept, null = nbest(example, [features[i] for i in rows], [logits[i] for i in rows], bert,
+                           a.n_best_size, a.max_answer_length, a.version_2_with_negative)
+        out[example.id] = (decide(kept, null, a.null_score_diff_threshold)
+                           if a.version_2_with_negative else (kept[0][0], 0.0))
     return out
 
 
-def save(model, a, candidates):
+def write_json(folder, name, value):
+    with open(os.path.join(folder, name), "w") as stream:
+        json.dump(value, stream, indent=4)
+        stream.write("\n")
+
+
+def save(model, a, found):
     model.save_pretrained(a.output)
     shutil.copy(a.vocab or os.path.join(a.model, "vocab.txt"), os.path.join(a.output, "vocab.txt"))
-    with open(os.path.join(a.output, "predictions.json"), "w") as stream:
-        json.dump({k: c[0][0] for k, c in candidates.items()}, stream, indent=4)
-        stream.write("\n")
+    write_json(a.output, "predictions.json", {k: text for k, (text, _) in found.items()})
+    if a.version_2_with_negative:
+        write_json(a.output, "null_odds.json", {k: odds for k, (_, odds) in found.items()})
 
 
 def main():
@@ -267,6 +334,7 @@ def main():
     p.add_argument("--precision", choices=("bf16", "fp32"), default="bf16")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--max_train_examples", type=int, default=0, help="the first N questions; 0: all")
+    p.add_argument("--max_eval_examples", type=int, default=0, help="the same of --dev")
     p.add_argument("--learning_rate", type=float, default=1e-4)
     p.add_argument("--train_batch_size", type=int, default=16)
     p.add_argument("--per_device_train_batch_size", type=int, default=0,
@@ -275,6 +343,9 @@ def main():
     p.add_argument("--warmup_proportion", type=float, default=0.1)
     p.add_argument("--weight_decay", type=float, default=0.01)
     p.add_argument("--max_grad_norm", type=float, default=1.0)
+    p.add_argument("--version_2_with_negative", action="store_true",
+                   help="questions may have no answer (SQuAD 2.0)")
+    p.add_argument("--null_score_diff_threshold", type=float, default=0.0)
     p.add_argument("--n_best_size", type=int, default=20)
     p.add_argument("--max_answer_length", type=int, default=30)
     p.add_argument("--attention", choices=("sdpa", "eager"), default="sdpa")
@@ -291,14 +362,18 @@ def main():
         used = len(features)
         train(model, features, a)
     trained = time.time() - began
-    examples, features, bert = squad_features.load(vocab, a.dev, False, cache=a.cache)
-    candidates = answers(examples, features, predict(model, features, a), bert, a)
-    em, f1 = evaluate(examples, {k: c[0][0] for k, c in candidates.items()})
+    examples, features, bert = squad_features.load(vocab, a.dev, False, a.max_eval_examples, cache=a.cache)
+    found = answers(examples, features, predict(model, features, a), bert, a)
+    texts = {k: text for k, (text, _) in found.items()}
+    if a.version_2_with_negative:
+        scores = evaluate_v2(examples, texts, {k: odds for k, (_, odds) in found.items()})
+    else:
+        scores = evaluate(examples, texts)
     if a.output:
-        save(model, a, candidates)
+        save(model, a, found)
     line = json.dumps({
         "system": "pytorch", "torch": torch.__version__, "seed": a.seed, "precision": a.precision,
-        "n": a.max_train_examples or "all", "features": used, "EM": round(em, 4), "F1": round(f1, 4),
+        "n": a.max_train_examples or "all", "features": used, **{k: round(v, 4) for k, v in scores.items()},
         "seconds": round(time.time() - began, 1), "train_seconds": round(trained, 1),
         "learning_rate": a.learning_rate, "train_batch_size": a.train_batch_size,
         "num_train_epochs": a.num_train_epochs, "attention": a.attention, "threads": a.threads})

@@ -6,8 +6,8 @@ What it is: reader, tokenizer (Hugging Face's `tokenizers`, applied to each whit
 Google's run_squad.py does), sliding windows, labels, max-context flags; a cache of the result, and a
 dump as JSON lines that a test can compare field by field.
 
-What it leaves out: SQuAD 2 (impossible questions), the flat Hugging Face shape, other feature rules
-(BingBertSquad's word test, the Keras recipe), Google's own Unicode tables.
+What it leaves out: the flat Hugging Face shape, other feature rules (BingBertSquad's word test, the
+Keras recipe), Google's own Unicode tables.
 
     squad_features.py --vocab vocab.txt --input train-v1.1.json --training --count
     squad_features.py --vocab vocab.txt --input dev-v1.1.json --jsonl dev.jsonl --cache DIR
@@ -25,10 +25,11 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-FORMAT = 3  # goes into the name of the cache file: raise it when the rules or the fields change
+FORMAT = 4  # goes into the name of the cache file: raise it when the rules or the fields change
 SPECIAL = ("[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]")
 # The counts that data and rules must give at 384/128/64 (examples, features, tokens, cls_labelled).
-EXPECTED = {"train-v1.1.json": (7771, 8014, 1456089, 159), "dev-v1.1.json": (1226, 1229, 213566, 0)}
+EXPECTED = {"train-v1.1.json": (7771, 8014, 1456089, 159), "dev-v1.1.json": (1226, 1229, 213566, 0),
+            "train-v2.0.json": (8749, 9059, 1669077, 4599), "dev-v2.0.json": (1426, 1433, 255580, 0)}
 
 
 @dataclass
@@ -37,7 +38,7 @@ class Example:
     question: str
     words: list                # the context, split at white space
     answers: list              # every reference text
-    start: int = -1            # first and last word of the answer (training only)
+    start: int = -1            # first and last word of the answer (training only, -1: impossible)
     end: int = -1
 
 
@@ -114,7 +115,7 @@ def read_examples(path, training, limit=0):
                 if limit and questions > limit:
                     return examples
                 ex = Example(qa["id"], qa["question"], words, [a["text"] for a in qa["answers"]])
-                if training:
+                if training and not qa.get("is_impossible"):
                     if len(qa["answers"]) != 1:
                         sys.exit(f"{path}: question {qa['id']} has {len(qa['answers'])} answers, not one")
                     answer = qa["answers"][0]
@@ -162,7 +163,8 @@ def build_features(examples, bert, training, max_seq=384, stride=128, max_query=
             pieces = bert.tokenize(word)
             doc += pieces
             tok_to_orig += [i] * len(pieces)
-        if training:
+        start = end = -1
+        if training and ex.start >= 0:
             start = orig_to_tok[ex.start]
             end = orig_to_tok[ex.end + 1] - 1 if ex.end < len(ex.words) - 1 else len(doc) - 1
             start, end = improve_span(bert, doc, start, end, ex.answers[0])
@@ -189,7 +191,7 @@ def build_features(examples, bert, training, max_seq=384, stride=128, max_query=
                 is_max_context=[0] * offset
                 + [int(max_context(spans, w, at + i)) for i in range(length)] + [0],
                 tokens=["[CLS]"] + query + ["[SEP]"] + doc[at:at + length] + ["[SEP]"])
-            if training and start >= at and end < at + length:
+            if start >= at and end < at + length:
                 f.start = start - at + offset
                 f.end = end - at + offset
             features.append(f)
