@@ -49,6 +49,11 @@ int cli_row_applies(const struct cli_verb *verb, const struct option_row *row) {
     return (row->jobs & verb->jobs) != 0 || strcmp(row->name, "quiet") == 0;
 }
 
+// Verbs that stand in for the original scripts.
+static int takes_legacy(const struct cli_verb *verb) {
+    return (verb->jobs & (JOB_FINETUNE | JOB_PREDICT | JOB_SHOW)) != 0;
+}
+
 static enum berth_status unknown(const struct cli_call *call, const char *name,
                                  struct berth_error *error) {
     const struct cli_verb *verb = call->verb;
@@ -56,6 +61,9 @@ static enum berth_status unknown(const struct cli_call *call, const char *name,
     option_nearest(name, verb->jobs, &nearest);
     for (size_t i = 0; i < verb->option_count; i++) {
         option_nearer(name, verb->options[i].name, verb->options[i].aliases, &nearest);
+    }
+    if (takes_legacy(verb)) {
+        cli_legacy_nearer(name, &nearest);
     }
     char hint[160] = "";
     if (option_is_near(name, nearest.distance)) {
@@ -227,7 +235,7 @@ static enum berth_status set_option(struct cli_call *call, struct reader *reader
         return option_set(&call->config, off, "false", error);
     }
     int takes_value;
-    if ((call->verb->jobs & (model_runs | JOB_SHOW)) != 0 && cli_legacy_find(name, &takes_value)) {
+    if (takes_legacy(call->verb) && cli_legacy_find(name, &takes_value)) {
         return set_legacy(call, reader, name, takes_value, attached, error);
     }
     if (row != NULL && (call->verb->jobs & model_runs) != 0) {

@@ -66,6 +66,8 @@ struct cli_call {
     int download_only;       // fetch the model and end
     int model_is_checkpoint; // --init_checkpoint or --model_file was given: --bert_model is a label
     char model_folder[4096]; // of a model that was given as a file
+    const char *job_name;    // names the folder of TensorBoard's files; NULL: not given
+    char logging_dir[4096];  // that folder
 };
 
 // Parses the words after the verb and its task. BERTH_USAGE names the word and the nearest option.
@@ -89,6 +91,8 @@ int cli_flag(const struct cli_call *call, const char *name);
 // Flags of the original scripts that are no rows of the table (legacy.c). *known is 1 when `name`
 // is one of them; then *takes_value says whether a value must follow.
 int cli_legacy_find(const char *name, int *takes_value);
+// Takes the flag among them that is nearer to `name` than what was found so far.
+void cli_legacy_nearer(const char *name, struct option_spelling *nearest);
 enum berth_status cli_legacy_set(struct cli_call *call, const char *name, const char *value,
                                  struct berth_error *error);
 // Puts together what the originals' flags mean in common, after all words were read.

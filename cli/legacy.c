@@ -5,6 +5,7 @@
 #include "cli.h"
 #include "core/number.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -80,8 +81,7 @@ static const struct legacy legacies[] = {
     {.name = "tf32", .kind = IGNORED, .note = framework},
     {.name = "verbose_logging", .kind = IGNORED, .note = "--json_summary FILE logs everything"},
     {.name = "profile", .kind = IGNORED, .note = "--wall_clock_breakdown times the phases"},
-    {.name = "job_name", .kind = IGNORED_1, .note = framework},
-    {.name = "loss_plot_alpha", .kind = IGNORED_1, .note = framework},
+    {.name = "job_name", .kind = SPECIAL_1},
     {.name = "ckpt_type", .kind = IGNORED_1, .note = "the checkpoint's own files tell its type"},
     {.name = "origin_bert_config_file", .kind = IGNORED_1, .note = own_config},
     {.name = "bert_config_file", .kind = IGNORED_1, .note = own_config},
@@ -175,6 +175,10 @@ static enum berth_status set_special_value(struct cli_call *call, const struct l
         TRY(set(call, "hidden_dropout_prob", value, error));
         return set(call, "attention_probs_dropout_prob", value, error);
     }
+    if (strcmp(legacy->name, "job_name") == 0) {
+        call->job_name = value;
+        return BERTH_OK;
+    }
     if (strcmp(legacy->name, "lr_scheduler_type") == 0) { // one of Hugging Face's names differs
         int differs = strcmp(value, "constant_with_warmup") == 0;
         return set(call, "schedule", differs ? "constant_warmup" : value, error);
@@ -229,19 +233,49 @@ enum berth_status cli_legacy_set(struct cli_call *call, const char *name, const 
     }
 }
 
-// A model given as a file of a model folder stands for the folder.
+// BingBertSquad's --job_name NAME: TensorBoard's files in OUTPUT_DIR/runs/NAME.
+static void name_runs(struct cli_call *call) {
+    const struct berth_config *config = &call->config;
+    if (call->job_name == NULL || config->logging_dir != NULL || config->output_dir == NULL) {
+        return;
+    }
+    size_t size = sizeof call->logging_dir;
+    int used = snprintf(call->logging_dir, size, "%s/runs/%s", config->output_dir, call->job_name);
+    if (used > 0 && (size_t)used < size) {
+        call->config.logging_dir = call->logging_dir;
+    }
+}
+
+void cli_legacy_nearer(const char *name, struct option_spelling *nearest) {
+    for (size_t i = 0; i < sizeof legacies / sizeof *legacies; i++) {
+        option_nearer(name, legacies[i].name, NULL, nearest);
+    }
+}
+
+// Google's name of a checkpoint, DIR/bert_model.ckpt, is the beginning of its files' names.
+static int is_checkpoint_prefix(const char *path) {
+    char index[4096];
+    struct stat status;
+    int used = snprintf(index, sizeof index, "%s.index", path);
+    return used > 0 && (size_t)used < sizeof index && stat(index, &status) == 0 &&
+           stat(path, &status) != 0;
+}
+
+// A model given as a file of a model folder, or as a checkpoint's name in it, stands for the
+// folder.
 static void folder_of_model(struct cli_call *call) {
     static const char *const files[] = {"model.safetensors", "pytorch_model.bin"};
     const char *path = call->config.model_name_or_path;
     const char *slash = path != NULL ? strrchr(path, '/') : NULL;
     const char *name = slash != NULL ? slash + 1 : path;
     struct stat status;
-    if (path == NULL || stat(path, &status) != 0 || !S_ISREG(status.st_mode)) {
+    int prefix = path != NULL && is_checkpoint_prefix(path);
+    if (path == NULL || (!prefix && (stat(path, &status) != 0 || !S_ISREG(status.st_mode)))) {
         return;
     }
     size_t length = slash != NULL ? (size_t)(slash - path) : 0;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        if (strcmp(name, files[i]) == 0 && length + 2 < sizeof call->model_folder) {
+        if ((prefix || strcmp(name, files[i]) == 0) && length + 2 < sizeof call->model_folder) {
             memcpy(call->model_folder, length > 0 ? path : ".", length > 0 ? length : 1);
             call->model_folder[length > 0 ? length : 1] = '\0';
             call->config.model_name_or_path = call->model_folder;
@@ -263,5 +297,6 @@ enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *e
         call->config.validation_file = NULL;
     }
     folder_of_model(call);
+    name_runs(call);
     return BERTH_OK;
 }

@@ -153,6 +153,7 @@ struct berth_config {
     const char *log_format;   /* "plain" or "deepspeed" */
     const char *json_summary; /* file for JSON lines; NULL: none */
     const char *logging_dir;  /* folder for TensorBoard's files; NULL: none */
+    double loss_plot_alpha;   /* share of the former mean in train_ema_loss there */
     int wall_clock_breakdown;
     int no_progress;
     int quiet;

@@ -266,6 +266,8 @@ const struct option_row option_rows[] = {
      .help = "also write every record as a line of JSON"},
     {FIELD(logging_dir), .type = OPTION_TEXT, .jobs = JOB_FINETUNE, .unit = "DIR",
      .aliases = "tensorboard", .help = "also write TensorBoard's scalars into this folder"},
+    {FIELD(loss_plot_alpha), .type = OPTION_REAL, .jobs = JOB_FINETUNE, BETWEEN(0, 1),
+     .unit = "X", .help = "share of the former mean in TensorBoard's train_ema_loss"},
     {FIELD(wall_clock_breakdown), .type = OPTION_FLAG, .jobs = JOB_FINETUNE,
      .deepspeed = "wall_clock_breakdown", .help = "time forward, backward and step"},
     {FIELD(no_progress), .type = OPTION_FLAG, .jobs = MODEL_JOBS,
@@ -328,6 +330,7 @@ void option_defaults(struct berth_config *config) {
         .device = "auto",
         .instructions = "auto",
         .logging_steps = 10,
+        .loss_plot_alpha = 0.2,
         .log_format = "plain",
     };
 }

@@ -8,6 +8,7 @@
 #include "model/folder.h"
 
 #include <string.h>
+#include <strings.h>
 
 #define FILE_LIMIT ((size_t)1 << 30)
 #define SETTINGS_FILE "tokenizer_config.json"
@@ -39,10 +40,35 @@ static enum berth_status read_settings(const char *folder, json **settings,
     return status;
 }
 
+// The last part of a path, without slashes at its end.
+static size_t last_part(const char *path, const char **part) {
+    size_t end = strlen(path);
+    while (end > 0 && path[end - 1] == '/') {
+        end--;
+    }
+    size_t begin = end;
+    while (begin > 0 && path[begin - 1] != '/') {
+        begin--;
+    }
+    *part = path + begin;
+    return end - begin;
+}
+
+int folder_name_casing(const char *folder) {
+    const char *name;
+    size_t length = last_part(folder, &name);
+    for (size_t i = 0; i + 5 <= length; i++) {
+        if (strncasecmp(name + i, "cased", 5) == 0) {
+            return i >= 2 && strncasecmp(name + i - 2, "un", 2) == 0;
+        }
+    }
+    return -1;
+}
+
 enum berth_status folder_lower_case(const char *folder, int *lower_case,
                                     struct berth_error *error) {
     json *settings;
-    *lower_case = 1;
+    *lower_case = folder_name_casing(folder) != 0;
     TRY(read_settings(folder, &settings, error));
     enum berth_status status =
         json_get_boolean(settings, SETTINGS_FILE, "do_lower_case", lower_case, error);

@@ -23,7 +23,8 @@ enum berth_status reporter_open(const struct berth_config *config, int descripto
     enum berth_status status = json_file_open(&made->json, config->json_summary,
                                               config->resume_from_checkpoint != NULL, error);
     if (status == BERTH_OK) {
-        status = event_file_open(&made->events, config->logging_dir, error);
+        status =
+            event_file_open(&made->events, config->logging_dir, config->loss_plot_alpha, error);
     }
     if (status != BERTH_OK) {
         json_file_close(&made->json);

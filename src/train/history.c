@@ -44,6 +44,7 @@ static const char *const free_settings[] = {
     "log_format",
     "json_summary",
     "logging_dir",
+    "loss_plot_alpha",
     "output_dir",
     "data_dir",
     "split",

@@ -22,12 +22,30 @@ static enum berth_status find_vocabulary(struct model_files *files,
     return files->vocab_path != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
 }
 
+// A casing asked for that neither the folder's settings nor its name have: as Google's programs do,
+// which know their own models by name. Another vocabulary may have another casing.
+static enum berth_status check_casing(const struct model_files *files,
+                                      const struct berth_config *config, const char *folder,
+                                      struct berth_error *error) {
+    int named = folder_name_casing(folder);
+    if (config->vocab_file != NULL || named < 0 || named == config->do_lower_case ||
+        named != files->lower_case) {
+        return BERTH_OK;
+    }
+    return error_set(
+        error, BERTH_CONFIG,
+        "do_lower_case is %s, but %s is %s model by its name; leave do_lower_case out, "
+        "or name another model or vocab_file",
+        config->do_lower_case ? "true" : "false", folder, named ? "an uncased" : "a cased");
+}
+
 static enum berth_status open_tokenizer(struct model_files *files,
                                         const struct berth_config *config, const char *folder,
                                         struct berth_error *error) {
-    files->lower_case = config->do_lower_case;
-    if (files->lower_case < 0) {
-        TRY(folder_lower_case(folder, &files->lower_case, error));
+    TRY(folder_lower_case(folder, &files->lower_case, error));
+    if (config->do_lower_case >= 0) {
+        TRY(check_casing(files, config, folder, error));
+        files->lower_case = config->do_lower_case;
     }
     int google = config->tokenizer != NULL && strcmp(config->tokenizer, "google") == 0;
     struct tokenizer_options options = {

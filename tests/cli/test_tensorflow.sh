@@ -35,6 +35,14 @@ run predict squad --model "$work/google" --input "$work/data.json" --output "$wo
 expect_code 0
 same "$work/a/nbest_predictions.json" "$work/b/nbest_predictions.json"
 
+# Google's name of a checkpoint stands for its folder; a casing that the folder's name denies is told.
+run answer --question 'Where?' --context 'Ada lived in Oslo.' --init_checkpoint "$work/google/model.ckpt-7" $small
+expect_code 0
+cp -r "$work/hf" "$work/tiny_cased_L-2"
+run answer --question 'Where?' --context 'Ada lived in Oslo.' --model "$work/tiny_cased_L-2" --do_lower_case true $small
+expect_code 78
+expect_err "do_lower_case is true, but $work/tiny_cased_L-2 is a cased model by its name"
+
 run inspect "$work/google"
 expect_code 0
 expect_out bert/encoder/layer_1/intermediate/dense/kernel
@@ -51,6 +59,12 @@ expect_code 0
 [ -s "$work/run/config.json" ] || fail "no config.json was saved"
 grep -qF Train/Samples/train_loss "$work"/board/events.out.tfevents.* || fail "no loss for TensorBoard"
 grep -qF Validation/f1 "$work"/board/events.out.tfevents.* || fail "no score for TensorBoard"
+grep -qF Train/Samples/train_ema_loss "$work"/board/events.out.tfevents.* || fail "no mean loss"
+# BingBertSquad's way to name that folder.
+run finetune squad --model "$work/google" --train "$work/data.json" --output "$work/named" --max_steps 1 \
+    --train_batch_size 4 --logging_steps 1 --job_name first --loss_plot_alpha 0.5 $small
+expect_code 0
+[ -s "$(echo "$work"/named/runs/first/events.out.tfevents.*)" ] || fail "no runs/first"
 run inspect "$work/run"
 expect_code 0
 expect_out bert.encoder.layer.1.intermediate.dense.weight

@@ -50,6 +50,7 @@ refused 'from 8 to 65536, found "4"' $base --max_seq_length 4
 refused 'expected one of fp32, bf16' $base --precision fp8
 refused 'expected true or false' $base --do_lower_case=perhaps
 refused 'a whole number from 1 to 100' answer --model x --question y --top 0
+refused 'did you mean --local_rank?' $base --local_rnak 0
 refused 'not both' answer --model x --question y --context a --context-file b
 refused '--question is blank' answer --model x --question '' --context a
 refused '--question is blank' answer --model x --question=$' \t\n' --context-file none

@@ -133,6 +133,32 @@ static void test_casing_of_a_folder(void **state) {
     assert_int_equal(folder_lower_case(scratch_folder, &lower_case, &error), BERTH_BAD_DATA);
 }
 
+static void test_casing_by_name(void **state) {
+    (void)state;
+    static const struct {
+        const char *folder;
+        int casing;
+    } cases[] = {{"a/uncased_L-12_H-768_A-12", 1},
+                 {"cased_L-24_H-1024_A-16/", 0},
+                 {"/x/bert-base-cased", 0},
+                 {"bert-large-uncased-whole-word-masking", 1},
+                 {"multi_Cased_L-12", 0},
+                 {"uncased/minilm", -1},
+                 {"case", -1},
+                 {"", -1},
+                 {"/", -1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(folder_name_casing(cases[i].folder), cases[i].casing);
+    }
+    int lower_case;
+    assert_int_equal(dir_make(scratch("bert-base-cased"), NULL), BERTH_OK);
+    assert_int_equal(folder_lower_case(scratch("bert-base-cased"), &lower_case, NULL), BERTH_OK);
+    assert_int_equal(lower_case, 0);
+    scratch_write("bert-base-cased/tokenizer_config.json", "{\"do_lower_case\": true}");
+    assert_int_equal(folder_lower_case(scratch("bert-base-cased"), &lower_case, NULL), BERTH_OK);
+    assert_int_equal(lower_case, 1);
+}
+
 static void test_memory_out_at_every_allocation(void **state) {
     (void)state;
     enum berth_status status = BERTH_NO_MEMORY;
@@ -159,6 +185,7 @@ int main(void) {
         SCRATCH_TEST(test_other_casing),
         SCRATCH_TEST(test_missing_files_are_made),
         SCRATCH_TEST(test_casing_of_a_folder),
+        SCRATCH_TEST(test_casing_by_name),
         SCRATCH_TEST(test_memory_out_at_every_allocation),
     };
     return cmocka_run_group_tests_name("folder tokenizer", tests, NULL, NULL);

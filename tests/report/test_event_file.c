@@ -203,13 +203,16 @@ static void test_records_become_scalars(void **state) {
     step(&log, 10, 2.5);
     evaluation(&log, 10, NAN);
     assert_int_equal(read_folder(scratch("runs/a"), &scalars), 1); // readable while it grows
-    assert_int_equal(scalars.count, 10);
+    assert_int_equal(scalars.count, 11);
     step(&log, 20, NAN);
     evaluation(&log, 20, 66.5);
+    step(&log, 30, 0.5);
     berth_reporter_close(reporter);
     assert_int_equal(read_folder(scratch("runs/a"), &scalars), 1);
     assert_int_equal(scalars.versions, 1);
-    assert_int_equal(scalars.count, 9 + 1 + 8 + 2);
+    assert_int_equal(scalars.count, 10 + 1 + 8 + 2 + 10);
+    assert_scalar(&scalars, "Train/Samples/train_ema_loss", 320, 2.5f);
+    assert_scalar(&scalars, "Train/Samples/train_ema_loss", 960, 0.2f * 2.5f + 0.8f * 0.5f);
     assert_scalar(&scalars, "Train/Samples/train_loss", 320, 2.5f);
     assert_scalar(&scalars, "Train/Samples/lr", 320, 5e-5f);
     assert_scalar(&scalars, "Train/Steps/lr", 10, 5e-5f);
@@ -371,7 +374,7 @@ static void test_failures_are_told_once(void **state) {
         struct berth_record record = {
             .kind = BERTH_RECORD_STEP, .fields = fields, .field_count = 2};
         memory_fail_at(call, 0);
-        enum berth_status status = event_file_open(&file, scratch("b"), &error);
+        enum berth_status status = event_file_open(&file, scratch("b"), 0.2, &error);
         if (status == BERTH_OK) {
             status = event_file_record(&file, &record, &error);
         }
