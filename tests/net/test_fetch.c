@@ -513,20 +513,20 @@ static void test_offline_a_data_set_known_by_name(void **state) {
     static const char *const blobs[] = {
         "3527663986b8295af4f7fcdff1ba1ff3f72d07d61a20f487cb238a6ef92fd955",
         "95aa6a52d5d6a735563366753ca50492a658031da74f301ac5238b03966972c9"};
-    char name[512];
+    char blob[128], file[1100];
     setenv("HF_DATASETS_OFFLINE", "1", 1);
     assert_int_equal(dir_make(scratch("home/assets/berth/datasets--squad/blobs"), NULL), BERTH_OK);
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(fetch("squad", 0).status, BERTH_UNAVAILABLE);
-        snprintf(name, sizeof name, "home/assets/berth/datasets--squad/blobs/%s", blobs[i]);
-        scratch_write(name, i == 0 ? "train" : "dev");
+        snprintf(blob, sizeof blob, "home/assets/berth/datasets--squad/blobs/%s", blobs[i]);
+        scratch_write(blob, i == 0 ? "train" : "dev");
     }
     struct outcome outcome = fetch("squad-v1.1", 0);
     assert_fetched(outcome);
-    snprintf(name, sizeof name, "%s/train-v1.1.json", outcome.path);
-    assert_file_holds(name, "train");
-    snprintf(name, sizeof name, "%s/dev-v1.1.json", outcome.path);
-    assert_file_holds(name, "dev");
+    snprintf(file, sizeof file, "%s/train-v1.1.json", outcome.path);
+    assert_file_holds(file, "train");
+    snprintf(file, sizeof file, "%s/dev-v1.1.json", outcome.path);
+    assert_file_holds(file, "dev");
 }
 
 // --- which files of a model ---------------------------------------------------------------------
