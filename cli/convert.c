@@ -15,8 +15,9 @@ static const struct cli_option options[] = {
     {.name = "dtype",
      .kind = CLI_TEXT,
      .unit = "TYPE",
-     .fallback = "f32",
-     .help = "type of the matrices: f32, or f16 (gguf only)"},
+     .help =
+         "f32, f16 or bf16 for all numbers in place of their own types (onnx: f32; gguf: f32, or "
+         "f16 for the matrices)"},
     {.name = "kernel_layers",
      .kind = CLI_FLAG,
      .help = "deepspeed: name the layers' tensors as its transformer kernel does (attn_qkvw, ...)"},

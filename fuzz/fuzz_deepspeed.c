@@ -131,6 +131,7 @@ static void read_tensor(const struct tensor_file *file, const struct tensor_entr
     } else {
         require(error.status == BERTH_BAD_DATA); // its CRC
     }
+    require(file->format->read(file, entry, size, (size_t)bytes, part, &error) == BERTH_INTERNAL);
     memory_free(whole);
     memory_free(part);
 }

@@ -389,8 +389,9 @@ enum berth_status berth_init_model(const char *name_or_file, const char *output_
 
 struct berth_convert_settings {
     const char *to;    /* "hf", "torch", "tensorflow", "nvidia", "deepspeed", "onnx" or "gguf" */
-    const char *dtype; /* type of the matrices, where the format leaves a choice: "f32", "f16"
-                          (gguf); NULL: "f32". All but "onnx" and "gguf" keep every tensor's */
+    const char *dtype; /* "f32", "f16" or "bf16" for every tensor of numbers; "onnx": "f32" only;
+                          "gguf": "f32", or "f16" for the matrices. NULL: "onnx" and "gguf" take
+                          "f32", the others keep each tensor's type */
     int allow_lossy;   /* go on when tensors must be left out or get a narrower type */
     int kernel_layers; /* deepspeed: the layers' tensors as its transformer kernel names them */
     int64_t step;      /* nvidia, deepspeed: of training, in the name of the checkpoint */

@@ -17,8 +17,8 @@ struct conversion;
 
 struct convert_target {
     const char *name;
-    const char *dtypes; // what `dtype` may say, separated by blanks; the first is the default.
-                        // NULL: each tensor keeps its type, whatever it is
+    const char *dtypes; // what `dtype` may say, separated by blanks; the first is the default
+    int keeps;          // holds every tensor, without `dtype` in its type, whatever that is
     int span_head;      // whether it can hold qa_outputs
     const struct name_dialect *names;  // of its tensors; NULL: Hugging Face's
     const struct name_dialect *kernel; // those with kernel_layers; NULL: it has none
@@ -42,7 +42,8 @@ struct conversion {
     struct bert_config config;
     struct weights weights;
     struct param_table table;   // what the target holds; empty when it keeps all tensors
-    enum tensor_dtype matrices; // of the target's matrices, unless it keeps the tensors' types
+    int retypes;                // of such a target: whether its numbers become `matrices`
+    enum tensor_dtype matrices; // type of the matrices of other targets
 };
 
 // All tensors of the source, in memory, under the target's names and in its layout.
@@ -56,6 +57,8 @@ struct outgoing {
 enum berth_status outgoing_read(const struct conversion *conversion, struct outgoing *outgoing,
                                 struct berth_error *error);
 void outgoing_done(struct outgoing *outgoing);
+// The type of a tensor in a target that keeps all of them.
+enum tensor_dtype outgoing_type(const struct conversion *conversion, const struct weight *weight);
 // Whether the source's tensors go out as they stand, names and all: from safetensors to a target
 // with the same names.
 int outgoing_is_copy(const struct conversion *conversion);

@@ -52,16 +52,20 @@ static void add_loss(struct loss *loss, const char *name) {
     loss->count++;
 }
 
-// The type that the target gives to a parameter.
+// The type that the target gives to a tensor; `param` is NULL where it has no table of them.
 static enum tensor_dtype stored_type(const struct conversion *conversion,
-                                     const struct param *param) {
+                                     const struct weight *weight, const struct param *param) {
+    if (conversion->target->keeps) {
+        return outgoing_type(conversion, weight);
+    }
     return export_gguf_is_matrix(param) ? conversion->matrices : TENSOR_F32;
 }
 
 // Whether numbers of one type can all be written in the other.
 static int holds(enum tensor_dtype narrow, enum tensor_dtype wide) {
     return narrow == wide ||
-           (wide == TENSOR_F32 && (narrow == TENSOR_F16 || narrow == TENSOR_BF16));
+           (wide == TENSOR_F32 && (narrow == TENSOR_F16 || narrow == TENSOR_BF16)) ||
+           !tensor_is_convertible(narrow);
 }
 
 static void find_losses(const struct conversion *conversion, struct losses *losses) {
@@ -73,9 +77,9 @@ static void find_losses(const struct conversion *conversion, struct losses *loss
         if (weight->use == NAME_BUFFER) {
             continue;
         }
-        if (param == NULL) {
+        if (param == NULL && !conversion->target->keeps) {
             add_loss(&losses->dropped, name);
-        } else if (!holds(weight->entry->dtype, stored_type(conversion, param))) {
+        } else if (!holds(weight->entry->dtype, stored_type(conversion, weight, param))) {
             add_loss(&losses->narrowed, name);
         }
     }
@@ -107,16 +111,6 @@ static enum berth_status allow_losses(const struct conversion *conversion, int a
 
 // --- reading ------------------------------------------------------------------------------------
 
-static enum berth_status read_config(struct conversion *conversion, struct berth_error *error) {
-    char *path = folder_config_path(conversion->input);
-    if (path == NULL) {
-        return error_set(error, BERTH_NO_MEMORY, "out of memory for a file name");
-    }
-    enum berth_status status = bert_config_read(path, &conversion->config, error);
-    memory_free(path);
-    return status;
-}
-
 static void note_what_stays(const struct conversion *conversion) {
     const struct weights *weights = &conversion->weights;
     if (outgoing_is_copy(conversion)) {
@@ -141,11 +135,11 @@ static enum berth_status read_source(struct conversion *conversion, struct berth
                          "%s: no such folder; give a model's folder, or the file of weights in it",
                          conversion->input);
     }
-    TRY(read_config(conversion, error));
+    TRY(folder_read_config(conversion->input, &conversion->config, error));
     TRY(weights_open(&conversion->weights, conversion->input, conversion->config.vocab_size,
                      error));
     note_what_stays(conversion);
-    if (conversion->target->dtypes == NULL) {
+    if (conversion->target->keeps) {
         return BERTH_OK;
     }
     int span = conversion->target->span_head &&
@@ -283,7 +277,7 @@ static enum berth_status find_target(const char *name, const struct convert_targ
 static const struct {
     const char *name;
     enum tensor_dtype dtype;
-} dtype_names[] = {{"f32", TENSOR_F32}, {"f16", TENSOR_F16}};
+} dtype_names[] = {{"f32", TENSOR_F32}, {"f16", TENSOR_F16}, {"bf16", TENSOR_BF16}};
 
 // Whether `word` stands in the list, whose words are separated by blanks.
 static int stands_in(const char *word, const char *list) {
@@ -304,13 +298,10 @@ static enum berth_status choose_type(struct conversion *conversion, const char *
     if (dtype == NULL) {
         return BERTH_OK;
     }
-    if (allowed == NULL) {
-        return error_set(error, BERTH_USAGE, "%s keeps each tensor's type: leave out --dtype",
-                         conversion->target->name);
-    }
     for (size_t i = 0; i < sizeof dtype_names / sizeof *dtype_names; i++) {
         if (strcmp(dtype_names[i].name, dtype) == 0 && stands_in(dtype, allowed)) {
             conversion->matrices = dtype_names[i].dtype;
+            conversion->retypes = conversion->target->keeps;
             return BERTH_OK;
         }
     }
@@ -354,9 +345,7 @@ enum berth_status berth_convert(const char *input, const char *output_dir,
     TRY(check_output(output_dir, error));
     enum berth_status status;
     TRY_DONE(read_source(&conversion, error));
-    if (conversion.target->dtypes != NULL) {
-        TRY_DONE(allow_losses(&conversion, settings->allow_lossy, error));
-    }
+    TRY_DONE(allow_losses(&conversion, settings->allow_lossy, error));
     TRY_DONE(write_and_publish(&conversion, output_dir, error));
 done:
     conversion_done(&conversion);

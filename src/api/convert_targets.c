@@ -173,19 +173,26 @@ static enum berth_status write_gguf(const struct conversion *conversion,
 
 // --- the table ----------------------------------------------------------------------------------
 
+#define KEPT_TYPES "f32 f16 bf16"
 const struct convert_target convert_targets[] = {
-    {.name = "hf", .unties = 1, .write = convert_to_hf},
-    {.name = "torch", .write = convert_to_torch},
+    {.name = "hf", .keeps = 1, .dtypes = KEPT_TYPES, .unties = 1, .write = convert_to_hf},
+    {.name = "torch", .keeps = 1, .dtypes = KEPT_TYPES, .write = convert_to_torch},
     {.name = "tensorflow",
+     .keeps = 1,
+     .dtypes = KEPT_TYPES,
      .names = &names_tensorflow,
      .google_config = 1,
      .write = convert_to_tensorflow},
     {.name = "nvidia",
+     .keeps = 1,
+     .dtypes = KEPT_TYPES,
      .names = &names_nvidia,
      .vocab_multiple = 8,
      .google_config = 1,
      .write = convert_to_nvidia},
     {.name = "deepspeed",
+     .keeps = 1,
+     .dtypes = KEPT_TYPES,
      .names = &names_nvidia,
      .kernel = &names_kernel,
      .vocab_multiple = 8,

@@ -27,7 +27,8 @@ static int is_safetensors(const struct tensor_file *file) {
 }
 
 int outgoing_is_copy(const struct conversion *conversion) {
-    return conversion->names == NULL && is_safetensors(&conversion->weights.file);
+    return conversion->names == NULL && !conversion->retypes &&
+           is_safetensors(&conversion->weights.file);
 }
 
 // Whether transformers itself gives the name: a bare BertModel's "embeddings.…" too.
@@ -114,30 +115,71 @@ static int64_t padding_rows(const struct conversion *conversion, const struct we
                : 0;
 }
 
-static size_t row_bytes(const struct weight *weight) {
-    return weight->shape[0] > 0 ? weight_bytes(weight) / (size_t)weight->shape[0] : 0;
+enum tensor_dtype outgoing_type(const struct conversion *conversion, const struct weight *weight) {
+    return conversion->retypes && tensor_is_convertible(weight->entry->dtype)
+               ? conversion->matrices
+               : weight->entry->dtype;
+}
+
+// Every tensor begins at a multiple of 64 bytes.
+static size_t aligned(size_t bytes) {
+    return (bytes + 63) / 64 * 64;
+}
+
+// Without rows that the target adds.
+static size_t own_bytes(const struct conversion *conversion, const struct weight *weight) {
+    return (size_t)weight_elements(weight) * tensor_dtype_size(outgoing_type(conversion, weight));
 }
 
 static size_t outgoing_bytes(const struct conversion *conversion, const struct weight *weight) {
+    size_t bytes = own_bytes(conversion, weight);
     int64_t rows = padding_rows(conversion, weight);
-    return weight_bytes(weight) + (rows > 0 ? (size_t)rows * row_bytes(weight) : 0);
+    return rows > 0 ? bytes + bytes / (size_t)weight->shape[0] * (size_t)rows : bytes;
 }
 
 // --- one tensor ---------------------------------------------------------------------------------
 
+static enum berth_status read_narrowed(const struct collecting *collecting,
+                                       const struct weight *weight, char *to) {
+    size_t count = (size_t)weight_elements(weight), bytes = count * sizeof(float);
+    float *wide = memory_pages(bytes);
+    if (wide == NULL) {
+        return error_no_memory(collecting->error, bytes, weight->name);
+    }
+    enum berth_status status =
+        weights_read_f32(collecting->weights, weight, wide, collecting->error);
+    if (status == BERTH_OK) {
+        tensor_narrow(collecting->conversion->matrices, wide, count, to);
+    }
+    memory_pages_free(wide, bytes);
+    return status;
+}
+
+// A tensor in the type that it gets.
+static enum berth_status read_tensor(const struct collecting *collecting,
+                                     const struct weight *weight, char *to) {
+    enum tensor_dtype type = outgoing_type(collecting->conversion, weight);
+    if (type == weight->entry->dtype) {
+        return weights_read(collecting->weights, weight, to, collecting->error);
+    }
+    return type == TENSOR_F32
+               ? weights_read_f32(collecting->weights, weight, (float *)to, collecting->error)
+               : read_narrowed(collecting, weight, to);
+}
+
 static enum berth_status read_turned(const struct collecting *collecting,
                                      const struct weight *weight, char *to) {
-    size_t bytes = weight_bytes(weight);
-    char *own = memory_new(bytes);
+    size_t bytes = own_bytes(collecting->conversion, weight);
+    char *own = memory_pages(bytes);
     if (own == NULL) {
         return error_no_memory(collecting->error, bytes, weight->name);
     }
-    enum berth_status status = weights_read(collecting->weights, weight, own, collecting->error);
+    enum berth_status status = read_tensor(collecting, weight, own);
     if (status == BERTH_OK) {
         tensor_transpose(own, weight->shape[0], weight->shape[1],
-                         tensor_dtype_size(weight->entry->dtype), to);
+                         tensor_dtype_size(outgoing_type(collecting->conversion, weight)), to);
     }
-    memory_free(own);
+    memory_pages_free(own, bytes);
     return status;
 }
 
@@ -150,12 +192,12 @@ static struct tensor_out *new_tensor(struct collecting *collecting, const struct
         name = memcpy(outgoing->names[outgoing->count], name, strlen(name) + 1);
     }
     *tensor = (struct tensor_out){.name = name,
-                                  .dtype = weight->entry->dtype,
+                                  .dtype = outgoing_type(collecting->conversion, weight),
                                   .rank = weight->rank,
                                   .data = outgoing->data + collecting->used};
     memcpy(tensor->shape, weight->shape, sizeof tensor->shape);
     outgoing->count++;
-    collecting->used += bytes;
+    collecting->used += aligned(bytes);
     return tensor;
 }
 
@@ -180,22 +222,23 @@ static struct tensor_out *find_stack(const struct collecting *collecting, const 
     return NULL;
 }
 
-static int fits_stack(const struct tensor_out *stack, const struct weight *weight) {
-    return stack->dtype == weight->entry->dtype && stack->rank == weight->rank &&
-           stack->shape[0] == NAME_PARTS * weight->shape[0] &&
+static int fits_stack(const struct collecting *collecting, const struct tensor_out *stack,
+                      const struct weight *weight) {
+    return stack->dtype == outgoing_type(collecting->conversion, weight) &&
+           stack->rank == weight->rank && stack->shape[0] == NAME_PARTS * weight->shape[0] &&
            memcmp(stack->shape + 1, weight->shape + 1, (TENSOR_MAX_RANK - 1) * sizeof(int64_t)) ==
                0;
 }
 
 static enum berth_status add_part(struct collecting *collecting, const struct weight *weight,
                                   const char *name) {
-    size_t bytes = weight_bytes(weight);
+    size_t bytes = own_bytes(collecting->conversion, weight);
     struct tensor_out *stack = find_stack(collecting, name);
     if (stack == NULL) {
         stack = new_tensor(collecting, weight, name, NAME_PARTS * bytes);
         stack->shape[0] *= NAME_PARTS;
     }
-    if (weight->rank < 1 || !fits_stack(stack, weight)) {
+    if (weight->rank < 1 || !fits_stack(collecting, stack, weight)) {
         return error_set(collecting->error, BERTH_BAD_DATA,
                          "%s: tensor \"%s\": query, key and value differ in type or shape and "
                          "cannot be stacked",
@@ -203,7 +246,7 @@ static enum berth_status add_part(struct collecting *collecting, const struct we
     }
     collecting->parts[stack - collecting->outgoing->list]++;
     char *to = (char *)stack->data + (size_t)name_part_of(weight->name) * bytes;
-    return weights_read(collecting->weights, weight, to, collecting->error);
+    return read_tensor(collecting, weight, to);
 }
 
 static enum berth_status check_stacks(const struct collecting *collecting) {
@@ -238,7 +281,7 @@ static enum berth_status add_weight(struct collecting *collecting, const struct 
         new_tensor(collecting, weight, name, outgoing_bytes(collecting->conversion, weight));
     tensor->shape[0] += padding_rows(collecting->conversion, weight);
     if (use != NAME_TRANSPOSED || weight->rank != 2) {
-        return weights_read(collecting->weights, weight, (char *)tensor->data, collecting->error);
+        return read_tensor(collecting, weight, (char *)tensor->data);
     }
     tensor->shape[0] = weight->shape[1];
     tensor->shape[1] = weight->shape[0];
@@ -303,11 +346,11 @@ static enum berth_status make_room(struct collecting *collecting) {
     if (outgoing_is_copy(collecting->conversion)) {
         for (size_t i = 0; i < weights->file.count; i++) {
             const struct tensor_entry *entry = &weights->file.entries[i];
-            outgoing->bytes += (size_t)(entry->end - entry->begin);
+            outgoing->bytes += aligned((size_t)(entry->end - entry->begin));
         }
     } else {
         for (size_t i = 0; i < weights->count; i++) {
-            outgoing->bytes += outgoing_bytes(collecting->conversion, &weights->list[i]);
+            outgoing->bytes += aligned(outgoing_bytes(collecting->conversion, &weights->list[i]));
         }
     }
     outgoing->list = memory_array(room + 1, sizeof *outgoing->list);

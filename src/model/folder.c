@@ -116,6 +116,23 @@ char *folder_config_path(const char *path) {
     return chosen;
 }
 
+enum berth_status folder_read_config(const char *path, struct bert_config *config,
+                                     struct berth_error *error) {
+    char *file = folder_config_path(path);
+    if (file == NULL) {
+        return error_no_memory(error, strlen(path), "a path");
+    }
+    enum berth_status status =
+        file_exists(file)
+            ? bert_config_read(file, config, error)
+            : error_set(error, BERTH_NO_INPUT,
+                        "%s: not there, nor is a bert_config.json: put the configuration that the "
+                        "model was trained with beside its weights",
+                        file);
+    memory_free(file);
+    return status;
+}
+
 // The first that a folder holds is its weights.
 static const char *const weights_files[] = {WEIGHTS_FILE, (WEIGHTS_FILE SHARDS_ENDING),
                                             "pytorch_model.bin",

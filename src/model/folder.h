@@ -30,6 +30,10 @@ char *folder_file(const char *path, const char *name);
 // NULL when memory is out.
 char *folder_config_path(const char *path);
 
+// Reads that file; BERTH_NO_INPUT where neither is there.
+enum berth_status folder_read_config(const char *path, struct bert_config *config,
+                                     struct berth_error *error);
+
 // Opens the folder's weights: the first that is there of model.safetensors, its index of several
 // files, pytorch_model.bin, its index, and what the other formats find in it (a TensorFlow
 // checkpoint, DeepSpeed's newest tag, NVIDIA's last ckpt_<step>.pt). A file is opened as what it

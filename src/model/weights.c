@@ -239,9 +239,10 @@ static enum berth_status read_turned(const struct weights *weights, const struct
                                      int widen, void *to, struct berth_error *error) {
     int64_t count = weight_elements(weight);
     size_t size = widen ? sizeof(float) : tensor_dtype_size(weight->entry->dtype);
-    void *theirs = memory_array((size_t)count, size);
+    size_t bytes = (size_t)count * size;
+    void *theirs = memory_pages(bytes);
     if (theirs == NULL) {
-        return error_no_memory(error, (size_t)count * size, weight->name);
+        return error_no_memory(error, bytes, weight->name);
     }
     enum berth_status status =
         widen ? tensor_file_read_f32(&weights->file, weight->entry, 0, count, theirs, error)
@@ -249,7 +250,7 @@ static enum berth_status read_turned(const struct weights *weights, const struct
     if (status == BERTH_OK) {
         tensor_transpose(theirs, weight->shape[1], weight->shape[0], size, to);
     }
-    memory_free(theirs);
+    memory_pages_free(theirs, bytes);
     return status;
 }
 

@@ -132,10 +132,7 @@ enum berth_status model_files_open(struct model_files *files, struct berth_confi
                          "pytorch_model.bin, a checkpoint of TensorFlow, NVIDIA or DeepSpeed",
                          folder);
     }
-    char *path = folder_config_path(folder);
-    enum berth_status status = path != NULL ? bert_config_read(path, &files->shape, error)
-                                            : error_no_memory(error, 0, "a path");
-    memory_free(path);
+    enum berth_status status = folder_read_config(folder, &files->shape, error);
     if (status != BERTH_OK) {
         return status;
     }

@@ -93,6 +93,48 @@ run convert squad-minilm new --to nvidia --step -1
 expect_code 2
 expect_left ""
 
+# --- other types --------------------------------------------------------------------------------
+
+for type in f16 bf16; do
+    run convert squad-minilm narrow --dtype $type
+    expect_code 78
+    expect_err "39 in a narrower type"
+    expect_left ""
+    run convert squad-minilm narrow --dtype $type --allow-lossy
+    expect_code 0
+    expect_err "39 tensors get a narrower type"
+    run inspect narrow
+    expect_out "$(echo $type | tr a-z A-Z)"
+    expect_no "$out" F32
+    run compare squad-minilm narrow --tolerance 0.001
+    expect_code 0
+    expect_no "$out" "largest difference 0,"
+    for to in tensorflow "deepspeed --kernel-layers"; do # narrowed on the way: the same
+        run convert squad-minilm there --to $to --dtype $type --allow-lossy
+        run convert there back --quiet
+        expect_code 0
+        cmp -s narrow/model.safetensors back/model.safetensors || fail "$to as $type is another"
+        rm -r there back
+    done
+    run convert narrow wide --dtype f32
+    expect_code 0
+    expect_no "$err" warning
+    run compare narrow wide
+    expect_code 0
+    expect_out "largest difference 0,"
+    run convert narrow back --dtype $type
+    expect_code 0
+    expect_no "$err" warning
+    cmp -s narrow/model.safetensors back/model.safetensors || fail "$type as $type is another"
+    rm -r narrow wide back
+done
+mv squad-minilm/config.json squad-minilm/away
+run convert squad-minilm new
+expect_code 66
+expect_err "put the configuration that the model was trained with"
+mv squad-minilm/away squad-minilm/config.json
+expect_left ""
+
 # --- onnx, gguf ---------------------------------------------------------------------------------
 
 run convert squad-minilm onnx --to onnx
@@ -139,7 +181,7 @@ expect_err "is a file"
 run convert squad-minilm new --to nonsense
 expect_code 2
 expect_err "known are: hf, "
-for words in "hf f32" "onnx f16" "gguf bf16"; do
+for words in "hf f64" "torch f" "onnx f16" "gguf bf16"; do
     run convert squad-minilm new --to "${words% *}" --dtype "${words#* }"
     expect_code 2
     expect_err "dtype"
