@@ -53,6 +53,7 @@ static void read_config(struct golden *golden, const char *path) {
     golden->config.hidden_act =
         strcmp(activation, "gelu") == 0 ? ACTIVATION_GELU_ERF : ACTIVATION_GELU_TANH;
     json_free(root);
+    golden->config.pre_layer_norm = safetensors_metadata(&golden->file, "pre_layer_norm") != NULL;
 }
 
 void golden_open(struct golden *golden, const char *path) {

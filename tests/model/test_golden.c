@@ -107,6 +107,44 @@ static void f32_equals_pytorch(void **state) {
     }
 }
 
+// --- norms before the sub-layers ---------------------------------------------------------------
+
+static const char *const pre_layer_norm[] = {"preln_erf", "preln_tanh"};
+#define PRE_COUNT (sizeof pre_layer_norm / sizeof *pre_layer_norm)
+
+static void pre_layer_norm_f32_equals_pytorch(void **state) {
+    for (size_t i = 0; i < PRE_COUNT; i++) {
+        struct scene scene;
+        scene_open(&scene, pre_layer_norm[i], DTYPE_F32);
+        check_f32(&scene);
+        scene_close(&scene);
+    }
+}
+
+// As far from float64 as operands rounded to bf16 must be (see test_reference.c).
+static void pre_layer_norm_bf16_is_near(void **state) {
+    for (size_t i = 0; i < PRE_COUNT; i++) {
+        struct scene scene;
+        scene_open(&scene, pre_layer_norm[i], DTYPE_BF16);
+        step(&scene);
+        int64_t count;
+        float *expected = golden_floats(&scene.golden.file, "", "logits", &count);
+        float *logits = harness_logits(&scene.harness, packed_batch(scene.packed));
+        float *g0 = golden_layout(&scene.golden, &scene.harness.table, "grad.");
+        float *g = harness_gradients(&scene.harness);
+        double logits_error = relative_error(logits, expected, count);
+        double gradient_error = relative_error(g, g0, scene.harness.table.total);
+        print_message("%-20s bf16 logits %.4f, gradients %.4f\n", scene.name, logits_error,
+                      gradient_error);
+        assert_true(logits_error < 0.02 && gradient_error < 0.06);
+        free(expected);
+        free(logits);
+        free(g0);
+        free(g);
+        scene_close(&scene);
+    }
+}
+
 // --- Google's layout ----------------------------------------------------------------------------
 
 // The weights of tiny_h20 as TensorFlow saved them (../format/data/tensorflow/bert): the logits are
@@ -416,6 +454,8 @@ static void real_gradients_equal_pytorch(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(f32_equals_pytorch),
+        cmocka_unit_test(pre_layer_norm_f32_equals_pytorch),
+        cmocka_unit_test(pre_layer_norm_bf16_is_near),
         cmocka_unit_test(tensorflow_checkpoint_gives_the_same_logits),
         cmocka_unit_test(bf16_is_as_good_as_autocast),
         cmocka_unit_test(ten_steps_follow_pytorch),
