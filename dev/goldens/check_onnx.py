@@ -6,7 +6,7 @@ Each model goes through onnx's checker (with shape inference) and ONNX Runtime, 
 their longest sequence, so that the mask plays a part; the largest difference from the logits of
 BUILD/tests/model/dump_logits is shown and may be 1e-4. --golden: the tiny models of tests/golden
 (also against PyTorch's float64 logits stored there), each also without its head: then the head is
-applied to last_hidden_state here; the hashes are those that tests/model_io/test_export.c expects. --model with --features (from `berth features squad --jsonl`):
+applied to last_hidden_state here; the classifiers there against PyTorch alone; the hashes are those that tests/model_io/test_export.c expects. --model with --features (from `berth features squad --jsonl`):
 a model with the span head on real features. Exits 1 when a difference is too large.
 Needs: onnx, onnxruntime, numpy.
 
@@ -98,6 +98,21 @@ def check_golden(build, path, scratch):
     return report(name + " (no head)", model, runtime_logits(model[0], sequences, head), ours) and good
 
 
+def check_class(build, path, scratch):
+    name, config, _, values = tensors.read_golden(path)
+    parameters = {n: v for n, v in values.items() if n.startswith(("bert.", "classifier."))}
+    source = os.path.join(scratch, name)
+    tensors.write_folder(source, config, parameters)
+    cuts = values["cu_seqlens"]
+    sequences = [(values["ids"][a:b], values["token_type_ids"][a:b]) for a, b in zip(cuts, cuts[1:])]
+    session, digest = convert(build, source, source + "-onnx")
+    (found,) = session.run(None, pad(sequences))
+    apart = float(np.abs(found - values["logits"]).max())
+    print(f"{name:24} outputs {[o.name for o in session.get_outputs()]}: {len(found)} sequences, "
+          f"{apart:.1e} from PyTorch; {digest}")
+    return apart <= LIMIT and np.isfinite(found).all()
+
+
 def check_model(build, folder, features, count, scratch):
     with open(features, encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
@@ -121,6 +136,8 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         for path in sorted(glob.glob(os.path.join(a.golden, "tiny_*.safetensors")) if a.golden else []):
             good &= check_golden(a.build, path, scratch)
+        for path in sorted(glob.glob(os.path.join(a.golden, "class_*.safetensors")) if a.golden else []):
+            good &= check_class(a.build, path, scratch)
         if a.model:
             good &= check_model(a.build, a.model, a.features, a.count, scratch)
     return 0 if good else 1

@@ -171,7 +171,8 @@ def write(path, tensors, config=None, **metadata):
     the metadata to chance), so that the same tensors make the same bytes. Metadata are strings."""
     meta = {k: v if isinstance(v, str) else json.dumps(v) for k, v in metadata.items()}
     if config is not None:
-        meta["config"] = json.dumps({k: config.to_dict()[k] for k in CONFIG_KEYS})
+        keys = CONFIG_KEYS + (() if config.num_labels == 2 else ("id2label",))
+        meta["config"] = json.dumps({k: config.to_dict()[k] for k in keys})
     types = {"float32": "F32", "float64": "F64", "int32": "I32"}
     header, at, blocks = {}, 0, []
     if meta:

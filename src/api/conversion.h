@@ -19,7 +19,7 @@ struct convert_target {
     const char *name;
     const char *dtypes; // what `dtype` may say, separated by blanks; the first is the default
     int keeps;          // holds every tensor, without `dtype` in its type, whatever that is
-    int span_head;      // whether it can hold qa_outputs
+    int holds_head;     // whether it can hold qa_outputs, or pooler and classifier
     const struct name_dialect *names;  // of its tensors; NULL: Hugging Face's
     const struct name_dialect *kernel; // those with kernel_layers; NULL: it has none
     int vocab_multiple; // the word table's rows are padded with zeros to a multiple of this; 0: not

@@ -129,6 +129,16 @@ static void note_what_stays(const struct conversion *conversion) {
     }
 }
 
+// A classifier without a pooler is one of tokens, which is no head of ours.
+static enum param_head head_of(const struct weights *weights) {
+    if (weights_find(weights, "qa_outputs.weight") != NULL) {
+        return PARAM_HEAD_SPAN;
+    }
+    int classifies = weights_find(weights, "classifier.weight") != NULL &&
+                     weights_find(weights, "bert.pooler.dense.weight") != NULL;
+    return classifies ? PARAM_HEAD_CLASS : PARAM_HEAD_NONE;
+}
+
 static enum berth_status read_source(struct conversion *conversion, struct berth_error *error) {
     if (!dir_exists(conversion->input) && !file_exists(conversion->input)) {
         return error_set(error, BERTH_NO_INPUT,
@@ -142,10 +152,9 @@ static enum berth_status read_source(struct conversion *conversion, struct berth
     if (conversion->target->keeps) {
         return BERTH_OK;
     }
-    int span = conversion->target->span_head &&
-               weights_find(&conversion->weights, "qa_outputs.weight") != NULL;
-    return param_table_init(&conversion->table, &conversion->config,
-                            span ? PARAM_HEAD_SPAN : PARAM_HEAD_NONE, error);
+    enum param_head head =
+        conversion->target->holds_head ? head_of(&conversion->weights) : PARAM_HEAD_NONE;
+    return param_table_init(&conversion->table, &conversion->config, head, error);
 }
 
 static void conversion_done(struct conversion *conversion) {

@@ -198,7 +198,7 @@ const struct convert_target convert_targets[] = {
      .vocab_multiple = 8,
      .google_config = 1,
      .write = convert_to_deepspeed},
-    {.name = "onnx", .dtypes = "f32", .span_head = 1, .write = write_onnx},
+    {.name = "onnx", .dtypes = "f32", .holds_head = 1, .write = write_onnx},
     {.name = "gguf", .dtypes = "f32 f16", .write = write_gguf},
 };
 const size_t convert_target_count = sizeof convert_targets / sizeof *convert_targets;

@@ -306,13 +306,18 @@ static void add_span_logits(struct building *building, const char *hidden) {
     }
 }
 
-static void add_hidden_state(struct building *building, const char *hidden) {
+// hidden as [batch, sequence, H].
+static void add_sequences(struct building *building, const char *hidden, const char *to) {
     add_integers(building, "hidden_size", &building->config->hidden_size, 1);
     onnx_add_node(&building->graph, &(struct onnx_node){.operation = "Concat",
                                                         .inputs = {"shape", "hidden_size"},
                                                         .outputs = {"hidden_shape"},
                                                         .attributes = {integer("axis", 0)}});
-    add(building, "Reshape", hidden, "hidden_shape", "last_hidden_state");
+    add(building, "Reshape", hidden, "hidden_shape", to);
+}
+
+static void add_hidden_state(struct building *building, const char *hidden) {
+    add_sequences(building, hidden, "last_hidden_state");
     onnx_add_output(&building->graph,
                     &(struct onnx_value){.name = "last_hidden_state",
                                          .dtype = TENSOR_F32,
@@ -322,12 +327,32 @@ static void add_hidden_state(struct building *building, const char *hidden) {
                                                    {.size = building->config->hidden_size}}});
 }
 
+// "logits" [batch, num_labels], from the first token of each sequence.
+static void add_class_logits(struct building *building, const char *hidden) {
+    add_sequences(building, hidden, "sequences");
+    onnx_add_node(&building->graph, &(struct onnx_node){.operation = "Gather",
+                                                        .inputs = {"sequences", "zero"},
+                                                        .outputs = {"first_tokens"},
+                                                        .attributes = {integer("axis", 1)}});
+    add(building, "Reshape", "first_tokens", "rows", "first_rows");
+    linear(building, "first_rows", "bert.pooler.dense", "pooler");
+    add(building, "Tanh", "pooler", NULL, "pooled");
+    linear(building, "pooled", "classifier", "logits");
+    onnx_add_output(
+        &building->graph,
+        &(struct onnx_value){.name = "logits",
+                             .dtype = TENSOR_F32,
+                             .rank = 2,
+                             .shape = {{.name = "batch"}, {.size = building->config->num_labels}}});
+}
+
 // The first row whose parameter is in the table says what comes after the last layer.
 static const struct head_row {
     const char *param; // NULL: always
     void (*add)(struct building *building, const char *hidden);
 } head_rows[] = {
     {"qa_outputs.weight", add_span_logits},
+    {"classifier.weight", add_class_logits},
     {NULL, add_hidden_state},
 };
 
