@@ -199,6 +199,17 @@ static struct curl_slist *make_headers(const struct http_request *request, int *
     return add_header(list, failed, "If-None-Match: \"%s\"", request->if_none_match);
 }
 
+// The certificates that other programs of this machine trust; NULL: the system's.
+static const char *certificates(void) {
+    static const char *const names[] = {"CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"};
+    const char *found = NULL;
+    for (size_t i = 0; found == NULL && i < sizeof names / sizeof *names; i++) {
+        const char *value = getenv(names[i]);
+        found = value != NULL && value[0] != '\0' ? value : NULL;
+    }
+    return found;
+}
+
 static void set_options(struct exchange *exchange, const char *url, struct curl_slist *list) {
     CURL *curl = exchange->http->curl;
     curl_easy_reset(curl); // keeps the connections
@@ -206,6 +217,9 @@ static void set_options(struct exchange *exchange, const char *url, struct curl_
     curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(curl, CURLOPT_USERAGENT, "berth/" BERTH_VERSION);
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, list);
+    if (certificates() != NULL) {
+        curl_easy_setopt(curl, CURLOPT_CAINFO, certificates());
+    }
     curl_easy_setopt(curl, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, exchange->http->connect_seconds);

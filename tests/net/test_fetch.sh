@@ -109,6 +109,30 @@ expect_code 2
 run answer --model acme/tiny --question "Where?" --context "Ada lived in Oslo." --download_only
 expect_code 2
 
+# --- TLS: an unknown certificate is refused, one that the environment names is trusted -----------
+
+unset CURL_CA_BUNDLE REQUESTS_CA_BUNDLE SSL_CERT_FILE
+if command -v openssl >"$work/where"; then
+    openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2 \
+        -subj /CN=localhost -addext subjectAltName=DNS:localhost 2>"$err" || fail "no certificate"
+    mkdir tls && printf 'HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nsafe\n' >tls/text
+    port=$((20000 + $$ % 20000))
+    (cd tls && exec openssl s_server -accept $port -cert ../cert.pem -key ../key.pem -HTTP) >"$work/tls.log" 2>&1 &
+    tls=$!
+    for _ in $(seq 50); do
+        grep -q ACCEPT "$work/tls.log" && break
+        sleep 0.1
+    done
+    run fetch "https://localhost:$port/text"
+    expect_code 69
+    expect_err certificate
+    SSL_CERT_FILE=$work/cert.pem run fetch "https://localhost:$port/text"
+    expect_code 0
+    grep -q safe "$(cat "$out")" || fail "what TLS brought"
+    kill $tls
+    wait $tls 2>"$work/where"
+fi
+
 # --- the example of the documentation -----------------------------------------------------------
 
 rm -rf "$HF_HOME"
