@@ -29,7 +29,7 @@ struct legacy {
 static const char padding[] = "there is no padding in Berth";
 static const char framework[] = "it belongs to the original's framework";
 static const char no_scaling[] = "bf16 and fp32 need no loss scaling";
-static const char no_cache[] = "features are built anew in a second or two";
+static const char no_cache[] = "this task has no feature cache";
 static const char own_config[] = "the model folder's config.json is used";
 
 static const struct legacy legacies[] = {

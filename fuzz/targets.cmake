@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The fuzz targets and the rooms each needs: fuzz_NAME.c with the corpus in corpus/NAME.
-set(BERTH_FUZZ_TARGETS safetensors json config vocab tokenizer squad features table torch deepspeed tensorflow tfrecord hub)
+set(BERTH_FUZZ_TARGETS safetensors json config vocab tokenizer squad features feature_cache table torch deepspeed tensorflow tfrecord hub)
 set(BERTH_FUZZ_ROOMS_safetensors core format)
 set(BERTH_FUZZ_ROOMS_json core format)
 set(BERTH_FUZZ_ROOMS_config core format model)
@@ -8,6 +8,7 @@ set(BERTH_FUZZ_ROOMS_vocab core text)
 set(BERTH_FUZZ_ROOMS_tokenizer core text)
 set(BERTH_FUZZ_ROOMS_squad core text format data)
 set(BERTH_FUZZ_ROOMS_features core text format data)
+set(BERTH_FUZZ_ROOMS_feature_cache core text format data)
 set(BERTH_FUZZ_ROOMS_table core text format data)
 set(BERTH_FUZZ_ROOMS_torch core format)
 set(BERTH_FUZZ_ROOMS_deepspeed core format)

@@ -86,6 +86,9 @@ struct berth_config {
     const char *keras_answers; /* "first" or "all": which of a training question's answers */
     const char *keras_end;     /* "inclusive" or "exclusive": the row of an answer's end */
     const char *window_filter; /* "none" or "words": training windows that stay */
+    const char *cache_dir;      /* folder that keeps SQuAD features; NULL: they are built anew */
+    int skip_cache;             /* neither read nor write there */
+    int overwrite_cache;        /* build anew and write */
     int version_2_with_negative;
     int64_t max_train_samples;  /* use only the first N questions; 0: all */
     int64_t max_eval_samples;

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SQUAD_FILE_LIMIT ((size_t)8 << 30)
-
 struct storage {
     json *root; // the file, or an array of its lines
     char *name;

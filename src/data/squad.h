@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define SQUAD_FILE_LIMIT ((size_t)8 << 30) // bytes of a file
+
 struct squad_answer {
     const char *text;
     int64_t start; // character (code point) of the context

@@ -36,6 +36,9 @@ static const char *const fixed_settings[] = {
 };
 // What may differ without a word.
 static const char *const free_settings[] = {
+    "cache_dir",
+    "skip_cache",
+    "overwrite_cache",
     "resume_from_checkpoint",
     "overwrite_output_dir",
     "threads",

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/squad_input.h"
 
+#include "core/file.h"
 #include "core/memory.h"
+#include "data/squad_cache.h"
 #include "train/machine.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -48,7 +51,113 @@ struct squad_answer_options squad_input_answer_options(const struct berth_config
     };
 }
 
-// --- data ---------------------------------------------------------------------------------------
+// --- the cache ----------------------------------------------------------------------------------
+
+// Reading and building, with or without a cache.
+struct opening {
+    struct squad_input *input;
+    const char *path;
+    int64_t limit;
+    const struct berth_config *config;
+    const struct tokenizer *tokenizer;
+    struct squad_feature_options options;
+    const struct berth_log *log;
+};
+
+static enum berth_status build(const struct opening *opening, struct berth_error *error) {
+    struct squad_input *input = opening->input;
+    TRY(squad_features_build(&input->dataset, opening->tokenizer, &opening->options,
+                             machine_threads(opening->config), opening->log, &input->features,
+                             error));
+    input->examples = (int64_t)input->dataset.count;
+    if (input->features.count == 0) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: no question gave a window to %s; check the file's answers",
+                         opening->path, opening->options.training ? "train on" : "answer");
+    }
+    return BERTH_OK;
+}
+
+// Whether the features came from the file. One that cannot be used is told and will be replaced.
+static int take_from_cache(const struct opening *opening, const struct squad_cache_key *key,
+                           const char *file) {
+    struct squad_input *input = opening->input;
+    struct berth_error error = {0};
+    if (opening->config->overwrite_cache || !file_exists(file)) {
+        return 0;
+    }
+    if (squad_cache_read(file, key, opening->options.training ? NULL : &input->dataset,
+                         &input->features, &input->examples, &error) != BERTH_OK) {
+        log_note(opening->log, "%s; the features are built anew", error.message);
+        return 0;
+    }
+    if (input->features.skipped_examples > 0) {
+        log_note(opening->log, "features from %s; %zu was left out when they were built", file,
+                 input->features.skipped_examples);
+    } else {
+        log_note(opening->log, "features from %s", file);
+    }
+    return 1;
+}
+
+// A cache that cannot be written is no failure of the run.
+static void put_into_cache(const struct opening *opening, const struct squad_cache_key *key,
+                           const char *file) {
+    struct berth_error error = {0};
+    enum berth_status status = dir_make(opening->config->cache_dir, &error);
+    if (status == BERTH_OK) {
+        status = squad_cache_write(file, key, &opening->input->dataset, &opening->input->features,
+                                   &error);
+    }
+    if (status != BERTH_OK) {
+        log_warning(opening->log, "the features are not cached: %s", error.message);
+    }
+}
+
+// The file is read once: what is hashed is what is used.
+static enum berth_status open_with_cache(const struct opening *opening, const char *bytes,
+                                         size_t length, struct berth_error *error) {
+    struct squad_dataset *dataset = &opening->input->dataset;
+    int training = opening->options.training;
+    struct squad_cache_key key;
+    TRY(squad_cache_key_of(bytes, length, opening->limit, opening->tokenizer, &opening->options,
+                           &key, error));
+    if (!training) {
+        TRY(squad_read_memory(opening->path, bytes, length, opening->limit, dataset, error));
+    }
+    char *file = squad_cache_path(opening->config->cache_dir, opening->path, &key);
+    enum berth_status status = BERTH_OK;
+    if (file == NULL) {
+        return error_no_memory(error, 0, "a path");
+    }
+    if (take_from_cache(opening, &key, file)) {
+        goto done;
+    }
+    if (training) {
+        TRY_DONE(squad_read_memory(opening->path, bytes, length, opening->limit, dataset, error));
+    }
+    TRY_DONE(build(opening, error));
+    if (!opening->config->dry_run) {
+        put_into_cache(opening, &key, file);
+    }
+done:
+    memory_free(file);
+    return status;
+}
+
+static enum berth_status open_input(const struct opening *opening, struct berth_error *error) {
+    const struct berth_config *config = opening->config;
+    if (config->cache_dir == NULL || config->skip_cache) {
+        TRY(squad_read(opening->path, opening->limit, &opening->input->dataset, error));
+        return build(opening, error);
+    }
+    char *bytes;
+    size_t length;
+    TRY(file_read(opening->path, SQUAD_FILE_LIMIT, &bytes, &length, error));
+    enum berth_status status = open_with_cache(opening, bytes, length, error);
+    memory_free(bytes);
+    return status;
+}
 
 enum berth_status squad_input_open(struct squad_input *input, const char *path, int64_t limit,
                                    int training, const struct berth_config *config,
@@ -56,27 +165,23 @@ enum berth_status squad_input_open(struct squad_input *input, const char *path, 
                                    struct berth_error *error) {
     *input = (struct squad_input){0};
     double begin = machine_seconds();
-    struct squad_feature_options options;
-    TRY(squad_input_feature_options(config, &options, error));
-    options.training = training;
-    TRY(squad_read(path, limit, &input->dataset, error));
-    enum berth_status status;
-    TRY_DONE(squad_features_build(&input->dataset, tokenizer, &options, machine_threads(config),
-                                  log, &input->features, error));
-    if (input->features.count == 0) {
-        status = error_set(error, BERTH_BAD_DATA,
-                           "%s: no question gave a window to %s; check the file's answers", path,
-                           training ? "train on" : "answer");
-        goto done;
+    struct opening opening = {.input = input,
+                              .path = path,
+                              .limit = limit,
+                              .config = config,
+                              .tokenizer = tokenizer,
+                              .log = log};
+    TRY(squad_input_feature_options(config, &opening.options, error));
+    opening.options.training = training;
+    enum berth_status status = open_input(&opening, error);
+    if (status != BERTH_OK) {
+        squad_input_done(input);
+        return status;
     }
     input->seconds = machine_seconds() - begin;
-    log_note(log, "%s: %zu questions, %zu features, %zu tokens in %.2f s", path,
-             input->dataset.count, input->features.count, input->features.token_count,
-             input->seconds);
+    log_note(log, "%s: %" PRId64 " questions, %zu features, %zu tokens in %.2f s", path,
+             input->examples, input->features.count, input->features.token_count, input->seconds);
     return BERTH_OK;
-done:
-    squad_input_done(input);
-    return status;
 }
 
 void squad_input_done(struct squad_input *input) {

@@ -24,10 +24,13 @@ struct squad_answer_options squad_input_answer_options(const struct berth_config
 struct squad_input {
     struct squad_dataset dataset;
     struct squad_feature_set features;
-    double seconds; // that reading and featurising took
+    int64_t examples; // questions of the file, which the data set need not hold (squad_input_open)
+    double seconds;   // that reading and featurising took
 };
 
-// `limit` > 0: only the first questions. training: labels, and one answer a question.
+// `limit` > 0: only the first questions. training: labels, and one answer a question; where the
+// features come from config->cache_dir, the data set is then empty, and so are words and
+// max_context.
 enum berth_status squad_input_open(struct squad_input *input, const char *path, int64_t limit,
                                    int training, const struct berth_config *config,
                                    const struct tokenizer *tokenizer, const struct berth_log *log,

@@ -72,7 +72,7 @@ static enum berth_status fill(struct squad *squad, const struct task_open *args,
     TRY(squad_input_open(&squad->input, set->path, limit, training, config, args->files->tokenizer,
                          args->log, error));
     set->source = squad_input_source(&squad->input.features);
-    set->examples = (int64_t)squad->input.dataset.count;
+    set->examples = squad->input.examples;
     set->tokens = (int64_t)squad->input.features.token_count;
     if (training) {
         return BERTH_OK;

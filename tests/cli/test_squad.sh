@@ -70,6 +70,47 @@ expect_code 0
 expect_err '2 of 8 questions have no answer, and every one will be given one'
 [ ! -e "$work/v1-answers/null_odds.json" ] || fail "null odds without version 2"
 
+# The feature cache.
+cached="--cache_dir $work/cache --overwrite_output_dir"
+run predict squad --model "$work/v2" --input "$work/v2.json" --output "$work/cached" $small \
+    --version_2_with_negative $cached
+expect_code 0
+[ "$(ls "$work/cache" | wc -l)" -eq 1 ] || fail "one file in the cache"
+run predict squad --model "$work/v2" --input "$work/v2.json" --output "$work/cached" $small \
+    --version_2_with_negative $cached
+expect_code 0
+expect_err "features from $work/cache/v2.json_64_16_16_"
+cmp -s "$work/cached/nbest_predictions.json" "$work/v2-answers/nbest_predictions.json" || fail "answers differ"
+sed -i 's/Riga/Rigi/g' "$work/v2.json" # other data: another file
+run predict squad --model "$work/v2" --input "$work/v2.json" --output "$work/cached" $small \
+    --version_2_with_negative $cached
+expect_code 0
+expect_no "$err" 'features from'
+[ "$(ls "$work/cache" | wc -l)" -eq 2 ] || fail "two files in the cache"
+for file in "$work"/cache/*; do printf x >>"$file"; done
+run predict squad --model "$work/v2" --input "$work/v2.json" --output "$work/cached" $small \
+    --version_2_with_negative $cached
+expect_code 0
+expect_err 'its checksum does not fit: it is damaged or cut; the features are built anew'
+# Two runs at once on an empty cache, with the same results as without one.
+for n in 1 2; do
+    "$BERTH" finetune squad --model "$work/model" --train "$work/data.json" --output "$work/twin$n" $small \
+        $train --max_steps 3 --cache_dir "$work/shared" >"$work/twin$n.out" 2>"$work/twin$n.err" &
+done
+wait
+run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/twin3" $small $train \
+    --max_steps 3 --cache_dir "$work/shared"
+expect_code 0
+expect_err 'features from'
+run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/twin4" $small $train \
+    --max_steps 3 --cache_dir "$work/shared" --skip_cache
+expect_code 0
+expect_no "$err" 'features from'
+for n in 1 2 3; do
+    cmp -s "$work/twin$n/model.safetensors" "$work/twin4/model.safetensors" || fail "run $n differs"
+done
+[ "$(ls -A "$work/shared" | wc -l)" -eq 1 ] || fail "one file, and nothing half-written"
+
 # What contradicts itself.
 run features squad --vocab "$work/model/vocab.txt" --input "$work/data.json" --keras_end exclusive --count
 expect_code 78
