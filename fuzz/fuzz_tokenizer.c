@@ -2,9 +2,10 @@
 // Any bytes as text, under both rule sets: offsets stay in the text and ascend, every piece covers
 // whole characters, and the joined words cut into words again.
 //
-// Settings: bit 0 Google's rules, bit 1 lower case, bit 2 split the special tokens, bits 3 to 5 the
-// longest word (0: the rules' own), bit 6 the vocabulary is read through a file, where the failing
-// allocation strikes, bit 7 it lacks its first two lines, so that no [UNK] is there.
+// Settings: bit 0 Google's rules, bit 1 lower case, bit 2 the special tokens are split by Hugging
+// Face's rules and not split by Google's, bits 3 to 5 the longest word (0: the rules' own), bit 6
+// the vocabulary is read through a file, where the failing allocation strikes, bit 7 it lacks its
+// first two lines, so that no [UNK] is there.
 #include "input.h"
 #include "text/tokenizer.h"
 
@@ -42,10 +43,12 @@ static void check_words(const char *words, size_t count, const uint32_t *origin,
 enum { THROUGH_FILE = 64, WITHOUT_UNKNOWN = 128 };
 
 static struct tokenizer_options options_of(unsigned settings) {
-    return (struct tokenizer_options){.rules = (settings & 1) != 0 ? TOKENIZER_GOOGLE
-                                                                   : TOKENIZER_HUGGINGFACE,
+    int google = settings & 1;
+    return (struct tokenizer_options){.rules = google ? TOKENIZER_GOOGLE : TOKENIZER_HUGGINGFACE,
                                       .lower_case = (settings & 2) != 0,
-                                      .split_special = (settings & 4) != 0,
+                                      .split_special = (settings & 4) == 0 ? 0
+                                                       : google            ? -1
+                                                                           : 1,
                                       .max_word_length = (int)(settings >> 3 & 7)};
 }
 

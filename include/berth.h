@@ -82,6 +82,8 @@ struct berth_config {
     int64_t max_query_length;
     int do_lower_case;          /* -1: as the model's tokenizer_config.json says, else 1 */
     const char *tokenizer;      /* "huggingface" or "google" */
+    int64_t max_word_length;    /* characters; 0: as the tokenizer's rules say, 100 or 200 */
+    int split_special;          /* -1: as the tokenizer's rules say; 0: [CLS], ... stay tokens */
     const char *features;      /* "google" (windows) or "keras" (context first, no windows) */
     const char *keras_answers; /* "first" or "all": which of a training question's answers */
     const char *keras_end;     /* "inclusive" or "exclusive": the row of an answer's end */

@@ -23,7 +23,11 @@ enum berth_status settings_tokenizer(const struct berth_config *config,
         return error_set(error, BERTH_USAGE,
                          "no vocabulary: give model_name_or_path (a folder) or vocab_file");
     }
-    struct tokenizer_options options = {.rules = TOKENIZER_HUGGINGFACE};
+    struct tokenizer_options options = {.rules = TOKENIZER_HUGGINGFACE,
+                                        .max_word_length = (int)config->max_word_length,
+                                        .split_special = config->split_special < 0   ? 0
+                                                         : config->split_special > 0 ? 1
+                                                                                     : -1};
     TRY(find_lower_case(config, &options.lower_case, error));
     if (config->tokenizer != NULL && strcmp(config->tokenizer, "google") == 0) {
         options.rules = TOKENIZER_GOOGLE;

@@ -249,6 +249,34 @@ static int put_composed(struct basic *walk, uint32_t point, struct basic_origin 
 
 // --- the walk -----------------------------------------------------------------------------------
 
+// Whether a character separates words before they are looked at: -1 when it is dropped and the next
+// one counts.
+static int separates(const struct basic *walk, uint32_t point) {
+    if (point == UNICODE_ILL_FORMED) {
+        return -1;
+    }
+    unsigned flags = unicode_kind_of(point, walk->rules->column)->flags;
+    if ((flags & UNICODE_DROP) != 0) {
+        return -1;
+    }
+    return (flags & (UNICODE_SPACE | UNICODE_CJK)) != 0;
+}
+
+// Whether nothing of a word touches the text's bytes [begin, end).
+static int stands_alone(const struct basic *walk, size_t begin, size_t end) {
+    uint32_t point;
+    int before = -1, after = -1;
+    while (before < 0 && begin > 0) {
+        begin -= decode_before(walk, begin, &point);
+        before = separates(walk, point);
+    }
+    while (after < 0 && end < walk->length) {
+        end += unicode_decode(walk->text + end, walk->length - end, &point);
+        after = separates(walk, point);
+    }
+    return before != 0 && after != 0;
+}
+
 static size_t special_at(const struct basic *walk) {
     if (walk->text[walk->at] != '[') {
         return 0;
@@ -257,7 +285,9 @@ static size_t special_at(const struct basic *walk) {
         size_t bytes = strlen(walk->rules->specials[i]);
         if (walk->length - walk->at >= bytes &&
             memcmp(walk->text + walk->at, walk->rules->specials[i], bytes) == 0) {
-            return bytes;
+            int counts =
+                !walk->rules->whole_specials || stands_alone(walk, walk->at, walk->at + bytes);
+            return counts ? bytes : 0;
         }
     }
     return 0;

@@ -16,6 +16,8 @@ struct basic_rules {
     // Tokens that are never split nor lower-cased where they stand in the text, the first of them.
     const char *specials[BASIC_SPECIALS];
     size_t special_count;
+    int whole_specials; // they are so only where white space, ideographs or the text's ends
+                        // surround them
     // What an ASCII byte becomes in a word, or one of the BASIC_* codes.
     unsigned char ascii[256];
 };

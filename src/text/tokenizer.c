@@ -36,14 +36,14 @@ static int32_t special_id(struct tokenizer *tokenizer, const char *name) {
 static void set_rules(struct tokenizer *tokenizer, const struct tokenizer_options *options) {
     int google = options->rules == TOKENIZER_GOOGLE;
     tokenizer->options = *options;
-    if (google) {
-        tokenizer->options.split_special = 1;
-    }
+    tokenizer->options.split_special =
+        options->split_special == 0 ? google : options->split_special > 0;
     if (options->max_word_length <= 0) {
         tokenizer->options.max_word_length = google ? GOOGLE_WORD_LENGTH : HUGGINGFACE_WORD_LENGTH;
     }
     basic_rules_init(&tokenizer->rules, google ? UNICODE_GOOGLE : UNICODE_HUGGINGFACE,
                      options->lower_case);
+    tokenizer->rules.whole_specials = google;
     tokenizer->special = (struct tokenizer_special){
         .pad = special_id(tokenizer, "[PAD]"),
         .unknown = special_id(tokenizer, "[UNK]"),

@@ -21,8 +21,10 @@ struct tokenizer_options {
     enum tokenizer_rules rules;
     int lower_case;      // also strips accents
     int max_word_length; // characters; 0: the rule set's own (100 or 200)
-    int split_special;   // 1: [CLS] and the like in the text are ordinary characters (Google's
-                         // rules: always); those that the vocabulary lacks are so in any case
+    int split_special;   // 1: [CLS] and the like in the text are ordinary characters; -1: they are
+                         // tokens, by Hugging Face's rules anywhere, by Google's where they stand
+                         // alone, as in NVIDIA's copy; 0: as the rule set's own program does (-1
+                         // or 1). Those that the vocabulary lacks are ordinary in any case
 };
 
 struct tokenizer; // owns the vocabulary
@@ -63,6 +65,7 @@ enum berth_status tokenizer_open_memory(const char *name, const char *bytes, siz
 void tokenizer_close(struct tokenizer *tokenizer);
 
 size_t tokenizer_size(const struct tokenizer *tokenizer);
+// The options with the defaults filled in; split_special is 0 or 1.
 const struct tokenizer_options *tokenizer_rules_of(const struct tokenizer *tokenizer);
 struct tokenizer_special tokenizer_special_ids(const struct tokenizer *tokenizer);
 // The piece of an id, NUL-terminated UTF-8 ("##ing"); NULL when out of range.

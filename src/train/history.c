@@ -21,6 +21,8 @@ static const char *const fixed_settings[] = {
     "max_query_length",
     "max_train_samples",
     "tokenizer",
+    "max_word_length",
+    "split_special",
     "features",
     "keras_answers",
     "keras_end",

@@ -51,7 +51,8 @@ static enum berth_status open_tokenizer(struct model_files *files,
     struct tokenizer_options options = {
         .rules = google ? TOKENIZER_GOOGLE : TOKENIZER_HUGGINGFACE,
         .lower_case = files->lower_case,
-        .split_special = google,
+        .max_word_length = (int)config->max_word_length,
+        .split_special = config->split_special < 0 ? 0 : config->split_special > 0 ? 1 : -1,
     };
     return tokenizer_open(files->vocab_path, &options, &files->tokenizer, error);
 }

@@ -25,6 +25,14 @@ tokenize 'hi' --special --ids --offsets
 same '2:0-0 37:0-1 40:1-2 3:0-0'
 tokenize 'Hi' --cased
 same '[UNK]'
+tokenize 'the [MASK] is [mask]' --split_special
+expect_no "$out" '[MASK]'
+tokenize 'in [MASK] in[MASK]' --tokenizer google --no_split_special
+same 'in [MASK] in [UNK] m ##a ##s ##k [UNK]'
+tokenize 'in in[MASK]'
+same 'in in [MASK]'
+tokenize 'hello in' --max_word_length 4
+same '[UNK] in'
 tokenize ''
 same ''
 tokenize 'a b c' --no_do_lower_case

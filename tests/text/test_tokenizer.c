@@ -125,6 +125,18 @@ static void test_special_tokens(void **state) {
         open_options((struct tokenizer_options){.rules = TOKENIZER_GOOGLE, .lower_case = 1});
     assert_int_equal(tokenizer_rules_of(google)->split_special, 1);
     EXPECT_IDS(google, "[CLS]", 11, 13, 12);
+    // NVIDIA's copy of Google's: a token that stands alone is never split. Dropped characters and
+    // ideographs do not count as its neighbours.
+    struct tokenizer_options nvidia = {
+        .rules = TOKENIZER_GOOGLE, .lower_case = 1, .split_special = -1};
+    struct tokenizer *kept = open_options(nvidia);
+    assert_int_equal(tokenizer_rules_of(kept)->split_special, 0);
+    EXPECT_IDS(kept, "[CLS] the [MASK]", 2, 5, 4);
+    EXPECT_IDS(open_options(nvidia), "the[CLS] [CLS].", 5, 11, 13, 12, 11, 13, 12, 10);
+    EXPECT_IDS(open_options(nvidia), "\xE4\xB8\xAD[SEP]\xE4\xB8\xAD", 18, 3, 18);
+    EXPECT_IDS(open_options(nvidia), "the\x01 \x01[SEP]\xFF\x01\tthe", 5, 3, 5);
+    EXPECT_IDS(open_options(nvidia), "the\x01[cls]", 5, 11, 13, 12);
+    EXPECT_IDS(open_options(nvidia), "the\x01[CLS]", 5, 11, 13, 12);
 }
 
 static void test_longest_word(void **state) {
