@@ -93,6 +93,32 @@ run convert squad-minilm new --to nvidia --step -1
 expect_code 2
 expect_left ""
 
+# --- what others wrote (dev/fixtures/make_nvidia.py, make_deepspeed.py) -------------------------
+
+data=$here/../format/data
+mkdir theirs
+cp "$data"/nvidia/ckpt_*.pt "$data/nvidia/bert_config.json" theirs
+run convert theirs back
+expect_code 0
+expect_err "4 tensors are no part of the model"
+expect_err "3 rows that pad the vocabulary to 16 words"
+cmp -s "$data/nvidia/model.safetensors" back/model.safetensors || fail "not what transformers saved"
+grep -q BertForPreTraining back/config.json || fail "no architecture"
+run compare theirs/ckpt_3.pt "$data/nvidia/model.safetensors"
+expect_code 1
+expect_out "only in B"
+run convert "$data/deepspeed/bf16" gathered
+expect_code 0
+run compare "$data/deepspeed/bf16" "$data/deepspeed/bf16.safetensors"
+expect_code 0
+expect_out "32 tensors, 32 compared, 0 differ"
+run inspect gathered
+expect_out cls.predictions.bias
+expect_no "$out" predictions.decoder
+expect_no "$out" BF16
+rm -r theirs back gathered
+expect_left ""
+
 # --- other types --------------------------------------------------------------------------------
 
 for type in f16 bf16; do
