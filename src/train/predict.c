@@ -6,6 +6,7 @@
 #include "train/machine.h"
 #include "train/output.h"
 #include "train/plan.h"
+#include "train/squad_input.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -21,6 +22,9 @@ enum berth_status predictor_open(struct predictor *predictor, struct berth_confi
         return error_set(error, BERTH_USAGE, "--model_name_or_path is missing");
     }
     TRY(model_files_open(&predictor->files, config, config->model_name_or_path, head, log, error));
+    if (head == PARAM_HEAD_SPAN) {
+        TRY(squad_input_follow_model(config, &predictor->files, log, error));
+    }
     TRY(machine_device_open(config, log, &predictor->device, error));
     predictor->state = (struct state){
         .device = predictor->device,

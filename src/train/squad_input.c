@@ -3,7 +3,9 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/options.h"
 #include "data/squad_cache.h"
+#include "format/json.h"
 #include "train/machine.h"
 
 #include <inttypes.h>
@@ -49,6 +51,72 @@ struct squad_answer_options squad_input_answer_options(const struct berth_config
         .version_2_with_negative = config->version_2_with_negative,
         .null_score_diff_threshold = config->null_score_diff_threshold,
     };
+}
+
+// --- what the model says ------------------------------------------------------------------------
+
+#define FEATURES_KEY "squad_features"
+#define END_KEY "squad_answer_end"
+
+// The rules that the model's config.json names; Google's when it names none.
+static enum berth_status rules_of_model(const struct model_files *files, int *named, int *keras,
+                                        int *exclusive, struct berth_error *error) {
+    const char *source = files->shape.source_json, *features = NULL, *end = NULL;
+    json *object = NULL;
+    *named = *keras = *exclusive = 0;
+    if (source == NULL) {
+        return BERTH_OK;
+    }
+    TRY(json_read_memory("config.json", source, strlen(source), &object, error));
+    features = json_text(json_member(object, FEATURES_KEY));
+    end = json_text(json_member(object, END_KEY));
+    *named = features != NULL;
+    *keras = is_set_to(features, "keras");
+    *exclusive = is_set_to(end, "exclusive");
+    json_free(object);
+    return BERTH_OK;
+}
+
+enum berth_status squad_input_mark_model(struct model_files *files,
+                                         const struct berth_config *config,
+                                         struct berth_error *error) {
+    int named, keras, exclusive, wanted = is_set_to(config->features, "keras");
+    TRY(rules_of_model(files, &named, &keras, &exclusive, error));
+    if (!named && !wanted) {
+        return BERTH_OK;
+    }
+    json *object = json_new_object();
+    json_set(object, FEATURES_KEY, json_new_text(wanted ? "keras" : "google"));
+    int failed = json_set(object, END_KEY, json_new_text(config->keras_end));
+    enum berth_status status = failed != 0 ? error_no_memory(error, 0, "config.json")
+                                           : model_files_merge(files, object, error);
+    json_free(object);
+    return status;
+}
+
+enum berth_status squad_input_follow_model(struct berth_config *config,
+                                           const struct model_files *files,
+                                           const struct berth_log *log, struct berth_error *error) {
+    int named, keras, exclusive;
+    TRY(rules_of_model(files, &named, &keras, &exclusive, error));
+    if (!named) {
+        return BERTH_OK;
+    }
+    if (option_is_given(config, option_find("features"))) {
+        if (is_set_to(config->features, "keras") != keras) {
+            log_warning(log, "features %s, but the model was trained with features %s",
+                        config->features, keras ? "keras" : "google");
+        }
+        return BERTH_OK;
+    }
+    if (keras && !is_set_to(config->features, "keras")) {
+        config->features = "keras";
+        log_note(log, "features: keras, as the model was trained");
+    }
+    if (keras && !option_is_given(config, option_find("keras_end"))) {
+        config->keras_end = exclusive ? "exclusive" : "inclusive";
+    }
+    return BERTH_OK;
 }
 
 // --- the cache ----------------------------------------------------------------------------------

@@ -10,6 +10,7 @@
 #include "data/squad_features.h"
 #include "task/squad_answers.h"
 #include "text/tokenizer.h"
+#include "train/inputs.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -20,6 +21,16 @@ enum berth_status squad_input_feature_options(const struct berth_config *config,
                                               struct squad_feature_options *options,
                                               struct berth_error *error);
 struct squad_answer_options squad_input_answer_options(const struct berth_config *config);
+
+// A model that was trained with other features than Google's says so in its config.json
+// ("squad_features", "squad_answer_end"). `mark` makes a model that is about to be trained say what
+// the settings say; `follow` makes settings that were not given by name what the model says.
+enum berth_status squad_input_mark_model(struct model_files *files,
+                                         const struct berth_config *config,
+                                         struct berth_error *error);
+enum berth_status squad_input_follow_model(struct berth_config *config,
+                                           const struct model_files *files,
+                                           const struct berth_log *log, struct berth_error *error);
 
 struct squad_input {
     struct squad_dataset dataset;

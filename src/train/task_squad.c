@@ -75,7 +75,7 @@ static enum berth_status fill(struct squad *squad, const struct task_open *args,
     set->examples = squad->input.examples;
     set->tokens = (int64_t)squad->input.features.token_count;
     if (training) {
-        return BERTH_OK;
+        return squad_input_mark_model(args->files, config, error);
     }
     squad->options = squad_input_answer_options(config);
     squad->threads = machine_threads(config);

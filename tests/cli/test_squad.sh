@@ -24,6 +24,20 @@ expect_code 0
 run predict squad --model "$work/keras" --input "$work/data.json" --output "$work/answers" $keras
 expect_code 0
 cmp -s "$work/keras/predictions.json" "$work/answers/predictions.json" || fail "predictions differ"
+# The model remembers its features; asked otherwise, that is told.
+grep -q '"squad_features": "keras"' "$work/keras/config.json" || fail "config.json names no features"
+grep -q '"squad_answer_end": "exclusive"' "$work/keras/config.json" || fail "config.json names no end"
+run predict squad --model "$work/keras" --input "$work/data.json" --output "$work/remembered" \
+    --max_seq_length 128 --threads 1
+expect_code 0
+expect_err 'features: keras, as the model was trained'
+cmp -s "$work/answers/nbest_predictions.json" "$work/remembered/nbest_predictions.json" || fail "not remembered"
+run predict squad --model "$work/keras" --input "$work/data.json" --output "$work/windows" $small --features google
+expect_code 0
+expect_err 'features google, but the model was trained with features keras'
+run finetune squad --model "$work/keras" --train "$work/data.json" --output "$work/again" $small $train --max_steps 1
+expect_code 0
+grep -q '"squad_features": "google"' "$work/again/config.json" || fail "trained again with windows"
 run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/keras" \
     $train --num_train_epochs 21 --resume_from_checkpoint auto --max_seq_length 128 --threads 1
 expect_code 78
