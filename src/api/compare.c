@@ -253,7 +253,10 @@ static enum berth_status compare_all(struct comparing *comparing, struct berth_e
     const struct weight *a = next(&comparing->a, &i), *b = next(&comparing->b, &k);
     while (a != NULL || b != NULL) {
         int order = a == NULL ? 1 : b == NULL ? -1 : strcmp(a->name, b->name);
-        TRY(compare_pair(comparing, order <= 0 ? a : NULL, order >= 0 ? b : NULL, error));
+        // What one side has twice, the other may have once.
+        if (order == 0 || !(order < 0 ? a : b)->tied) {
+            TRY(compare_pair(comparing, order <= 0 ? a : NULL, order >= 0 ? b : NULL, error));
+        }
         i += order <= 0;
         k += order >= 0;
         a = next(&comparing->a, &i);

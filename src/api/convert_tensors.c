@@ -67,26 +67,6 @@ static enum berth_status find_bare(const struct conversion *conversion, int *is_
     return BERTH_OK;
 }
 
-// Tensors that torch's files hold twice as one block of numbers; transformers' own have them once.
-static const struct tie_row {
-    const char *copy, *source;
-} tie_rows[] = {
-    {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
-    {"cls.predictions.decoder.bias", "cls.predictions.bias"},
-};
-
-static int is_tied_copy(const struct weights *weights, const struct weight *weight) {
-    const struct weight *source = NULL;
-    for (size_t i = 0; i < sizeof tie_rows / sizeof *tie_rows; i++) {
-        if (strcmp(weight->name, tie_rows[i].copy) == 0) {
-            source = weights_find(weights, tie_rows[i].source);
-        }
-    }
-    return source != NULL && source->entry->begin == weight->entry->begin &&
-           source->entry->end == weight->entry->end && source->rank == weight->rank &&
-           memcmp(source->shape, weight->shape, sizeof source->shape) == 0;
-}
-
 // The name that goes out, "" when it does not fit, and how the numbers stand under it.
 static enum name_use rename_weight(const struct collecting *collecting, const struct weight *weight,
                                    char name[WEIGHT_NAME_SIZE]) {
@@ -311,9 +291,8 @@ static enum berth_status collect(struct collecting *collecting) {
         return BERTH_OK;
     }
     for (size_t i = 0; i < weights->count; i++) {
-        const struct weight *weight = &weights->list[i];
-        if (!collecting->conversion->target->unties || !is_tied_copy(weights, weight)) {
-            TRY(add_weight(collecting, weight));
+        if (!collecting->conversion->target->unties || !weights->list[i].tied) {
+            TRY(add_weight(collecting, &weights->list[i]));
         }
     }
     return check_stacks(collecting);

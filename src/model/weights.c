@@ -120,6 +120,28 @@ static enum berth_status check_architecture(const struct weights *weights,
     return BERTH_OK;
 }
 
+// --- ties ---------------------------------------------------------------------------------------
+
+// Tensors that torch's files hold twice as one block of numbers; transformers' own have them once.
+static const struct tie_row {
+    const char *copy, *source;
+} tie_rows[] = {
+    {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
+    {"cls.predictions.decoder.bias", "cls.predictions.bias"},
+};
+
+static void mark_ties(struct weights *weights) {
+    for (size_t i = 0; i < sizeof tie_rows / sizeof *tie_rows; i++) {
+        struct weight *copy = (struct weight *)weights_find(weights, tie_rows[i].copy);
+        const struct weight *source = weights_find(weights, tie_rows[i].source);
+        if (copy != NULL && source != NULL) {
+            const struct tensor_entry *a = copy->entry, *b = source->entry;
+            copy->tied = a->begin == b->begin && a->end == b->end && copy->rank == source->rank &&
+                         memcmp(copy->shape, source->shape, sizeof copy->shape) == 0;
+        }
+    }
+}
+
 // --- the vocabulary's padding -------------------------------------------------------------------
 
 // Tensors with a row for each word.
@@ -171,6 +193,7 @@ enum berth_status weights_open(struct weights *weights, const char *path, int64_
     }
     TRY_DONE(check_names(weights, error));
     TRY_DONE(check_architecture(weights, error));
+    mark_ties(weights);
     if (vocab_size > 0) {
         hide_padding(weights, vocab_size);
     }

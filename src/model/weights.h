@@ -19,6 +19,7 @@ struct weight {
     const struct tensor_entry *entry; // where it stands
     enum name_use use;                // of the entry; never NAME_DROPPED
     int part;                         // of NAME_STACKED
+    int tied; // whether another tensor is the same numbers in the file: this one says nothing new
     int rank;
     int64_t shape[TENSOR_MAX_RANK]; // in our order
 };
