@@ -65,6 +65,7 @@ struct berth_config {
     const char *output_dir;
     const char *deepspeed_config;
     int overwrite_output_dir;
+    int strict; /* the checkpoint must hold the model's tensors and no others */
 
     /* classification */
     const char *task_name;        /* "mrpc", ...; NULL: files of the user's own */

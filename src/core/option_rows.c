@@ -37,6 +37,9 @@ const struct option_row option_rows[] = {
      .help = "DeepSpeed JSON; options given here win over it"},
     {FIELD(overwrite_output_dir), .type = OPTION_FLAG, .jobs = JOB_FINETUNE | JOB_PREDICT,
      .aliases = "force", .help = "write into an output folder that is not empty"},
+    {FIELD(strict), .type = OPTION_FLAG,
+     .jobs = JOB_FINETUNE | JOB_PREDICT | JOB_ANSWER | JOB_EMBED,
+     .help = "refuse a checkpoint that lacks a tensor of the model or holds others"},
 
     // --- classification ---
     {FIELD(task_name), .type = OPTION_TEXT, .jobs = CLASSIFY_JOBS | JOB_BENCH, .unit = "NAME",

@@ -52,7 +52,9 @@ static enum berth_status open_tokenizer(struct model_files *files,
         .rules = google ? TOKENIZER_GOOGLE : TOKENIZER_HUGGINGFACE,
         .lower_case = files->lower_case,
         .max_word_length = (int)config->max_word_length,
-        .split_special = config->split_special < 0 ? 0 : config->split_special > 0 ? 1 : -1,
+        .split_special = config->split_special < 0   ? 0
+                         : config->split_special > 0 ? 1
+                                                     : -1,
     };
     return tokenizer_open(files->vocab_path, &options, &files->tokenizer, error);
 }
@@ -125,7 +127,7 @@ static enum berth_status check_lengths(const struct model_files *files, struct b
 enum berth_status model_files_open(struct model_files *files, struct berth_config *config,
                                    const char *folder, enum param_head head,
                                    const struct berth_log *log, struct berth_error *error) {
-    *files = (struct model_files){0};
+    *files = (struct model_files){.strict = config->strict};
     if (!dir_exists(folder) && !file_exists(folder)) {
         return error_set(error, BERTH_NO_INPUT,
                          "%s: no such folder; expected a model folder: config.json or "
@@ -211,6 +213,20 @@ static void report_weights(const struct folder_report *report, const struct weig
     }
 }
 
+static enum berth_status check_strict(const struct folder_report *report,
+                                      const struct weights_origin *origin,
+                                      struct berth_error *error) {
+    char names[256];
+    const char *list = report->missing != NULL ? report->missing : report->unexpected;
+    if (list == NULL) {
+        return BERTH_OK;
+    }
+    join_names(list, names);
+    return error_set(error, BERTH_BAD_DATA,
+                     "%s: as %s it %s %s; leave out --strict to go on without", origin->folder,
+                     origin->title, report->missing != NULL ? "lacks" : "should not hold", names);
+}
+
 enum berth_status model_files_load(const struct model_files *files, const char *folder,
                                    uint64_t seed, const struct berth_log *log, struct state *state,
                                    struct berth_error *error) {
@@ -222,7 +238,12 @@ enum berth_status model_files_load(const struct model_files *files, const char *
     if (status == BERTH_OK) {
         struct weights_origin origin = {folder, param_head_row(files->table.head)->title,
                                         state->gradients != NULL};
-        report_weights(&report, &origin, log);
+        status = files->strict ? check_strict(&report, &origin, error) : BERTH_OK;
+        if (status == BERTH_OK) {
+            report_weights(&report, &origin, log);
+        }
+    }
+    if (status == BERTH_OK) {
         state_set_weights(state, buffer);
     }
     folder_report_done(&report);

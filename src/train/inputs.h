@@ -20,6 +20,7 @@ struct model_files {
     struct tokenizer *tokenizer;
     char *vocab_path;
     int lower_case;
+    int strict; // whether the weights must be the model's tensors, no more and no less
 };
 
 // Reads config.json and the vocabulary of `folder` (config->vocab_file and do_lower_case win).

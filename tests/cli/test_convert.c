@@ -7,8 +7,9 @@
 
 #include <errno.h>
 
-static const char *const targets[] = {"hf",        "torch", "tensorflow", "nvidia",
-                                      "deepspeed", "onnx",  "gguf"};
+// Torch's and NVIDIA's files are written as DeepSpeed's: it stands for them.
+static const char *const targets[] = {"hf", "tensorflow", "deepspeed", "onnx", "gguf"};
+static const char *const round_targets[] = {"hf", "torch", "tensorflow", "nvidia", "deepspeed"};
 
 static void make_model(const char *path) {
     static const char config[] =
@@ -350,8 +351,8 @@ static void test_round_trips(void **state) {
     for (size_t i = 0; i < 2 * sizeof dtypes / sizeof *dtypes; i++) {
         make_model(scratch("model"));
         retype_model(dtypes[i / 2], i % 2 == 1);
-        for (size_t k = 0; k < sizeof targets / sizeof *targets - 2; k++) {
-            go_round(targets[k], 0);
+        for (size_t k = 0; k < sizeof round_targets / sizeof *round_targets; k++) {
+            go_round(round_targets[k], 0);
         }
         go_round("deepspeed", 1);
         assert_int_equal(dir_remove(scratch("model"), NULL), BERTH_OK);

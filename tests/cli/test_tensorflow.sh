@@ -43,6 +43,16 @@ run answer --question 'Where?' --context 'Ada lived in Oslo.' --model "$work/tin
 expect_code 78
 expect_err "do_lower_case is true, but $work/tiny_cased_L-2 is a cased model by its name"
 
+# Among the tensors of the golden file are others, which strict does not take.
+run answer --model "$work/hf" --question 'Where?' --context 'In Oslo.' $small
+expect_code 0
+run answer --model "$work/hf" --question 'Where?' --context 'In Oslo.' $small --strict
+expect_code 65
+expect_err 'it should not hold'
+run convert "$work/google" "$work/lacking" --quiet
+run answer --model "$work/lacking" --question 'Where?' --context 'In Oslo.' $small --strict
+expect_code 0
+
 run inspect "$work/google"
 expect_code 0
 expect_out bert/encoder/layer_1/intermediate/dense/kernel
