@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The other rule sets of SQuAD features, as people ask for them, on a tiny model.
+# The other rule sets of SQuAD features, SQuAD 2.0 and the feature cache, as people ask for them, on a
+# tiny model; the commands of doc/squad.md.
 . "$(dirname "$0")/lib.sh"
 make_model "$work/model"
 make_dataset "$work/data.json"
@@ -148,4 +149,20 @@ some=$(sed 's/.* features=\([0-9]*\) .*/\1/' "$out")
 run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/words" $small $train \
     --window_filter words --max_steps 2
 expect_code 0
+
+# The commands of the document, as they stand there.
+what="the commands of doc/squad.md"
+document=$(cd "$(dirname "$0")/../.." && pwd)/doc/squad.md
+sed -n '/^```sh$/,/^```$/p' "$document" | grep -v '^```' >"$work/commands.sh"
+[ "$(grep -c '^berth ' "$work/commands.sh")" -eq 9 ] || fail "too few commands in doc/squad.md"
+cd "$work" || exit 1
+mkdir document && cd document && cp -r ../model . && cp ../data.json squad.json && cp ../v2.json squad2.json
+berth() { "$BERTH" "$@" --quiet; }
+set -e
+. "$work/commands.sh" >"$out" 2>"$err"
+set +e
+expect_out 'features=8'
+expect_out '"best_f1_thresh"'
+[ "$(ls cache | wc -l)" -eq 1 ] || fail "one file in the cache"
+[ -s words/model.safetensors ] && [ -s two-answers/null_odds.json ] || fail "a file is missing"
 finish

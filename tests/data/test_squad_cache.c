@@ -340,10 +340,15 @@ static void refuses_numbers_that_lead_astray(void **state) {
     refuses_number(&kept, bytes, length, ids + 8, 0xFFFF0000u);
     refuses_number(&kept, bytes, length, words, UINT32_MAX);
     refuses_number(&kept, bytes, length, words, 5000);
+    // One past the last word, from the last document row.
+    uint32_t total = (unsigned char)bytes[48 + 3 * 8];
+    uint32_t base = kept.set.example_words[kept.set.features[features - 1].example];
+    refuses_number(&kept, bytes, length, words + 4 * (rows - 1), total - base);
     size_t best = words + 4 * rows, begins = best + rows;
     refuses_number(&kept, bytes, length, best, 2);
     refuses_number(&kept, bytes, length, begins, UINT32_MAX);
     refuses_number(&kept, bytes, length, begins + 8, 0);
+    refuses_number(&kept, bytes, length, begins + 4, kept.set.word_end[0]); // no blank between
     size_t left = length - 4 - begins - 4 * kept.dataset.count;
     refuses_number(&kept, bytes, length, begins + left / 2, 0);
     refuses_number(&kept, bytes, length, begins + left - 4, UINT32_MAX);
@@ -364,6 +369,8 @@ static void knows_its_data_set(void **state) {
     kept.dataset.examples[0].context_length = 20; // shorter than the words say
     assert_int_equal(parse(&kept, bytes, length, &set, NULL), BERTH_BAD_DATA);
     kept.dataset.examples[0].context_length = kept_length;
+    kept.key.options.max_seq_length = 20; // no window may be longer than the model reads
+    assert_int_equal(parse(&kept, bytes, length, &set, NULL), BERTH_BAD_DATA);
     memory_free(bytes);
     kept_done(&kept);
 }

@@ -106,6 +106,34 @@ static void tokens_know_their_place_in_the_context(void **state) {
     tokenizer_close(tokenizer);
 }
 
+// Twelve words without tokens: the answer is word 12 and token 0, so that the windows from tokens
+// 4, 8 and 12 on are kept, all behind it.
+static void labels_before_the_window_become_0(void **state) {
+    char text[1024] = "[{\"id\":\"q\",\"question\":\"the\",\"context\":\"",
+         *at = text + strlen(text);
+    for (int i = 0; i < 12; i++) {
+        at += sprintf(at, "\u200b ");
+    }
+    at += sprintf(at, "old");
+    for (int i = 0; i < 20; i++) {
+        at += sprintf(at, " the");
+    }
+    sprintf(at, "\",\"answers\":[{\"text\":\"old\",\"answer_start\":24}]}]");
+    struct tokenizer *tokenizer = fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt"));
+    struct squad_dataset dataset = fixture_dataset_of(text);
+    struct squad_feature_options options = variant_of("words own 1 16 4 8 0 0").options;
+    struct squad_feature_set set = build(&dataset, tokenizer, &options, 1);
+    assert_int_equal(set.count, 3);
+    for (size_t i = 0; i < set.count; i++) {
+        assert_int_equal(set.features[i].document_start, 4 * (int)(i + 1));
+        assert_int_equal(set.features[i].start, 0);
+        assert_int_equal(set.features[i].end, 0);
+    }
+    squad_feature_set_done(&set);
+    squad_dataset_done(&dataset);
+    tokenizer_close(tokenizer);
+}
+
 // --- real data ----------------------------------------------------------------------------------
 
 static void equals_the_python_rules_on_real_data(void **state) {
@@ -193,6 +221,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equals_the_python_rules),
         cmocka_unit_test(tokens_know_their_place_in_the_context),
+        cmocka_unit_test(labels_before_the_window_become_0),
         cmocka_unit_test(equals_the_python_rules_on_real_data),
         cmocka_unit_test(keras_needs_answers_that_exist),
         cmocka_unit_test(survives_missing_memory),
