@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The original scripts' flags that are no rows of the option table (systems.md 3.2, 5.3, 6.12;
 // run_qa.py): some set a row, some are the hardware's or the framework's and change nothing here
-// (a note says so), one names what Berth cannot do and is an error.
+// (a note says so).
 #include "cli.h"
 #include "core/number.h"
 
@@ -15,15 +15,14 @@ enum legacy_kind {
     IGNORED_1, // the same with a value
     ALIAS,     // takes the value of a row that this verb does not show
     SPECIAL,   // flag handled by name
-    SPECIAL_1, // option with a value handled by name
-    REFUSED    // flag: when true, an error
+    SPECIAL_1  // option with a value handled by name
 };
 
 struct legacy {
     const char *name;
     enum legacy_kind kind;
     const char *row, *value;
-    const char *note; // why it has no effect, or why it is refused
+    const char *note; // why it has no effect
 };
 
 static const char padding[] = "there is no padding in Berth";
@@ -62,7 +61,6 @@ static const struct legacy legacies[] = {
     {.name = "lr_scheduler_type", .kind = SPECIAL_1},
     {.name = "per_param_grad_clipping", .kind = SETS, .row = "clip_by", .value = "tensor"},
     {.name = "use_fused_lamb", .kind = SETS, .row = "optimizer", .value = "nvlamb"},
-    {.name = "preln", .kind = REFUSED, .note = "pre-layer-norm models are not supported"},
     {.name = "deepspeed", .kind = IGNORED, .note = "--deepspeed_config FILE is read"},
     {.name = "deepspeed_transformer_kernel", .kind = IGNORED, .note = framework},
     {.name = "local_rank", .kind = IGNORED_1, .note = framework},
@@ -206,9 +204,6 @@ static enum berth_status set_flag(struct cli_call *call, const struct legacy *le
     }
     if (!truth) {
         return BERTH_OK;
-    }
-    if (legacy->kind == REFUSED) {
-        return error_set(error, BERTH_USAGE, "option %s: %s", legacy->name, legacy->note);
     }
     if (legacy->note != NULL) {
         cli_note(call, "--%s: %s", legacy->name, legacy->note);

@@ -59,6 +59,7 @@ struct berth_config {
     /* files */
     const char *model_name_or_path; /* model folder to start from */
     const char *vocab_file;         /* overrides the model's vocab.txt */
+    int pre_layer_norm;             /* -1: as the model is; 0, 1: refuse another */
     const char *train_file;
     const char *validation_file;
     const char *predict_file;

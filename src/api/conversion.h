@@ -25,12 +25,19 @@ struct convert_target {
     int vocab_multiple; // the word table's rows are padded with zeros to a multiple of this; 0: not
     int unties;         // whether tensors that are one block of numbers are written once
     int google_config;  // whether its readers ask for bert_config.json
+    const char *reader; // of it, who lacks layer norms before the sub-layers; NULL: none lacks them
     // Writes the weights into conversion->folder.
     enum berth_status (*write)(const struct conversion *conversion, struct berth_error *error);
 };
 
 extern const struct convert_target convert_targets[];
 extern const size_t convert_target_count;
+
+// A model with layer norms before its sub-layers goes with a warning to a target that keeps its
+// tensors but whose reader would compute nonsense, and not at all (BERTH_CONFIG) to one that says
+// how to compute.
+enum berth_status convert_check_norms(const struct conversion *conversion,
+                                      struct berth_error *error);
 
 struct conversion {
     const char *input;  // the model: a folder or a file of weights

@@ -148,6 +148,7 @@ static enum berth_status read_source(struct conversion *conversion, struct berth
     TRY(folder_read_config(conversion->input, &conversion->config, error));
     TRY(weights_open(&conversion->weights, conversion->input, conversion->config.vocab_size,
                      error));
+    conversion->config.pre_layer_norm |= weights_are_pre_layer_norm(&conversion->weights);
     note_what_stays(conversion);
     if (conversion->target->keeps) {
         return BERTH_OK;
@@ -354,6 +355,7 @@ enum berth_status berth_convert(const char *input, const char *output_dir,
     TRY(check_output(output_dir, error));
     enum berth_status status;
     TRY_DONE(read_source(&conversion, error));
+    TRY_DONE(convert_check_norms(&conversion, error));
     TRY_DONE(allow_losses(&conversion, settings->allow_lossy, error));
     TRY_DONE(write_and_publish(&conversion, output_dir, error));
 done:

@@ -175,13 +175,19 @@ static enum berth_status write_gguf(const struct conversion *conversion,
 
 #define KEPT_TYPES "f32 f16 bf16"
 const struct convert_target convert_targets[] = {
-    {.name = "hf", .keeps = 1, .dtypes = KEPT_TYPES, .unties = 1, .write = convert_to_hf},
+    {.name = "hf",
+     .keeps = 1,
+     .dtypes = KEPT_TYPES,
+     .unties = 1,
+     .reader = "transformers",
+     .write = convert_to_hf},
     {.name = "torch", .keeps = 1, .dtypes = KEPT_TYPES, .write = convert_to_torch},
     {.name = "tensorflow",
      .keeps = 1,
      .dtypes = KEPT_TYPES,
      .names = &names_tensorflow,
      .google_config = 1,
+     .reader = "Google's BERT",
      .write = convert_to_tensorflow},
     {.name = "nvidia",
      .keeps = 1,
@@ -189,6 +195,7 @@ const struct convert_target convert_targets[] = {
      .names = &names_nvidia,
      .vocab_multiple = 8,
      .google_config = 1,
+     .reader = "NVIDIA's BERT",
      .write = convert_to_nvidia},
     {.name = "deepspeed",
      .keeps = 1,
@@ -198,7 +205,30 @@ const struct convert_target convert_targets[] = {
      .vocab_multiple = 8,
      .google_config = 1,
      .write = convert_to_deepspeed},
-    {.name = "onnx", .dtypes = "f32", .holds_head = 1, .write = write_onnx},
-    {.name = "gguf", .dtypes = "f32 f16", .write = write_gguf},
+    {.name = "onnx",
+     .dtypes = "f32",
+     .holds_head = 1,
+     .reader = "the graph that is written",
+     .write = write_onnx},
+    {.name = "gguf", .dtypes = "f32 f16", .reader = "llama.cpp's BERT", .write = write_gguf},
 };
 const size_t convert_target_count = sizeof convert_targets / sizeof *convert_targets;
+
+enum berth_status convert_check_norms(const struct conversion *conversion,
+                                      struct berth_error *error) {
+    const struct convert_target *target = conversion->target;
+    if (!conversion->config.pre_layer_norm || target->reader == NULL) {
+        return BERTH_OK;
+    }
+    if (!target->keeps) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s as %s: this model has layer norms before its sub-layers, which %s has "
+                         "not; convert it to torch or deepspeed",
+                         conversion->input, target->name, target->reader);
+    }
+    log_warning(&conversion->log,
+                "this model has layer norms before its sub-layers, which %s has not: of programs "
+                "for %s only Berth computes with what is written",
+                target->reader, target->name);
+    return BERTH_OK;
+}

@@ -133,6 +133,15 @@ enum berth_status folder_read_config(const char *path, struct bert_config *confi
     return status;
 }
 
+enum berth_status folder_find_norms(const char *path, struct bert_config *config,
+                                    struct berth_error *error) {
+    struct weights weights;
+    TRY(weights_open(&weights, path, 0, error));
+    config->pre_layer_norm |= weights_are_pre_layer_norm(&weights);
+    weights_close(&weights);
+    return BERTH_OK;
+}
+
 // The first that a folder holds is its weights.
 static const char *const weights_files[] = {WEIGHTS_FILE, (WEIGHTS_FILE SHARDS_ENDING),
                                             "pytorch_model.bin",
@@ -237,13 +246,6 @@ static enum berth_status check_body(const struct reading *reading, struct berth_
             first = first == NULL ? param : first;
             missing++;
         }
-    }
-    if (missing > 0 && weights_find(&reading->weights, NAME_FINAL_NORM) != NULL) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: tensor \"" NAME_FINAL_NORM
-                         "\": this is a BERT with pre-layer norms; only post-layer norms can be "
-                         "computed",
-                         reading->weights.file.path);
     }
     return missing == 0
                ? BERTH_OK

@@ -34,6 +34,10 @@ char *folder_config_path(const char *path);
 enum berth_status folder_read_config(const char *path, struct bert_config *config,
                                      struct berth_error *error);
 
+// Asks the folder's weights where their layer norms stand, whether its configuration says so or not.
+enum berth_status folder_find_norms(const char *path, struct bert_config *config,
+                                    struct berth_error *error);
+
 // Opens the folder's weights: the first that is there of model.safetensors, its index of several
 // files, pytorch_model.bin, its index, and what the other formats find in it (a TensorFlow
 // checkpoint, DeepSpeed's newest tag, NVIDIA's last ckpt_<step>.pt). A file is opened as what it

@@ -188,7 +188,7 @@ enum berth_status weights_open(struct weights *weights, const char *path, int64_
     enum berth_status status;
     TRY_DONE(add_entries(weights, error));
     sort(weights);
-    if (weights_find(weights, NAME_FINAL_NORM) != NULL) {
+    if (weights_are_pre_layer_norm(weights)) {
         rename_norms(weights);
     }
     TRY_DONE(check_names(weights, error));
@@ -218,6 +218,10 @@ const struct weight *weights_find(const struct weights *weights, const char *nam
     return weights->count > 0 ? bsearch(name, weights->list, weights->count, sizeof *weights->list,
                                         compare_with_name)
                               : NULL;
+}
+
+int weights_are_pre_layer_norm(const struct weights *weights) {
+    return weights_find(weights, NAME_FINAL_NORM) != NULL;
 }
 
 // --- reading ------------------------------------------------------------------------------------

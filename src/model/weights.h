@@ -40,6 +40,8 @@ enum berth_status weights_open(struct weights *weights, const char *path, int64_
                                struct berth_error *error);
 void weights_close(struct weights *weights);
 const struct weight *weights_find(const struct weights *weights, const char *name);
+// Whether layer norms stand before the sub-layers: only then there is a final one.
+int weights_are_pre_layer_norm(const struct weights *weights);
 
 // Whether the tensor of that name has a row for each word.
 int weight_has_word_rows(const char *name);

@@ -53,6 +53,7 @@ static const char *const free_settings[] = {
     "output_dir",
     "data_dir",
     "split",
+    "pre_layer_norm",
     "gradient_checkpointing",
     "device",
     "instructions",

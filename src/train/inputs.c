@@ -124,6 +124,21 @@ static enum berth_status check_lengths(const struct model_files *files, struct b
     return BERTH_OK;
 }
 
+// A wish that is not the model's: its weights would mean nothing.
+static enum berth_status check_norms(struct model_files *files, const struct berth_config *config,
+                                     const char *folder, struct berth_error *error) {
+    static const char *const places[] = {"after", "before"};
+    TRY(folder_find_norms(folder, &files->shape, error));
+    int found = files->shape.pre_layer_norm;
+    if (config->pre_layer_norm < 0 || config->pre_layer_norm == found) {
+        return BERTH_OK;
+    }
+    return error_set(error, BERTH_CONFIG,
+                     "pre_layer_norm: expected a model with layer norms %s its sub-layers, but %s "
+                     "has them %s; leave the option out: the model's tensors tell",
+                     places[!found], folder, places[found]);
+}
+
 enum berth_status model_files_open(struct model_files *files, struct berth_config *config,
                                    const char *folder, enum param_head head,
                                    const struct berth_log *log, struct berth_error *error) {
@@ -143,6 +158,7 @@ enum berth_status model_files_open(struct model_files *files, struct berth_confi
     TRY_DONE(open_tokenizer(files, config, folder, error));
     TRY_DONE(check_vocabulary(files, folder, error));
     TRY_DONE(check_lengths(files, config, folder, log, error));
+    TRY_DONE(check_norms(files, config, folder, error));
     TRY_DONE(param_table_init(&files->table, &files->shape, head, error));
     return BERTH_OK;
 done:

@@ -56,7 +56,6 @@ refused '--question is blank' answer --model x --question '' --context a
 refused '--question is blank' answer --model x --question=$' \t\n' --context-file none
 refused '--context is blank' answer --model x --question y --context ' '
 refused 'no vocabulary' tokenize
-refused 'pre-layer-norm' $base --preln
 refused '`berth predict squad` answers' $base --do_train False
 
 # Both spellings, "=", keys, and the originals' names and flags, all the way to the plan.
