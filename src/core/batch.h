@@ -26,6 +26,11 @@ struct batch {
     const int32_t *end_positions;   // [S]
     const int32_t *labels;          // [S] class, or negative: none
     const float *targets;           // [S] real label, or NaN: none
+    // Pre-training: the masked tokens.
+    int64_t masked_count;         // M
+    const int32_t *masked_rows;   // [M] rows of the batch, ascending
+    const int32_t *masked_labels; // [M] the words that stood there
+    float masked_weight;          // of a masked token's loss beside that of a sequence
 };
 
 static inline int64_t batch_round(int64_t tokens) {

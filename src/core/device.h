@@ -239,6 +239,12 @@ struct device {
     // dx [R, H], dy [C, H]. The rows are distinct.
     void (*scatter_rows)(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
                          int64_t count);
+    // dx[rows[i]] += dy[i] for i in [0, count); as above but for the other rows, which stay.
+    void (*scatter_add_rows)(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
+                             int64_t count);
+    // du *= gelu'(u), in place; dbias[I] += column sums of the result. u and du [C, I] f32.
+    void (*gelu_backward)(struct device *dev, struct mat du, float *dbias, struct mat u,
+                          enum activation activation);
     // t = tanh(u); y = dropout(t); all [C, H]. Row i is the first token of sequence i: the mask is
     // that of position 0 at the sequence's place. t may be the memory of u.
     void (*tanh_forward)(struct device *dev, struct mat y, struct mat t, struct mat u,
@@ -247,8 +253,9 @@ struct device {
     void (*tanh_backward)(struct device *dev, struct mat du, struct mat dy, struct mat t,
                           struct dropout dropout, const struct batch *batch);
     // losses[i] = -log softmax(logits[i])[labels[i]] for i in [0, count);
-    // dlogits = scale * d(sum of losses) / d(logits); empty: losses only. logits and dlogits
-    // [C, K], C >= count. A label outside [0, K) is ignored (loss and gradient 0).
+    // dlogits = scale * d(sum of losses) / d(logits); empty: losses only. logits [C, K] f32, C >=
+    // count; dlogits [C, K] f32, where it may be the memory of the logits, or in the compute dtype.
+    // A label outside [0, K) is ignored (loss and gradient 0).
     void (*class_loss)(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
                        float scale, const int32_t *labels, int64_t count);
     // losses[i] = (logits[i, 0] - targets[i])^2 for i in [0, count); dlogits as in class_loss;

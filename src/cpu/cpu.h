@@ -106,6 +106,10 @@ void cpu_squared_loss(struct device *dev, struct mat dlogits, float *losses, str
 // pool.c
 void cpu_gather_rows(struct device *dev, struct mat y, struct mat x, const int32_t *rows,
                      int64_t count);
+void cpu_scatter_add_rows(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
+                          int64_t count);
+void cpu_gelu_backward(struct device *dev, struct mat du, float *dbias, struct mat u,
+                       enum activation activation);
 void cpu_scatter_rows(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
                       int64_t count);
 void cpu_tanh_forward(struct device *dev, struct mat y, struct mat t, struct mat u,

@@ -181,6 +181,23 @@ void cpu_linear_gelu_backward(struct device *dev, struct mat du, float *dbias, s
     }
 }
 
+void cpu_gelu_backward(struct device *dev, struct mat du, float *dbias, struct mat u,
+                       enum activation activation) {
+    struct cpu *cpu = cpu_of(dev);
+    const int64_t blocks = cpu_blocks(du.rows, CPU_ROW_BLOCK);
+    if (!cpu_grow(cpu, (void **)&cpu->partials, &cpu->partial_bytes,
+                  (size_t)(blocks * du.cols) * sizeof(float))) {
+        return;
+    }
+#pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
+    for (int64_t block = 0; block < blocks; block++) {
+        int64_t row = block * CPU_ROW_BLOCK, count = cpu_piece(row, du.rows, CPU_ROW_BLOCK);
+        cpu->kernels->gelu_backward(mat_rows(du, row, count), mat_rows(u, row, count), activation,
+                                    cpu->partials + block * du.cols);
+    }
+    cpu_add_partials(cpu, dbias, cpu->partials, blocks, du.cols, du.cols);
+}
+
 // --- gradients of weights -----------------------------------------------------------------------
 
 // dw += dy^T * x for one piece of the tokens, cut into tiles of dw's rows.

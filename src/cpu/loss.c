@@ -32,18 +32,20 @@ static double log_sum_exp(struct mat logits, int column) {
     return most + log(sum);
 }
 
-// Over the rows of one column; the gradient is written when `dlogits` is not empty.
+// Over the rows of one column; the gradient is written when `dlogits` is not empty, and may take
+// the memory of the logits.
 static double cross_entropy(struct mat dlogits, struct mat logits, int column, int32_t label,
                             double scale) {
     const float *x = (const float *)logits.data + column;
     const int used = label >= 0 && label < logits.rows;
     const double shift = log_sum_exp(logits, column);
+    const double wanted = used ? (double)x[label * logits.stride] : 0.0;
     for (int64_t row = 0; !mat_is_empty(dlogits) && row < logits.rows; row++) {
         double p = exp((double)x[row * logits.stride] - shift);
         double gradient = used ? scale * (p - (row == label)) : 0.0;
         store_gradient(dlogits, row, column, (float)gradient);
     }
-    return used ? shift - (double)x[label * logits.stride] : 0.0;
+    return used ? shift - wanted : 0.0;
 }
 
 void cpu_span_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands between the last layer and a head over whole sequences: the rows of their first
-// tokens, and the pooler's tanh with its dropout.
+// What stands between the last layer and a head over some of its rows: these rows, and the pooler's
+// tanh with its dropout.
 #include "cpu/cpu.h"
 
 #include <math.h>
@@ -37,6 +37,15 @@ void cpu_scatter_rows(struct device *dev, struct mat dx, struct mat dy, const in
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t i = 0; i < count; i++) {
         memcpy(row_of(dx, rows[i]), row_of(dy, i), (size_t)dx.cols * sizeof(float));
+    }
+}
+
+void cpu_scatter_add_rows(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
+                          int64_t count) {
+    struct cpu *cpu = cpu_of(dev);
+#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+    for (int64_t i = 0; i < count; i++) {
+        cpu->kernels->add(row_of(dx, rows[i]), row_of(dy, i), dx.cols);
     }
 }
 

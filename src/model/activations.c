@@ -177,8 +177,28 @@ static void take_pooler(const struct carving *carving, int64_t rows, struct clas
     }
 }
 
-static void take_head(const struct carving *carving, enum param_head kind,
+static void take_decoder(const struct carving *carving, int64_t rows,
+                         struct decoder_buffers *decoder) {
+    const int64_t hidden = carving->config->hidden_size, words = carving->config->vocab_size;
+    const int64_t chunk = rows < DECODER_ROWS ? rows : DECODER_ROWS;
+    decoder->masked = take_rows(carving, rows, hidden, DTYPE_F32);
+    decoder->u = take_rows(carving, rows, hidden, DTYPE_F32);
+    decoder->gelu = take_rows(carving, rows, hidden, DTYPE_F32);
+    decoder->norm = (struct norm_buffers){.y = take_rows(carving, rows, hidden, DTYPE_F32),
+                                          .xhat = take_rows(carving, rows, hidden, DTYPE_F32),
+                                          .rstd = take_rows(carving, rows, 1, DTYPE_F32).data};
+    decoder->dnorm = take_rows(carving, rows, hidden, DTYPE_F32);
+    decoder->logits = decoder->dlogits = take_rows(carving, chunk, words, DTYPE_F32);
+    if (carving->compute != DTYPE_F32) {
+        decoder->norm.y_compute = take_rows(carving, rows, hidden, carving->compute);
+        decoder->dlogits = take_rows(carving, chunk, words, carving->compute);
+    }
+    decoder->losses = take_rows(carving, rows, 1, DTYPE_F32).data;
+}
+
+static void take_head(const struct carving *carving, const struct bert *model,
                       struct bert_activations *activations) {
+    const enum param_head kind = model->table->head;
     const struct bert_head *head = activations->head;
     const int64_t rows = head->per_token ? carving->rows : batch_round(activations->max_sequences);
     const int64_t outputs = param_head_outputs(kind, carving->config);
@@ -190,6 +210,9 @@ static void take_head(const struct carving *carving, enum param_head kind,
     if (!head->per_token) {
         take_pooler(carving, rows, &activations->pooler);
     }
+    if (kind == PARAM_HEAD_PRETRAINING) {
+        take_decoder(carving, batch_round(model->max_masked), &activations->decoder);
+    }
     activations->logits = take_rows(carving, rows, outputs, DTYPE_F32);
     if (carving->keep != BERT_KEEP_NOTHING) {
         activations->dlogits = take_rows(carving, rows, outputs, DTYPE_F32);
@@ -198,7 +221,7 @@ static void take_head(const struct carving *carving, enum param_head kind,
     }
 }
 
-static void take_all(struct carving *carving, enum param_head head,
+static void take_all(struct carving *carving, const struct bert *model,
                      struct bert_activations *activations) {
     take_temporaries(carving, activations);
     if (carving->config->pre_layer_norm) {
@@ -212,7 +235,7 @@ static void take_all(struct carving *carving, enum param_head head,
     } else {
         take_layers(carving, activations->layers);
     }
-    take_head(carving, head, activations);
+    take_head(carving, model, activations);
 }
 
 struct bert_activations *bert_activations_new(const struct bert *model, int64_t max_rows,
@@ -240,7 +263,7 @@ struct bert_activations *bert_activations_new(const struct bert *model, int64_t 
         .rows = activations->max_rows,
         .keep = keep,
     };
-    take_all(&carving, model->table->head, activations);
+    take_all(&carving, model, activations);
     return activations;
 }
 

@@ -40,6 +40,21 @@ struct class_buffers {
     struct mat dpooled; // [C, H] f32
 };
 
+// What the pre-training head's transform writes, rows of masked tokens, C = M rounded up; and its
+// decoder, which takes DECODER_ROWS of them at a time, for a row of logits is as long as the
+// vocabulary.
+#define DECODER_ROWS 512
+
+struct decoder_buffers {
+    struct mat masked;        // [C, H] f32: the masked tokens' rows of the last output
+    struct mat u, gelu;       // [C, H] f32
+    struct norm_buffers norm; // of gelu
+    struct mat dnorm;         // [C, H] f32: of norm.y, then of gelu, then of u
+    struct mat logits;        // [DECODER_ROWS, V] f32
+    struct mat dlogits;       // [DECODER_ROWS, V]; in f32 the memory of logits
+    float *losses;            // [C]
+};
+
 struct bert_activations {
     const struct bert_head *head;
     enum bert_keep keep;
@@ -51,7 +66,8 @@ struct bert_activations {
     struct mat sublayer;            // [R, H] f32: input of the layer norms
     struct mat logits;              // [R, 2] or [C, num_labels] f32; see bert_logits
     struct mat dlogits;             // the same shape
-    struct class_buffers pooler;    // empty but for a classifier
+    struct class_buffers pooler;    // empty but for a head on the pooled output
+    struct decoder_buffers decoder; // empty but for the pre-training head
     float *losses;                  // [S]
     // Gradients in flight; they lie in the memory of the forward pass's temporaries, where the
     // backward pass does not need these again.

@@ -321,8 +321,10 @@ static void embed_backward(const struct pass *pass) {
         .scratch = dresidual,
     };
     model->device->embed_backward(model->device, &args, pass->batch);
-    // As in transformers, whose table has a padding_idx: the row of [PAD] is not trained.
-    if (config->pad_token_id >= 0 && config->pad_token_id < config->vocab_size) {
+    // As in transformers, whose table has a padding_idx: the row of [PAD] is not trained; but as a
+    // row of the decoder it is, and packed sequences hold no [PAD].
+    if (at->decoder_bias < 0 && config->pad_token_id >= 0 &&
+        config->pad_token_id < config->vocab_size) {
         model->device->zero(model->device,
                             gradient(model, at->word + config->pad_token_id * config->hidden_size),
                             (size_t)config->hidden_size * sizeof(float));
@@ -352,6 +354,10 @@ void bert_backward(const struct bert *model, struct bert_activations *activation
 
 const float *bert_losses(const struct bert_activations *activations) {
     return activations->losses;
+}
+
+const float *bert_masked_losses(const struct bert_activations *activations) {
+    return activations->decoder.losses;
 }
 
 // --- what callers ask about -------------------------------------------------------------------

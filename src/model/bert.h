@@ -33,6 +33,7 @@ struct bert {
     struct device *device;
     enum dtype compute;
     struct bert_weights weights;
+    int64_t max_masked; // masked tokens of a batch at most; of the pre-training head
 };
 
 // Activations of one batch, carved from an arena. Views only.
@@ -72,10 +73,15 @@ struct bert_rows bert_logit_rows(const struct bert_activations *activations,
 // the gradient of loss_scale * (their sum), added to weights.gradients. After bert_forward on the
 // same batch with the same dropout; the activations are used up by it. A span model reads the
 // batch's start_positions and end_positions; a classifier its labels, or with one output, which is
-// a regression, its targets.
+// a regression, its targets. The pre-training head reads the labels as the next-sentence
+// prediction's (0: it is the next, 1: another) and the batch's masked tokens.
 void bert_backward(const struct bert *model, struct bert_activations *activations,
                    const struct batch *batch, const struct bert_dropout *dropout, float loss_scale);
 const float *bert_losses(const struct bert_activations *activations);
+// The pre-training head's losses of the masked tokens, [M] in device memory; bert_losses are those
+// of the next-sentence prediction. Their gradient is that of loss_scale * masked_weight * (their
+// sum).
+const float *bert_masked_losses(const struct bert_activations *activations);
 
 // Where a number that is not finite first appears in the forward pass on `batch`: 0 the embeddings,
 // 1 to L the layers, L + 1 the logits; -1 nowhere. For training activations, after bert_forward and

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The heads, with y the last layer's output; all of it in f32, for it costs next to nothing.
+// The heads, with y the last layer's output; all but the decoder in f32, for it costs next to
+// nothing.
 //
 //   span     logits = y Wh^T + bh, one row for each token
 //   class    f = the first row of each sequence; t = tanh(f Wp^T + bp);
 //            logits = dropout(t) Wh^T + bh, one row for each sequence
+//   pretraining: the same without dropout, and for the rows x of the masked tokens
+//            h = LN(gelu(x Wt^T + bt)); logits = h E^T + bd, E the word table, whose products are
+//            in the compute dtype
 //
 // The class head's loss is the cross entropy, or with one output the squared error: Hugging Face's
 // BertForSequenceClassification of "num_labels" 1 is a regression.
@@ -65,7 +69,7 @@ static struct mat sequences(const struct pass *pass, struct mat buffer) {
     return mat_rows(buffer, 0, batch_round(pass->batch->sequence_count));
 }
 
-static void class_forward(const struct pass *pass) {
+static void pool_forward(const struct pass *pass, struct dropout dropout) {
     const struct param_table *at = pass->model->table;
     const struct batch *batch = pass->batch;
     const struct class_buffers *pooler = &pass->activations->pooler;
@@ -74,9 +78,13 @@ static void class_forward(const struct pass *pass) {
     struct device *dev = pass->model->device;
     dev->gather_rows(dev, first, last_output(pass), batch->cu_seqlens, batch->sequence_count);
     head_linear(pass, tanh, first, at->pooler_weight, at->pooler_bias);
-    dev->tanh_forward(dev, pooled, tanh, tanh, dropout_at(pass, RNG_SITE_HEAD, 0), batch);
+    dev->tanh_forward(dev, pooled, tanh, tanh, dropout, batch);
     head_linear(pass, sequences(pass, pass->activations->logits), pooled, at->head_weight,
                 at->head_bias);
+}
+
+static void class_forward(const struct pass *pass) {
+    pool_forward(pass, dropout_at(pass, RNG_SITE_HEAD, 0));
 }
 
 static void class_loss(const struct pass *pass, struct mat dlogits, float loss_scale) {
@@ -93,7 +101,8 @@ static void class_loss(const struct pass *pass, struct mat dlogits, float loss_s
     }
 }
 
-static void class_backward(const struct pass *pass, float loss_scale) {
+// dresidual gets the gradient at the first tokens and zeros elsewhere.
+static void pool_backward(const struct pass *pass, struct dropout dropout, float loss_scale) {
     const struct param_table *at = pass->model->table;
     const struct batch *batch = pass->batch;
     const struct class_buffers *pooler = &pass->activations->pooler;
@@ -104,10 +113,117 @@ static void class_backward(const struct pass *pass, float loss_scale) {
     struct device *dev = pass->model->device;
     class_loss(pass, dlogits, loss_scale);
     head_linear_backward(pass, dpooled, dlogits, pooled, at->head_weight, at->head_bias);
-    dev->tanh_backward(dev, dpooled, dpooled, tanh, dropout_at(pass, RNG_SITE_HEAD, 0), batch);
+    dev->tanh_backward(dev, dpooled, dpooled, tanh, dropout, batch);
     head_linear_backward(pass, pooled, dpooled, first, at->pooler_weight, at->pooler_bias);
     dev->scatter_rows(dev, used(pass, pass->activations->dresidual), pooled, batch->cu_seqlens,
                       batch->sequence_count);
+}
+
+static void class_backward(const struct pass *pass, float loss_scale) {
+    pool_backward(pass, dropout_at(pass, RNG_SITE_HEAD, 0), loss_scale);
+}
+
+// --- pre-training -------------------------------------------------------------------------------
+
+static const struct dropout no_dropout = {.site = RNG_SITE_HEAD};
+
+// The rows in use of a buffer with a row for each masked token.
+static struct mat masked(const struct pass *pass, struct mat buffer) {
+    return mat_is_empty(buffer) ? buffer
+                                : mat_rows(buffer, 0, batch_round(pass->batch->masked_count));
+}
+
+static void transform_forward(const struct pass *pass) {
+    const struct bert *model = pass->model;
+    const struct param_table *at = model->table;
+    const struct decoder_buffers *decoder = &pass->activations->decoder;
+    struct device *dev = model->device;
+    const struct mat x = masked(pass, decoder->masked), gelu = masked(pass, decoder->gelu);
+    dev->gather_rows(dev, x, last_output(pass), pass->batch->masked_rows,
+                     pass->batch->masked_count);
+    dev->linear_gelu_forward(dev, gelu, masked(pass, decoder->u), x,
+                             table(model, at->transform_weight, gelu.cols),
+                             vector(model, at->transform_bias), model->config->hidden_act);
+    struct norm_args args = {
+        .y = masked(pass, decoder->norm.y),
+        .y_compute = masked(pass, decoder->norm.y_compute),
+        .xhat = masked(pass, decoder->norm.xhat),
+        .rstd = decoder->norm.rstd,
+        .residual = gelu,
+        .gamma = vector(model, at->transform_norm_weight),
+        .beta = vector(model, at->transform_norm_bias),
+        .epsilon = (float)model->config->layer_norm_eps,
+    };
+    dev->norm_forward(dev, &args, pass->batch);
+}
+
+// Losses and gradients of the masked tokens [first, first + rows): forward and backward at once.
+static void decode(const struct pass *pass, int64_t first, int64_t rows, float scale) {
+    const struct bert *model = pass->model;
+    const struct param_table *at = model->table;
+    const struct decoder_buffers *decoder = &pass->activations->decoder;
+    const struct batch *batch = pass->batch;
+    struct device *dev = model->device;
+    const struct mat h = mat_rows(norm_operand(&decoder->norm), first, rows);
+    const struct mat logits = mat_rows(decoder->logits, 0, rows);
+    const struct mat dlogits = mat_rows(decoder->dlogits, 0, rows);
+    const struct mat words = weight(model, at->word, logits.cols, h.cols);
+    const int64_t left = batch->masked_count - first;
+    dev->linear_forward(dev, logits, h, words, vector(model, at->decoder_bias));
+    dev->class_loss(dev, dlogits, decoder->losses + first, logits, scale,
+                    batch->masked_labels + first, left < rows ? left : rows);
+    dev->linear_backward_weight(dev, gradient_mat(model, at->word, logits.cols, h.cols),
+                                gradient(model, at->decoder_bias), dlogits, h);
+    dev->linear_backward_input(dev, mat_rows(decoder->dnorm, first, rows), dlogits, words);
+}
+
+static void decode_all(const struct pass *pass, float scale) {
+    const int64_t rows = batch_round(pass->batch->masked_count);
+    for (int64_t first = 0; first < rows; first += DECODER_ROWS) {
+        decode(pass, first, rows - first < DECODER_ROWS ? rows - first : DECODER_ROWS, scale);
+    }
+}
+
+static void transform_backward(const struct pass *pass) {
+    const struct bert *model = pass->model;
+    const struct param_table *at = model->table;
+    const struct decoder_buffers *decoder = &pass->activations->decoder;
+    struct device *dev = model->device;
+    const struct mat d = masked(pass, decoder->dnorm), x = masked(pass, decoder->masked);
+    struct norm_grad_args args = {
+        .dresidual = d,
+        .dy = d,
+        .xhat = masked(pass, decoder->norm.xhat),
+        .rstd = decoder->norm.rstd,
+        .gamma = vector(model, at->transform_norm_weight),
+        .dgamma = gradient(model, at->transform_norm_weight),
+        .dbeta = gradient(model, at->transform_norm_bias),
+    };
+    dev->norm_backward(dev, &args, pass->batch);
+    dev->gelu_backward(dev, d, gradient(model, at->transform_bias), masked(pass, decoder->u),
+                       model->config->hidden_act);
+    dev->linear_backward_weight(dev, gradient_mat(model, at->transform_weight, d.cols, x.cols),
+                                NULL, d, x);
+    // The gelu's memory is free for the gradient of x.
+    const struct mat dx = masked(pass, decoder->gelu);
+    dev->linear_backward_input(dev, dx, d, table(model, at->transform_weight, d.cols));
+    dev->scatter_add_rows(dev, used(pass, pass->activations->dresidual), dx,
+                          pass->batch->masked_rows, pass->batch->masked_count);
+}
+
+static void pretraining_forward(const struct pass *pass) {
+    pool_forward(pass, no_dropout);
+    if (pass->batch->masked_count > 0) {
+        transform_forward(pass);
+    }
+}
+
+static void pretraining_backward(const struct pass *pass, float loss_scale) {
+    pool_backward(pass, no_dropout, loss_scale);
+    if (pass->batch->masked_count > 0) {
+        decode_all(pass, loss_scale * pass->batch->masked_weight);
+        transform_backward(pass);
+    }
 }
 
 // ------------------------------------------------------------------------------------------------
@@ -116,6 +232,7 @@ static const struct bert_head heads[PARAM_HEADS] = {
     [PARAM_HEAD_NONE] = {.per_token = 1, .forward = no_forward},
     [PARAM_HEAD_SPAN] = {.per_token = 1, .forward = span_forward, .backward = span_backward},
     [PARAM_HEAD_CLASS] = {.forward = class_forward, .backward = class_backward},
+    [PARAM_HEAD_PRETRAINING] = {.forward = pretraining_forward, .backward = pretraining_backward},
 };
 
 const struct bert_head *bert_head_of(enum param_head head) {

@@ -45,8 +45,15 @@ static const struct layout_row class_matrices[] = {
     {"bert.pooler.dense.weight", H, H, TABLE(pooler_weight)},
     {"classifier.weight", LABELS, H, TABLE(head_weight)},
 };
-static const struct layout_row embedding_tables[] = {
+static const struct layout_row pretraining_matrices[] = {
+    {"bert.pooler.dense.weight", H, H, TABLE(pooler_weight)},
+    {"cls.predictions.transform.dense.weight", H, H, TABLE(transform_weight)},
+    {"cls.seq_relationship.weight", TWO, H, TABLE(head_weight)},
+};
+static const struct layout_row word_table[] = {
     {"bert.embeddings.word_embeddings.weight", V, H, TABLE(word)},
+};
+static const struct layout_row embedding_tables[] = {
     {"bert.embeddings.position_embeddings.weight", P, H, TABLE(position)},
     {"bert.embeddings.token_type_embeddings.weight", TYPES, H, TABLE(type)},
 };
@@ -90,26 +97,44 @@ static const struct layout_row class_vectors[] = {
     {"bert.pooler.dense.bias", ONE, H, TABLE(pooler_bias)},
     {"classifier.bias", ONE, LABELS, TABLE(head_bias)},
 };
+static const struct layout_row pretraining_vectors[] = {
+    {"bert.pooler.dense.bias", ONE, H, TABLE(pooler_bias)},
+    {"cls.predictions.transform.dense.bias", ONE, H, TABLE(transform_bias)},
+    {"cls.predictions.transform.LayerNorm.weight", ONE, H, TABLE(transform_norm_weight)},
+    {"cls.predictions.transform.LayerNorm.bias", ONE, H, TABLE(transform_norm_bias)},
+    {"cls.predictions.bias", ONE, V, TABLE(decoder_bias)},
+    {"cls.seq_relationship.bias", ONE, TWO, TABLE(head_bias)},
+};
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 
 static const struct head_layout {
     struct param_head_row row;
     const struct layout_row *matrices, *vectors;
-    size_t count; // of each
+    size_t matrix_count, vector_count;
+    int decodes; // 1: the word table is the decoder's matrix
     enum size_letter outputs;
 } head_layouts[PARAM_HEADS] = {
     [PARAM_HEAD_NONE] = {.row = {"BertModel", "an encoder", NULL}, .outputs = H},
     [PARAM_HEAD_SPAN] = {.row = {"BertForQuestionAnswering", "a span model", "qa_outputs"},
                          .matrices = span_matrices,
                          .vectors = span_vectors,
-                         .count = LENGTH(span_vectors),
+                         .matrix_count = LENGTH(span_matrices),
+                         .vector_count = LENGTH(span_vectors),
                          .outputs = TWO},
     [PARAM_HEAD_CLASS] = {.row = {"BertForSequenceClassification", "a classifier", "classifier"},
                           .matrices = class_matrices,
                           .vectors = class_vectors,
-                          .count = LENGTH(class_vectors),
+                          .matrix_count = LENGTH(class_matrices),
+                          .vector_count = LENGTH(class_vectors),
                           .outputs = LABELS},
+    [PARAM_HEAD_PRETRAINING] = {.row = {"BertForPreTraining", "a pre-training model", "cls"},
+                                .matrices = pretraining_matrices,
+                                .vectors = pretraining_vectors,
+                                .matrix_count = LENGTH(pretraining_matrices),
+                                .vector_count = LENGTH(pretraining_vectors),
+                                .decodes = 1,
+                                .outputs = TWO},
 };
 
 const struct param_head_row *param_head_row(enum param_head head) {
@@ -191,16 +216,24 @@ static void add_layer_vectors(struct param_table *table, const struct bert_confi
              &table->layers[last]);
 }
 
-static const struct param_table empty = {
-    .head_weight = -1, .head_bias = -1, .pooler_weight = -1, .pooler_bias = -1};
+static const struct param_table empty = {.head_weight = -1,
+                                         .head_bias = -1,
+                                         .pooler_weight = -1,
+                                         .pooler_bias = -1,
+                                         .transform_weight = -1,
+                                         .transform_bias = -1,
+                                         .transform_norm_weight = -1,
+                                         .transform_norm_bias = -1,
+                                         .decoder_bias = -1};
 
 enum berth_status param_table_init(struct param_table *table, const struct bert_config *config,
                                    enum param_head head, struct berth_error *error) {
+    const struct head_layout *layout = &head_layouts[head];
     size_t layers = (size_t)config->num_hidden_layers;
     size_t capacity = layers * (LENGTH(layer_matrices) + LENGTH(layer_vectors)) +
                       LENGTH(final_norm_vectors) + LENGTH(embedding_tables) +
-                      LENGTH(embedding_vectors) + 2 * head_layouts[head].count;
-    const struct head_layout *layout = &head_layouts[head];
+                      LENGTH(embedding_vectors) + LENGTH(word_table) + layout->matrix_count +
+                      layout->vector_count;
     *table = empty;
     table->head = head;
     table->params = memory_array_zeroed(capacity, sizeof *table->params);
@@ -210,13 +243,19 @@ enum berth_status param_table_init(struct param_table *table, const struct bert_
         return error_no_memory(error, capacity * sizeof *table->params, "the parameter table");
     }
     add_layers(table, config, layer_matrices, LENGTH(layer_matrices));
-    add_rows(table, config, layout->matrices, layout->count, "", table);
+    add_rows(table, config, layout->matrices, layout->matrix_count, "", table);
+    if (layout->decodes) {
+        add_rows(table, config, word_table, LENGTH(word_table), "", table);
+    }
     table->matrix_count = table->total = align(table->total);
+    if (!layout->decodes) {
+        add_rows(table, config, word_table, LENGTH(word_table), "", table);
+    }
     add_rows(table, config, embedding_tables, LENGTH(embedding_tables), "", table);
     table->decay_count = table->total = align(table->total);
     add_rows(table, config, embedding_vectors, LENGTH(embedding_vectors), "", table);
     add_layer_vectors(table, config);
-    add_rows(table, config, layout->vectors, layout->count, "", table);
+    add_rows(table, config, layout->vectors, layout->vector_count, "", table);
     table->total = align(table->total);
     assert(table->count <= capacity);
     return BERTH_OK;

@@ -6,7 +6,8 @@
 // Order of the buffer: [matrices of linear layers][embedding tables][biases and layer norms].
 // - [0, matrix_count): what matrix products read; the compute copy (bf16) covers just these.
 // - [0, decay_count): what weight decay acts on; biases and layer norms come after.
-// The weights of pooler and head are linear layers' matrices and lie with them. Every slice starts
+// The weights of pooler and head are linear layers' matrices and lie with them; so does the word
+// table where it is a decoder, too. Every slice starts
 // at a multiple of 64 elements; the gaps are zero for ever (their gradients are). Query, key and
 // value of a layer lie side by side without a gap: three names on disk, one [3H, H] slice in
 // compute.
@@ -20,8 +21,15 @@
 #include <stdint.h>
 
 // What stands on the encoder: nothing; "qa_outputs" on each token; pooler and "classifier" on the
-// first token of each sequence.
-enum param_head { PARAM_HEAD_NONE, PARAM_HEAD_SPAN, PARAM_HEAD_CLASS, PARAM_HEADS };
+// first token of each sequence; pooler and "cls.seq_relationship" there, and "cls.predictions" on
+// the masked tokens, whose decoder is the word table.
+enum param_head {
+    PARAM_HEAD_NONE,
+    PARAM_HEAD_SPAN,
+    PARAM_HEAD_CLASS,
+    PARAM_HEAD_PRETRAINING,
+    PARAM_HEADS
+};
 
 struct param {
     char name[96];  // Hugging Face's, "bert.encoder.layer.0.attention.self.query.weight"
@@ -56,6 +64,9 @@ struct param_table {
     enum param_head head;
     int64_t pooler_weight, pooler_bias; // [H, H], [H]; -1 for a head that reads no pooler
     int64_t head_weight, head_bias;     // [outputs, H], [outputs]; -1 without a head
+    // Of the pre-training head: [H, H], [H]; its layer norm; the decoder's bias [V]. Else -1.
+    int64_t transform_weight, transform_bias, transform_norm_weight, transform_norm_bias;
+    int64_t decoder_bias;
 };
 
 // What the parameters of a head are called and how many there are: one row for each in params.c.
@@ -65,7 +76,8 @@ struct param_head_row {
     const char *name;         // of the last linear layer: "qa_outputs"; NULL: none
 };
 const struct param_head_row *param_head_row(enum param_head head);
-// Numbers that come out for a token (span: 2) or a sequence (class: num_labels); H without a head.
+// Numbers that come out for a token (span: 2) or a sequence (class: num_labels, pre-training: 2); H
+// without a head.
 int64_t param_head_outputs(enum param_head head, const struct bert_config *config);
 
 // 1 for the embeddings and the encoder, 0 for pooler and head: what may be missing in a checkpoint.

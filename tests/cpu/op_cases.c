@@ -17,6 +17,8 @@ const struct op_case op_cases[] = {
     {"attention_backward", op_attention_backward, 1, 0},
     {"gather_rows", op_gather_rows, 0, 0},
     {"scatter_rows", op_scatter_rows, 0, 0},
+    {"scatter_add_rows", op_scatter_add_rows, 0, 0},
+    {"gelu_backward", op_gelu_backward, 0, 1},
     {"tanh_forward", op_tanh_forward, 1, 0},
     {"tanh_backward", op_tanh_backward, 1, 0},
     {"span_loss", op_span_loss, 0, 0},

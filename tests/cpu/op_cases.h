@@ -31,6 +31,7 @@ void op_linear_forward(struct op_run *run);
 void op_linear_gelu_forward(struct op_run *run);
 void op_linear_backward_input(struct op_run *run);
 void op_linear_gelu_backward(struct op_run *run);
+void op_gelu_backward(struct op_run *run);
 void op_linear_backward_weight(struct op_run *run);
 // op_attention.c
 void op_attention_forward(struct op_run *run);
@@ -38,6 +39,7 @@ void op_attention_backward(struct op_run *run);
 // op_pool.c
 void op_gather_rows(struct op_run *run);
 void op_scatter_rows(struct op_run *run);
+void op_scatter_add_rows(struct op_run *run);
 void op_tanh_forward(struct op_run *run);
 void op_tanh_backward(struct op_run *run);
 // op_loss.c, op_optimizer.c

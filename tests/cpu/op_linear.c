@@ -112,3 +112,18 @@ void op_linear_backward_weight(struct op_run *run) {
     op_check(run, "dw", dw, want, out, 4e-6);
     op_check_vector(run, "dbias", dbias, dbias_want, out, 4e-6);
 }
+
+void op_gelu_backward(struct op_run *run) {
+    const int64_t rows = run->batch.row_count, wide = run->shape->intermediate;
+    struct mat du = op_input(run, rows, wide, DTYPE_F32, 2);
+    struct mat u = op_input(run, rows, wide, DTYPE_F32, 4);
+    float *dbias = op_vector(run, wide, 1, 0);
+    double *want = op_dense(run, du), *sums = op_dense_vector(run, dbias, wide);
+    for (int64_t i = 0; i < rows * wide; i++) {
+        want[i] *= reference_gelu_slope(op_number_at(u, i / wide, i % wide), run->activation);
+        sums[i % wide] += want[i];
+    }
+    run->dev->gelu_backward(run->dev, du, dbias, u, run->activation);
+    op_check(run, "du", du, want, rows, op_tolerance(DTYPE_F32));
+    op_check_vector(run, "dbias", dbias, sums, wide, 2e-6);
+}

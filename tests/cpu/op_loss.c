@@ -82,6 +82,13 @@ void op_class_loss(struct op_run *run) {
     run->dev->class_loss(run->dev, (struct mat){0}, again, r.logits, 0.25f, labels, r.count);
     row_losses_check(run, &r);
     check_without_gradient(run, &r, again);
+    // The gradient in the compute dtype, in f32 in the memory of the logits.
+    struct mat other =
+        run->compute == DTYPE_F32 ? r.logits : op_output(run, r.logits.rows, classes, run->compute);
+    run->dev->class_loss(run->dev, other, again, r.logits, 0.25f, labels, r.count);
+    check_without_gradient(run, &r, again);
+    op_check(run, "dlogits elsewhere", other, r.want, r.count, op_tolerance(run->compute));
+    op_check_zeros(run, "dlogits elsewhere", other, r.count);
 }
 
 // The second sequence has no target.

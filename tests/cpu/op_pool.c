@@ -72,6 +72,20 @@ void op_scatter_rows(struct op_run *run) {
     op_check(run, "dx", dx, want, dx.rows, 0);
 }
 
+// What is there stays, and is added to.
+void op_scatter_add_rows(struct op_run *run) {
+    const int64_t count = run->batch.sequence_count, hidden = run->shape->hidden;
+    struct mat dy = pooled_input(run, hidden, 2);
+    struct mat dx = op_activation(run, hidden, DTYPE_F32, 2);
+    const int32_t *rows = first_rows(run);
+    double *want = op_dense(run, dx);
+    for (int64_t i = 0; i < count * hidden; i++) {
+        want[rows[i / hidden] * hidden + i % hidden] += op_number_at(dy, i / hidden, i % hidden);
+    }
+    run->dev->scatter_add_rows(run->dev, dx, dy, rows, count);
+    op_check(run, "dx", dx, want, dx.rows, 4e-7);
+}
+
 void op_tanh_forward(struct op_run *run) {
     const int64_t count = run->batch.sequence_count, hidden = run->shape->hidden;
     const struct dropout dropout = op_dropout(run, RNG_SITE_HEAD);

@@ -84,6 +84,13 @@ void golden_sequences_read(const struct golden *golden, const char *suffix,
     if (golden_has(&golden->file, "targets", suffix)) {
         all->targets = golden_floats(&golden->file, "targets", suffix, &count);
     }
+    if (golden_has(&golden->file, "masked_counts", suffix)) {
+        all->masked_counts = golden_integers(&golden->file, "masked_counts", suffix, &count);
+        all->masked_labels = golden_integers(&golden->file, "masked_labels", suffix, &count);
+        all->masked_positions =
+            golden_integers(&golden->file, "masked_positions", suffix, &all->masked_count);
+    }
+    int64_t masked = 0;
     all->sequences = calloc((size_t)all->count, sizeof *all->sequences);
     assert_non_null(all->sequences);
     for (int64_t s = 0; s < all->count; s++) {
@@ -99,6 +106,12 @@ void golden_sequences_read(const struct golden *golden, const char *suffix,
             .label = all->labels ? all->labels[s] : -1,
             .target = all->targets ? all->targets[s] : NAN,
         };
+        if (all->masked_counts) {
+            all->sequences[s].masked_count = all->masked_counts[s];
+            all->sequences[s].masked_positions = all->masked_positions + masked;
+            all->sequences[s].masked_labels = all->masked_labels + masked;
+            masked += all->masked_counts[s];
+        }
         all->longest = length > all->longest ? length : all->longest;
     }
 }
@@ -112,6 +125,9 @@ void golden_sequences_free(struct golden_sequences *all) {
     free(all->ends);
     free(all->labels);
     free(all->targets);
+    free(all->masked_counts);
+    free(all->masked_positions);
+    free(all->masked_labels);
 }
 
 static float *whole_layout(const struct param_table *table) {

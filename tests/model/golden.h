@@ -23,6 +23,8 @@ struct golden_sequences {
     int32_t *ids, *type_ids, *cu_seqlens, *starts, *ends; // labels: NULL when the file has none
     int32_t *labels;                                      // so are these
     float *targets;
+    int32_t *masked_counts, *masked_positions, *masked_labels; // of the pre-training head
+    int64_t masked_count;
 };
 void golden_sequences_read(const struct golden *golden, const char *suffix,
                            struct golden_sequences *sequences);

@@ -74,7 +74,9 @@ int harness_open(struct harness *harness, const struct bert_config *config,
         return 0;
     }
     assert_ok(status, &error);
-    enum param_head head = options->class_head ? PARAM_HEAD_CLASS : PARAM_HEAD_SPAN;
+    enum param_head head = options->pretraining_head ? PARAM_HEAD_PRETRAINING
+                           : options->class_head     ? PARAM_HEAD_CLASS
+                                                     : PARAM_HEAD_SPAN;
     assert_ok(param_table_init(&harness->table, config, head, &error), &error);
     const int64_t total = harness->table.total;
     harness->master = floats(harness, total, sizeof(float));
@@ -90,6 +92,7 @@ int harness_open(struct harness *harness, const struct bert_config *config,
         .device = harness->device,
         .compute = options->compute,
         .weights = {harness->master, harness->compute, harness->gradients},
+        .max_masked = options->max_masked,
     };
     take_activations(harness, options);
     reserve(harness, options);
@@ -156,6 +159,13 @@ double harness_step(struct harness *harness, const struct batch *batch,
         sum += losses[s];
     }
     free(losses);
+    if (batch->masked_count > 0 && harness->table.head == PARAM_HEAD_PRETRAINING) {
+        losses = download(harness, bert_masked_losses(harness->activations), batch->masked_count);
+        for (int64_t i = 0; i < batch->masked_count; i++) {
+            sum += (double)batch->masked_weight * losses[i];
+        }
+        free(losses);
+    }
     return sum;
 }
 
@@ -166,6 +176,7 @@ struct packed {
     int32_t *numbers; // all the int32 arrays
     int64_t *places;
     float *targets;
+    int32_t *masked; // rows, then labels
 };
 
 static void pack_sequence(const struct packed *packed, int32_t *const arrays[4],
@@ -186,12 +197,18 @@ struct packed *packed_new(const struct reference_sequence *sequences, int64_t co
         longest = sequences[s].length > longest ? sequences[s].length : longest;
     }
     const int64_t rows = batch_round(tokens);
+    int64_t masked_count = 0;
+    for (int64_t s = 0; s < count; s++) {
+        masked_count += sequences[s].masked_count;
+    }
     struct packed *packed = malloc(sizeof *packed);
     assert_non_null(packed);
     packed->numbers = calloc((size_t)(4 * rows + 4 * (count + 1)), sizeof(int32_t));
     packed->places = calloc((size_t)count, sizeof(int64_t));
     packed->targets = calloc((size_t)count, sizeof(float));
-    assert_true(packed->numbers && packed->places && packed->targets);
+    packed->masked = calloc((size_t)(2 * masked_count) + 1, sizeof(int32_t));
+    assert_true(packed->numbers && packed->places && packed->targets && packed->masked);
+    int64_t masked = 0;
     int32_t *arrays[4];
     for (int i = 0; i < 4; i++) {
         arrays[i] = packed->numbers + i * rows;
@@ -208,6 +225,10 @@ struct packed *packed_new(const struct reference_sequence *sequences, int64_t co
         ends[s] = sequences[s].end;
         labels[s] = sequences[s].label;
         packed->targets[s] = sequences[s].target;
+        for (int64_t i = 0; i < sequences[s].masked_count; i++, masked++) {
+            packed->masked[masked] = cu_seqlens[s] + sequences[s].masked_positions[i];
+            packed->masked[masked_count + masked] = sequences[s].masked_labels[i];
+        }
     }
     packed->batch = (struct batch){
         .token_count = tokens,
@@ -224,6 +245,9 @@ struct packed *packed_new(const struct reference_sequence *sequences, int64_t co
         .end_positions = ends,
         .labels = labels,
         .targets = packed->targets,
+        .masked_count = masked_count,
+        .masked_rows = packed->masked,
+        .masked_labels = packed->masked + masked_count,
     };
     return packed;
 }
@@ -232,10 +256,15 @@ const struct batch *packed_batch(const struct packed *packed) {
     return &packed->batch;
 }
 
+void packed_weigh_masked(struct packed *packed, float weight) {
+    packed->batch.masked_weight = weight;
+}
+
 void packed_free(struct packed *packed) {
     free(packed->numbers);
     free(packed->places);
     free(packed->targets);
+    free(packed->masked);
     free(packed);
 }
 

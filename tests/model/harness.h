@@ -27,6 +27,8 @@ struct harness_options {
     int inference;
     int checkpointing; // with BERT_KEEP_SUMS
     int class_head;    // a classifier of config.num_labels in place of the span head
+    int pretraining_head;
+    int64_t max_masked; // of that one
 };
 
 // 0 when the machine lacks the instruction set that was asked for; anything else wrong fails the
@@ -46,9 +48,12 @@ float *harness_logits(struct harness *harness, const struct batch *batch);
 struct packed;
 struct packed *packed_new(const struct reference_sequence *sequences, int64_t count);
 const struct batch *packed_batch(const struct packed *packed);
+// masked_weight of the batch, 0 before.
+void packed_weigh_masked(struct packed *packed, float weight);
 void packed_free(struct packed *packed);
 
-// Forward and backward on a batch; returns the sum of the losses. Gradients are added.
+// Forward and backward on a batch; returns the sum of the losses, those of masked tokens by their
+// weight. Gradients are added.
 double harness_step(struct harness *harness, const struct batch *batch,
                     const struct bert_dropout *dropout, float loss_scale);
 

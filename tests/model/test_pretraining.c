@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pre-training head against transformers' BertForPreTraining, through the files
+// tests/golden/pretraining_*.safetensors (dev/goldens/pretraining_heads.py), and against itself: a
+// batch cut into pieces, threads.
+
+// clang-format off
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+// clang-format on
+
+#include "golden.h"
+#include "harness.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const names[] = {"pretraining_erf", "pretraining_tanh"};
+#define NAMES (sizeof names / sizeof *names)
+
+struct scene {
+    struct golden golden;
+    struct golden_sequences sequences;
+    struct harness harness;
+    struct packed *packed;
+    float *parameters;
+};
+
+// The mean over the masked tokens beside that over the sequences.
+static float masked_weight(const struct scene *scene) {
+    return (float)scene->sequences.count / (float)scene->sequences.masked_count;
+}
+
+static void scene_open(struct scene *scene, const char *name, const struct harness_options *how) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/tests/golden/%s.safetensors", BERTH_TEST_SOURCE_DIR, name);
+    golden_open(&scene->golden, path);
+    golden_sequences_read(&scene->golden, "", &scene->sequences);
+    struct harness_options options = *how;
+    options.pretraining_head = 1;
+    options.max_rows = batch_round(scene->sequences.tokens);
+    options.max_sequences = scene->sequences.count;
+    options.max_masked = scene->sequences.masked_count;
+    options.max_length = scene->sequences.longest;
+    assert_true(harness_open(&scene->harness, &scene->golden.config, &options));
+    scene->parameters = golden_parameters(&scene->golden, &scene->harness.table, NULL);
+    harness_load(&scene->harness, scene->parameters);
+    scene->packed = packed_new(scene->sequences.sequences, scene->sequences.count);
+    packed_weigh_masked(scene->packed, masked_weight(scene));
+}
+
+static void scene_close(struct scene *scene) {
+    free(scene->parameters);
+    packed_free(scene->packed);
+    harness_close(&scene->harness);
+    golden_sequences_free(&scene->sequences);
+    golden_close(&scene->golden);
+}
+
+static int64_t logit_count(const struct scene *scene) {
+    return 2 * scene->sequences.count;
+}
+
+static double step(struct scene *scene, const struct bert_dropout *dropout) {
+    float share = 1 / (float)scene->sequences.count;
+    return harness_step(&scene->harness, packed_batch(scene->packed), dropout, share) *
+           (double)share;
+}
+
+static void f32_equals_pytorch(void **state) {
+    for (size_t i = 0; i < NAMES; i++) {
+        struct scene scene;
+        scene_open(&scene, names[i], &(struct harness_options){.compute = DTYPE_F32});
+        const struct param_table *table = &scene.harness.table;
+        double loss = step(&scene, NULL);
+        double expected_loss = golden_number(&scene.golden.file, "", "loss");
+        assert_true(fabs(loss - expected_loss) <= 1e-5 * fabs(expected_loss));
+        double *expected = golden_doubles(&scene.golden.file, "", "logits", NULL);
+        float *logits = harness_logits(&scene.harness, packed_batch(scene.packed));
+        double apart = largest_difference(logits, expected, logit_count(&scene));
+        assert_true(apart <= 2e-5);
+        float *g0 = golden_layout(&scene.golden, table, "grad.");
+        double *wide = to_double(g0, table->total);
+        float *g = harness_gradients(&scene.harness);
+        double worst = assert_gradients(table, g, wide, 1e-4, 1e-6, names[i]);
+        print_message("%-18s logits apart by %.1e, gradients use %.0f %% of their bound\n",
+                      names[i], apart, 100 * worst);
+        free(expected);
+        free(logits);
+        free(g0);
+        free(wide);
+        free(g);
+        scene_close(&scene);
+    }
+}
+
+// As far from float64 as operands rounded to bf16 must be (see test_reference.c).
+static void bf16_is_near(void **state) {
+    for (size_t i = 0; i < NAMES; i++) {
+        struct scene scene;
+        scene_open(&scene, names[i], &(struct harness_options){.compute = DTYPE_BF16});
+        const int64_t total = scene.harness.table.total;
+        step(&scene, NULL);
+        float *expected = golden_floats(&scene.golden.file, "", "logits", NULL);
+        float *logits = harness_logits(&scene.harness, packed_batch(scene.packed));
+        float *g0 = golden_layout(&scene.golden, &scene.harness.table, "grad.");
+        float *g = harness_gradients(&scene.harness);
+        double logits_error = relative_error(logits, expected, logit_count(&scene));
+        double gradient_error = relative_error(g, g0, total);
+        print_message("%-18s bf16 logits %.4f, gradients %.4f\n", names[i], logits_error,
+                      gradient_error);
+        assert_true(logits_error < 0.02 && gradient_error < 0.06);
+        free(expected);
+        free(logits);
+        free(g0);
+        free(g);
+        scene_close(&scene);
+    }
+}
+
+static const struct bert_dropout dropout = {
+    .seed = 5, .step = 2, .hidden_probability = 0.1, .attention_probability = 0.1};
+
+// Each sequence by itself, with the place it has in the whole.
+static void one_at_a_time(struct scene *scene) {
+    float share = 1 / (float)scene->sequences.count;
+    for (int64_t s = 0; s < scene->sequences.count; s++) {
+        struct packed *single = packed_new(&scene->sequences.sequences[s], 1);
+        packed_weigh_masked(single, masked_weight(scene));
+        harness_step(&scene->harness, packed_batch(single), &dropout, share);
+        packed_free(single);
+    }
+}
+
+static void cutting_a_batch_changes_nothing(void **state) {
+    for (size_t i = 0; i < NAMES; i++) {
+        struct scene scene;
+        scene_open(&scene, names[i], &(struct harness_options){.compute = DTYPE_F32});
+        step(&scene, &dropout);
+        float *whole = harness_gradients(&scene.harness);
+        harness_zero_gradients(&scene.harness);
+        one_at_a_time(&scene);
+        float *pieces = harness_gradients(&scene.harness);
+        assert_true(relative_error(pieces, whole, scene.harness.table.total) < 2e-6);
+        free(whole);
+        free(pieces);
+        scene_close(&scene);
+    }
+}
+
+static void threads_give_the_same_bits(void **state) {
+    for (size_t i = 0; i < NAMES; i++) {
+        float *first = NULL;
+        for (int threads = 1; threads <= 4; threads *= 2) {
+            struct scene scene;
+            scene_open(&scene, names[i],
+                       &(struct harness_options){.compute = DTYPE_BF16, .threads = threads});
+            step(&scene, &dropout);
+            float *own = harness_gradients(&scene.harness);
+            size_t bytes = (size_t)scene.harness.table.total * sizeof *own;
+            if (first == NULL) {
+                first = own;
+            } else {
+                assert_memory_equal(own, first, bytes);
+                free(own);
+            }
+            scene_close(&scene);
+        }
+        free(first);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(f32_equals_pytorch),
+        cmocka_unit_test(bf16_is_near),
+        cmocka_unit_test(cutting_a_batch_changes_nothing),
+        cmocka_unit_test(threads_give_the_same_bits),
+    };
+    return cmocka_run_group_tests_name("pretraining", tests, NULL, NULL);
+}
