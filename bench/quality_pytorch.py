@@ -10,9 +10,9 @@ mega-batches of 50 (as `group_by_length` does) and padded to their longest membe
 padding take no part in the soft-max of the loss (transformers' own loss lets them in), because a
 packed batch has none.
 
-Then it predicts --dev by the Google n-best rules, which transformers' compute_predictions_logits tells
-too, and evaluates by the official v1.1 or v2.0 rules, all written here. One JSON object goes to stdout
-and to the end of --results.
+Then it predicts --dev by the Google n-best rules (those of compute_predictions_logits of transformers 4,
+but for answers that begin inside a word, where Google takes the ## away) and evaluates by the official
+v1.1 or v2.0 rules, all written here. One JSON object goes to stdout and to the end of --results.
 
 What it leaves out: more than one process, checkpoints on the way.
 
