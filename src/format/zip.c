@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading zip archives; the door to zlib, for its CRC-32. The central directory is what counts; the
+// Reading zip archives. The central directory is what counts; the
 // local headers must say the same, and together the entries must fill the file from its first byte
 // to the directory.
 #include "format/zip.h"
 
 #include "core/memory.h"
+#include "format/deflate.h"
 #include "format/utf8.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 enum {
     END_BYTES = 22,
@@ -30,7 +30,7 @@ static const uint32_t end_signature = 0x06054b50, locator_signature = 0x07064b50
                       local_signature = 0x04034b50, descriptor_signature = 0x08074b50;
 
 uint32_t zip_crc(uint32_t crc, const void *bytes, size_t length) {
-    return (uint32_t)crc32_z(crc, bytes, length);
+    return deflate_crc32(crc, bytes, length);
 }
 
 static uint64_t number_at(const unsigned char *bytes, size_t size) {

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// zlib's streams and CRC-32 (the door to zlib).
+#ifndef BERTH_FORMAT_DEFLATE_H
+#define BERTH_FORMAT_DEFLATE_H
+
+#include "core/error.h"
+#include "format/bytes.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+// No stream unpacks to more than this many bytes for each of its own.
+#define DEFLATE_RATIO_LIMIT 1032
+
+uint32_t deflate_crc32(uint32_t crc, const void *bytes, size_t length); // begin with 0
+
+// Packs one block after the other with the same memory. Zero-initialise; done is harmless then.
+struct deflate_packer {
+    void *stream; // zlib's
+};
+// Appends the zlib stream of `bytes` at a level of 1 to 9 (the first call's holds) to `to`. The
+// only failure is BERTH_NO_MEMORY.
+enum berth_status deflate_pack(struct deflate_packer *packer, int level, const void *bytes,
+                               size_t length, struct bytes *to, struct berth_error *error);
+void deflate_packer_done(struct deflate_packer *packer);
+
+// Unpacks a zlib stream that must fill to[size] exactly; 1 when it does and its checksum fits, 0
+// when not, -1 when memory is out.
+int deflate_unpack(const void *bytes, size_t length, void *to, size_t size);
+
+#endif

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+// HDF5 files that h5py wrote (data/hdf5, made by dev/fixtures/make_hdf5.py) in the oldest and the
+// newest format, files of ours of one and of many chunks, and files that are cut or damaged.
+// hdf5_reads (dev/check_hdf5.py) lets h5py read ours.
+#include "core/scratch.h"
+#include "format/hdf5.h"
+
+#include <sys/mman.h>
+
+#define DATA BERTH_TEST_SOURCE_DIR "/tests/format/data/hdf5/"
+
+static void open_good(struct hdf5_file *file, const char *path) {
+    struct berth_error error;
+    if (hdf5_open(file, path, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+}
+
+static int value_of(const char *name, int64_t index) {
+    return (int)((7 * index + (int64_t)strlen(name)) % 97);
+}
+
+struct expected {
+    const char *name;
+    enum tensor_dtype dtype;
+    int rank;
+    int64_t shape[2];
+};
+
+// All rows, and each single one.
+static void check_values(const struct hdf5_file *file, const struct hdf5_dataset *set) {
+    int32_t all[256], row[64];
+    int64_t rows = set->rank > 0 ? set->shape[0] : 1, width = set->rank > 1 ? set->shape[1] : 1;
+    struct berth_error error;
+    if (hdf5_read_i32(file, set, 0, rows, all, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        assert_int_equal(hdf5_read_i32(file, set, i, 1, row, NULL), BERTH_OK);
+        for (int64_t j = 0; j < width; j++) {
+            assert_int_equal(all[i * width + j], value_of(set->name, i * width + j));
+            assert_int_equal(row[j], all[i * width + j]);
+        }
+    }
+}
+
+static void check_sets(const char *path, const struct expected *expected, size_t count) {
+    struct hdf5_file file;
+    open_good(&file, path);
+    assert_int_equal(file.count, count);
+    for (size_t i = 0; i < count; i++) {
+        const struct hdf5_dataset *set = hdf5_find(&file, expected[i].name);
+        assert_non_null(set);
+        assert_int_equal(set->dtype, expected[i].dtype);
+        assert_int_equal(set->rank, expected[i].rank);
+        for (int j = 0; j < set->rank; j++) {
+            assert_int_equal(set->shape[j], expected[i].shape[j]);
+        }
+        if (set->dtype != TENSOR_F32) {
+            check_values(&file, set);
+        }
+    }
+    assert_null(hdf5_find(&file, "nothing"));
+    hdf5_close(&file);
+    hdf5_close(&file);
+}
+
+static void test_reads_unpacked(void **state) {
+    (void)state;
+    static const struct expected sets[] = {
+        {"input_ids", TENSOR_I32, 2, {5, 16}},          {"input_mask", TENSOR_I8, 2, {5, 16}},
+        {"segment_ids", TENSOR_I8, 2, {5, 16}},         {"masked_lm_ids", TENSOR_I32, 2, {5, 4}},
+        {"masked_lm_positions", TENSOR_I32, 2, {5, 4}}, {"next_sentence_labels", TENSOR_I8, 1, {5}},
+    };
+    check_sets(DATA "unpacked.hdf5", sets, 6);
+    check_sets(DATA "unpacked-latest.hdf5", sets, 6);
+}
+
+static void test_reads_packed(void **state) {
+    (void)state;
+    static const struct expected sets[] = {
+        {"input_ids", TENSOR_I32, 2, {3, 16}},
+        {"input_mask", TENSOR_I32, 2, {3, 16}},
+        {"segment_ids", TENSOR_I8, 2, {3, 16}},
+        {"positions", TENSOR_I32, 2, {3, 16}},
+        {"masked_lm_ids", TENSOR_I32, 2, {3, 7}},
+        {"masked_lm_positions", TENSOR_I32, 2, {3, 7}},
+        {"next_sentence_positions", TENSOR_I32, 2, {3, 3}},
+        {"next_sentence_labels", TENSOR_I8, 2, {3, 3}},
+        {"next_sentence_weights", TENSOR_I32, 2, {3, 3}},
+    };
+    check_sets(DATA "packed.hdf5", sets, 9);
+}
+
+// Chunks that split the columns and do not divide the shape, no filter, shuffled, no chunks, one
+// number; beside a group and an attribute.
+static void test_reads_other_kinds(void **state) {
+    (void)state;
+    static const struct expected sets[] = {
+        {"cut", TENSOR_I16, 2, {7, 10}},     {"plain", TENSOR_U32, 2, {4, 3}},
+        {"shuffled", TENSOR_I64, 2, {9, 5}}, {"stored", TENSOR_U16, 2, {6, 4}},
+        {"real", TENSOR_F32, 2, {3, 2}},     {"one", TENSOR_U8, 0, {0}},
+    };
+    check_sets(DATA "kinds.hdf5", sets, 6);
+    check_sets(DATA "kinds-latest.hdf5", sets, 6);
+    struct hdf5_file file;
+    float numbers[6];
+    struct berth_error error;
+    open_good(&file, DATA "kinds.hdf5");
+    const struct hdf5_dataset *real = hdf5_find(&file, "real");
+    assert_int_equal(hdf5_read(&file, real, 0, 3, numbers, NULL), BERTH_OK);
+    assert_float_equal(numbers[5], value_of("real", 5), 0);
+    assert_int_equal(hdf5_read_i32(&file, real, 0, 3, (int32_t *)numbers, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "expected integers, found F32");
+    assert_int_equal(hdf5_read(&file, real, 2, 2, numbers, &error), BERTH_INTERNAL);
+    hdf5_close(&file);
+}
+
+static void test_says_what_it_cannot_read(void **state) {
+    (void)state;
+    struct hdf5_file file;
+    struct berth_error error;
+    assert_int_equal(hdf5_open(&file, DATA "packed-latest.hdf5", &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "default libver");
+    scratch_write("a", "{\"no\": \"HDF5 file at all, though long enough to be one\"}");
+    assert_int_equal(hdf5_open(&file, scratch("a"), &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "signature");
+    scratch_write("a", "");
+    assert_int_equal(hdf5_open(&file, scratch("a"), &error), BERTH_BAD_DATA);
+    assert_int_equal(hdf5_open(&file, scratch("none"), &error), BERTH_NO_INPUT);
+}
+
+// --- ours ---------------------------------------------------------------------------------------
+
+// `rows` rows of three columns, put in unequal portions.
+static void write_ours(const char *path, int64_t rows, int64_t width) {
+    const struct hdf5_column columns[] = {
+        {"wide", TENSOR_I32, width}, {"label", TENSOR_I8, 0}, {"mask", TENSOR_U16, 3}};
+    struct hdf5_writer writer;
+    int32_t *wide = memory_array_zeroed((size_t)width * 2, sizeof *wide);
+    assert_int_equal(hdf5_writer_open(&writer, columns, 3, 1, NULL), BERTH_OK);
+    for (int64_t i = 0; i < rows;) {
+        int64_t now = i % 3 == 0 && i + 1 < rows ? 2 : 1;
+        for (int64_t j = 0; j < now; j++, i++) {
+            int8_t label = (int8_t)(i % 100);
+            uint16_t mask[3] = {(uint16_t)i, (uint16_t)(i + 1), (uint16_t)(i + 2)};
+            wide[j * width] = (int32_t)i;
+            wide[j * width + width - 1] = -(int32_t)i;
+            assert_int_equal(hdf5_writer_put(&writer, 1, &label, 1, NULL), BERTH_OK);
+            assert_int_equal(hdf5_writer_put(&writer, 2, mask, 1, NULL), BERTH_OK);
+        }
+        assert_int_equal(hdf5_writer_put(&writer, 0, wide, (size_t)now, NULL), BERTH_OK);
+    }
+    assert_int_equal(hdf5_writer_commit(&writer, path, NULL), BERTH_OK);
+    hdf5_writer_done(&writer);
+    memory_free(wide);
+}
+
+static void check_ours(const char *path, int64_t rows, int64_t width) {
+    struct hdf5_file file;
+    open_good(&file, path);
+    assert_int_equal(file.count, 3);
+    int32_t *wide = memory_array((size_t)width, sizeof *wide), mask[3], label;
+    for (int64_t i = 0; i < rows; i++) {
+        hdf5_read_i32(&file, hdf5_find(&file, "wide"), i, 1, wide, NULL);
+        hdf5_read_i32(&file, hdf5_find(&file, "label"), i, 1, &label, NULL);
+        hdf5_read_i32(&file, hdf5_find(&file, "mask"), i, 1, mask, NULL);
+        assert_int_equal(wide[0], width > 1 ? i : -i);
+        assert_int_equal(wide[width - 1], -i);
+        assert_int_equal(label, i % 100);
+        assert_int_equal(mask[2], i + 2);
+    }
+    memory_free(wide);
+    hdf5_close(&file);
+}
+
+// One chunk, several, and so many that the B-tree has two levels.
+static void test_reads_ours(void **state) {
+    (void)state;
+    write_ours(scratch("a"), 1, 8);
+    check_ours(scratch("a"), 1, 8);
+    write_ours(scratch("a"), 40, 8192);
+    check_ours(scratch("a"), 40, 8192);
+    write_ours(scratch("a"), 150, 32768);
+    check_ours(scratch("a"), 150, 32768);
+    assert_int_equal(scratch_count(), 1);
+}
+
+static void test_more_data_sets_than_a_node_holds(void **state) {
+    (void)state;
+    struct hdf5_column columns[HDF5_COLUMNS_MAX + 1];
+    char names[HDF5_COLUMNS_MAX + 1][8];
+    struct hdf5_writer writer;
+    struct hdf5_file file;
+    for (int i = 0; i <= HDF5_COLUMNS_MAX; i++) {
+        snprintf(names[i], sizeof names[i], "n%d", 99 - i);
+        columns[i] = (struct hdf5_column){names[i], TENSOR_I64, 0};
+    }
+    assert_int_equal(hdf5_writer_open(&writer, columns, HDF5_COLUMNS_MAX + 1, 4, NULL),
+                     BERTH_INTERNAL);
+    assert_int_equal(hdf5_writer_open(&writer, columns, HDF5_COLUMNS_MAX, 4, NULL), BERTH_OK);
+    for (size_t i = 0; i < HDF5_COLUMNS_MAX; i++) {
+        int64_t number = (int64_t)i;
+        assert_int_equal(hdf5_writer_put(&writer, i, &number, 1, NULL), BERTH_OK);
+    }
+    assert_int_equal(hdf5_writer_commit(&writer, scratch("a"), NULL), BERTH_OK);
+    hdf5_writer_done(&writer);
+    open_good(&file, scratch("a"));
+    assert_int_equal(file.count, HDF5_COLUMNS_MAX);
+    for (int i = 0; i < HDF5_COLUMNS_MAX; i++) {
+        int32_t number;
+        assert_int_equal(hdf5_read_i32(&file, hdf5_find(&file, names[i]), 0, 1, &number, NULL),
+                         BERTH_OK);
+        assert_int_equal(number, i);
+    }
+    hdf5_close(&file);
+}
+
+static void test_unequal_columns(void **state) {
+    (void)state;
+    const struct hdf5_column columns[] = {{"a", TENSOR_I8, 0}, {"b", TENSOR_I8, 0}};
+    struct hdf5_writer writer;
+    struct berth_error error;
+    assert_int_equal(hdf5_writer_open(&writer, columns, 2, 4, NULL), BERTH_OK);
+    assert_int_equal(hdf5_writer_put(&writer, 0, "x", 1, NULL), BERTH_OK);
+    assert_int_equal(hdf5_writer_commit(&writer, scratch("a"), &error), BERTH_INTERNAL);
+    assert_message_has(&error, "the same number");
+    hdf5_writer_done(&writer);
+    assert_int_equal(scratch_count(), 0);
+}
+
+// --- damage -------------------------------------------------------------------------------------
+
+// The path of a file in memory that holds the bytes: thousands of files take their time on a disk.
+static const char *in_memory(const char *bytes, size_t length) {
+    static int file = -1;
+    static char path[64];
+    if (file < 0) {
+        file = memfd_create("hdf5", MFD_CLOEXEC);
+        snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    }
+    assert_true(file >= 0 && ftruncate(file, (off_t)length) == 0);
+    assert_int_equal(pwrite(file, bytes, length, 0), length);
+    return path;
+}
+
+// Opens and reads all; whether everything went well.
+static int reads_well(const char *path) {
+    struct hdf5_file file;
+    struct berth_error error = {0};
+    int good = 1;
+    if (hdf5_open(&file, path, &error) != BERTH_OK) {
+        assert_int_equal(error.status, BERTH_BAD_DATA);
+        assert_message_has(&error, path);
+        return 0;
+    }
+    for (size_t i = 0; i < file.count; i++) {
+        const struct hdf5_dataset *set = &file.sets[i];
+        int64_t rows = set->rank > 0 ? set->shape[0] : 1;
+        assert_true(set->bytes <= file.file.size * DEFLATE_RATIO_LIMIT);
+        if (rows == 0 || set->bytes == 0) {
+            continue;
+        }
+        char *bytes = memory_new((size_t)set->bytes);
+        good &= hdf5_read(&file, set, 0, rows, bytes, NULL) == BERTH_OK;
+        memory_free(bytes);
+    }
+    hdf5_close(&file);
+    return good;
+}
+
+static void test_every_truncation(void **state) {
+    (void)state;
+    static const char *const names[] = {DATA "unpacked.hdf5", DATA "unpacked-latest.hdf5",
+                                        DATA "kinds-latest.hdf5"};
+    for (size_t i = 0; i < 3; i++) {
+        char *bytes;
+        size_t length;
+        assert_int_equal(file_read(names[i], 1 << 20, &bytes, &length, NULL), BERTH_OK);
+        for (size_t cut = 0; cut<length; cut += length> 8192 ? 7 : 1) {
+            assert_false(reads_well(in_memory(bytes, cut)));
+        }
+        memory_free(bytes);
+    }
+}
+
+// No flipped bit crashes, asks for much memory, or changes packed data unnoticed.
+static void test_every_flipped_bit(void **state) {
+    (void)state;
+    static const char *const names[] = {DATA "unpacked-latest.hdf5", DATA "kinds-latest.hdf5"};
+    for (size_t i = 0; i < 2; i++) {
+        char *bytes;
+        size_t length, unnoticed = 0;
+        assert_int_equal(file_read(names[i], 1 << 20, &bytes, &length, NULL), BERTH_OK);
+        for (size_t bit = 0; bit < 8 * length; bit++) {
+            bytes[bit / 8] ^= (char)(1 << bit % 8);
+            unnoticed += (size_t)reads_well(in_memory(bytes, length));
+            bytes[bit / 8] ^= (char)(1 << bit % 8);
+        }
+        assert_true(unnoticed < 8 * length);
+        memory_free(bytes);
+    }
+}
+
+// All but the bits that fill up the last byte in front of the checksum.
+static void test_flipped_bits_of_packed_data(void **state) {
+    (void)state;
+    struct hdf5_file file;
+    char *bytes;
+    size_t length, unnoticed = 0;
+    open_good(&file, DATA "unpacked.hdf5");
+    assert_int_equal(file_read(DATA "unpacked.hdf5", 1 << 20, &bytes, &length, NULL), BERTH_OK);
+    struct hdf5_chunk chunk = hdf5_find(&file, "input_ids")->chunks[0];
+    hdf5_close(&file);
+    for (size_t bit = 0; bit < 8 * chunk.size; bit++) {
+        char *byte = &bytes[chunk.address + bit / 8];
+        *byte ^= (char)(1 << bit % 8);
+        unnoticed += (size_t)reads_well(in_memory(bytes, length));
+        *byte ^= (char)(1 << bit % 8);
+    }
+    assert_true(unnoticed < 8);
+    memory_free(bytes);
+}
+
+static void test_memory_runs_out(void **state) {
+    (void)state;
+    enum berth_status status = BERTH_NO_MEMORY;
+    for (uint64_t at = 1; status == BERTH_NO_MEMORY; at++) {
+        struct hdf5_file file;
+        memory_fail_at(at, 0);
+        status = hdf5_open(&file, DATA "kinds-latest.hdf5", NULL);
+        if (status == BERTH_OK) {
+            hdf5_close(&file);
+        }
+    }
+    assert_int_equal(status, BERTH_OK);
+    status = BERTH_NO_MEMORY;
+    for (uint64_t at = 1; status == BERTH_NO_MEMORY; at++) {
+        const struct hdf5_column column = {"a", TENSOR_I32, 4};
+        const int32_t row[4] = {1, 2, 3, 4};
+        struct hdf5_writer writer;
+        memory_fail_at(at, 0);
+        status = hdf5_writer_open(&writer, &column, 1, 4, NULL);
+        status = status == BERTH_OK ? hdf5_writer_put(&writer, 0, row, 1, NULL) : status;
+        status = status == BERTH_OK ? hdf5_writer_commit(&writer, scratch("a"), NULL) : status;
+        memory_fail_at(0, 0);
+        hdf5_writer_done(&writer);
+        assert_int_equal(scratch_count(), status == BERTH_OK);
+    }
+    assert_int_equal(status, BERTH_OK);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        SCRATCH_TEST(test_reads_unpacked),    SCRATCH_TEST(test_reads_packed),
+        SCRATCH_TEST(test_reads_other_kinds), SCRATCH_TEST(test_says_what_it_cannot_read),
+        SCRATCH_TEST(test_reads_ours),        SCRATCH_TEST(test_more_data_sets_than_a_node_holds),
+        SCRATCH_TEST(test_unequal_columns),   SCRATCH_TEST(test_every_truncation),
+        SCRATCH_TEST(test_every_flipped_bit), SCRATCH_TEST(test_flipped_bits_of_packed_data),
+        SCRATCH_TEST(test_memory_runs_out),
+    };
+    return cmocka_run_group_tests_name("hdf5", tests, NULL, NULL);
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// For dev/check_hdf5.py: write_hdf5 FILE ROWS writes data sets "wide" [ROWS, 32768] int32, "label"
+// [ROWS] int8 and "mask" [ROWS, 3] uint16; element i of each is i * 7 mod 97.
+#include "format/hdf5.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { WIDTH = 32768 };
+
+static int32_t wide[WIDTH];
+
+static enum berth_status put_row(struct hdf5_writer *writer, int64_t row,
+                                 struct berth_error *error) {
+    int8_t label = (int8_t)(row * 7 % 97);
+    uint16_t mask[3];
+    for (int64_t i = 0; i < WIDTH; i++) {
+        wide[i] = (int32_t)((row * WIDTH + i) * 7 % 97);
+    }
+    for (int64_t i = 0; i < 3; i++) {
+        mask[i] = (uint16_t)((row * 3 + i) * 7 % 97);
+    }
+    TRY(hdf5_writer_put(writer, 0, wide, 1, error));
+    TRY(hdf5_writer_put(writer, 1, &label, 1, error));
+    return hdf5_writer_put(writer, 2, mask, 1, error);
+}
+
+int main(int argc, char **argv) {
+    static const struct hdf5_column columns[] = {
+        {"wide", TENSOR_I32, WIDTH}, {"label", TENSOR_I8, 0}, {"mask", TENSOR_U16, 3}};
+    struct hdf5_writer writer;
+    struct berth_error error = {0};
+    int64_t rows = argc == 3 ? atoll(argv[2]) : 0;
+    enum berth_status status = hdf5_writer_open(&writer, columns, 3, 1, &error);
+    for (int64_t i = 0; i < rows && status == BERTH_OK; i++) {
+        status = put_row(&writer, i, &error);
+    }
+    status = status == BERTH_OK ? hdf5_writer_commit(&writer, argv[1], &error) : status;
+    hdf5_writer_done(&writer);
+    if (status != BERTH_OK) {
+        fprintf(stderr, "%s\n", error.message);
+    }
+    return (int)status;
+}
