@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// A shard's documents as token ids: what pre-training instances are made of.
+#ifndef BERTH_DATA_DOCUMENTS_H
+#define BERTH_DATA_DOCUMENTS_H
+
+#include "core/error.h"
+#include "text/tokenizer.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Zero-initialise. Sentence i has the tokens [sentences[i], sentences[i + 1]), document i the
+// sentences [documents[i], documents[i + 1]).
+struct documents {
+    int32_t *tokens;
+    uint64_t *sentences; // [sentence_count + 1]
+    uint32_t *documents; // [count + 1]
+    size_t token_count, sentence_count, count;
+    size_t token_room, sentence_room, room;
+    struct token_list pieces; // while a line is encoded
+};
+
+// Appends a sentence to the last document; one without tokens is left out.
+enum berth_status documents_put(struct documents *documents, const int32_t *tokens, size_t count,
+                                struct berth_error *error);
+// The last document is complete; one without sentences is left out.
+enum berth_status documents_end(struct documents *documents, struct berth_error *error);
+// Appends a shard's text: a sentence a line, an empty line behind each document. Lines are those
+// that end in LF; white space alone makes an empty one.
+enum berth_status documents_put_text(struct documents *documents, const struct tokenizer *tokenizer,
+                                     const char *text, size_t length, struct berth_error *error);
+void documents_done(struct documents *documents);
+
+#endif

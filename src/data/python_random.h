@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The numbers of CPython 3's random.Random (a Mersenne Twister), so that data that its scripts make
+// can be made again bit for bit.
+#ifndef BERTH_DATA_PYTHON_RANDOM_H
+#define BERTH_DATA_PYTHON_RANDOM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { PYTHON_RANDOM_WORDS = 624 };
+
+struct python_random {
+    uint32_t state[PYTHON_RANDOM_WORDS];
+    int next; // word of the state; PYTHON_RANDOM_WORDS: all are used
+};
+
+// random.Random(seed); Python takes the magnitude of a negative seed.
+void python_random_seed(struct python_random *random, uint64_t seed);
+// getrandbits(32).
+uint32_t python_random_word(struct python_random *random);
+// random(): [0, 1) in steps of 2^-53.
+double python_random_real(struct python_random *random);
+// randrange(bound) for a bound of 1 or more.
+uint64_t python_random_below(struct python_random *random, uint64_t bound);
+// randint(low, high), both included, low <= high.
+int64_t python_random_between(struct python_random *random, int64_t low, int64_t high);
+// shuffle() of count numbers.
+void python_random_shuffle(struct python_random *random, uint32_t *numbers, size_t count);
+// sample(range(from), count) into to[count]; count <= from. Returns 0, -1 when memory is out.
+int python_random_sample(struct python_random *random, uint32_t from, uint32_t count, uint32_t *to);
+
+#endif

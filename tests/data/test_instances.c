@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+// CPython's random numbers, and pre-training instances that are those of the published rules bit
+// for bit (pretraining.golden.h, made by dev/goldens/pretraining_instances.py); with the faster
+// numbers the same rules, seen in what must hold for every instance and in the shares of the whole.
+#include "core/scratch.h"
+#include "data/instances.h"
+#include "data/python_random.h"
+#include "format/deflate.h"
+#include "pretraining.golden.h"
+
+enum { CLS = 101, SEP = 102, MASK = 103, VOCABULARY = 1000, CONTINUES = 700 };
+
+static void test_python_random(void **state) {
+    (void)state;
+    static const int64_t highs[] = {
+        10, 1000, 1000000, 1000000000, 10000000000, 1000000000000, 1000000000000000000};
+    static const uint32_t samples[][2] = {{5, 3}, {21, 5}, {22, 5}, {100, 30}, {1000, 30}};
+    for (size_t i = 0; i < sizeof random_goldens / sizeof *random_goldens; i++) {
+        struct python_random random;
+        uint32_t order[50], sample[30];
+        python_random_seed(&random, random_goldens[i].seed);
+        for (int j = 0; j < 700; j++) {
+            double number = python_random_real(&random);
+            assert_true(j < 697 || number == random_goldens[i].reals[j - 697]);
+        }
+        for (int j = 0; j < 7; j++) {
+            assert_int_equal(python_random_between(&random, -5, highs[j]),
+                             random_goldens[i].integers[j]);
+        }
+        for (uint32_t j = 0; j < 50; j++) {
+            order[j] = j;
+        }
+        python_random_shuffle(&random, order, 50);
+        uint32_t crc = deflate_crc32(0, order, sizeof order);
+        for (int j = 0; j < 5; j++) {
+            assert_int_equal(python_random_sample(&random, samples[j][0], samples[j][1], sample),
+                             0);
+            crc = deflate_crc32(crc, sample, samples[j][1] * sizeof *sample);
+        }
+        assert_int_equal(crc, random_goldens[i].crc);
+    }
+}
+
+// Documents as the script makes them up.
+static struct documents made_up(uint64_t seed, int count, int sentences, int tokens) {
+    struct python_random random;
+    struct documents documents = {0};
+    int32_t sentence[128];
+    python_random_seed(&random, seed);
+    for (int i = 0; i < count; i++) {
+        int64_t sentence_count = python_random_between(&random, 1, sentences);
+        for (int64_t j = 0; j < sentence_count; j++) {
+            int64_t length = python_random_between(&random, 1, tokens);
+            for (int64_t k = 0; k < length; k++) {
+                sentence[k] = (int32_t)python_random_between(&random, 104, VOCABULARY - 1);
+            }
+            assert_int_equal(documents_put(&documents, sentence, (size_t)length, NULL), BERTH_OK);
+        }
+        assert_int_equal(documents_end(&documents, NULL), BERTH_OK);
+    }
+    return documents;
+}
+
+static const unsigned char *continues(void) {
+    static unsigned char flags[VOCABULARY];
+    memset(flags + CONTINUES, 1, VOCABULARY - CONTINUES);
+    return flags;
+}
+
+static struct instance_options complete(struct instance_options options) {
+    options.cls = CLS;
+    options.sep = SEP;
+    options.mask = MASK;
+    options.vocab_size = VOCABULARY;
+    options.continues = continues();
+    return options;
+}
+
+static uint32_t checksum(const struct instances *made) {
+    uint32_t crc = 0;
+    for (size_t i = 0; i < made->count; i++) {
+        const struct instance *instance = &made->items[i];
+        crc = deflate_crc32(crc, made->tokens + instance->tokens, 4 * (size_t)instance->length);
+        for (size_t j = 0; j < instance->prediction_count; j++) {
+            int32_t position = made->positions[instance->predictions + j];
+            crc = deflate_crc32(crc, &position, 4);
+        }
+        crc = deflate_crc32(crc, made->labels + instance->predictions,
+                            4 * (size_t)instance->prediction_count);
+        int32_t rest[2] = {instance->second, instance->is_random};
+        crc = deflate_crc32(crc, rest, sizeof rest);
+    }
+    return crc;
+}
+
+static void test_python_instances(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof instance_goldens / sizeof *instance_goldens; i++) {
+        struct documents documents =
+            made_up(instance_goldens[i].seed, instance_goldens[i].documents,
+                    instance_goldens[i].sentences, instance_goldens[i].tokens);
+        struct instance_options options = complete(instance_goldens[i].options);
+        struct instances made = {0};
+        options.python = 1;
+        assert_int_equal(instances_make(&documents, &options, &made, NULL), BERTH_OK);
+        assert_int_equal(made.count, instance_goldens[i].count);
+        assert_int_equal(checksum(&made), instance_goldens[i].crc);
+        instances_done(&made);
+        documents_done(&documents);
+    }
+}
+
+// --- the faster numbers -------------------------------------------------------------------------
+
+static void check_instance(const struct instances *made, const struct instance *instance,
+                           const struct instance_options *options) {
+    const int32_t *tokens = made->tokens + instance->tokens;
+    const uint16_t *positions = made->positions + instance->predictions;
+    size_t wanted = (size_t)(instance->length * options->masked_lm_prob + 0.5);
+    assert_true(instance->length <= options->max_seq_length && instance->length >= 5);
+    assert_int_equal(tokens[0], CLS);
+    assert_int_equal(tokens[instance->second - 1], SEP);
+    assert_int_equal(tokens[instance->length - 1], SEP);
+    assert_true(instance->second > 2 && instance->second < instance->length - 1);
+    assert_true(instance->prediction_count >= 1 && instance->prediction_count <= wanted + 1 &&
+                instance->prediction_count <= options->max_predictions);
+    for (size_t i = 0; i < instance->prediction_count; i++) {
+        assert_true(i == 0 || positions[i] > positions[i - 1]);
+        assert_true(positions[i] > 0 && positions[i] < instance->length - 1 &&
+                    positions[i] != instance->second - 1);
+        assert_true(made->labels[instance->predictions + i] >= 104);
+    }
+}
+
+static void assert_share(uint64_t part, uint64_t whole, double expected, double within) {
+    double share = (double)part / (double)whole;
+    if (share < expected - within || share > expected + within) {
+        fail_msg("%g of the whole, expected %g", share, expected);
+    }
+}
+
+static void test_shares(void **state) {
+    (void)state;
+    struct documents documents = made_up(20, 400, 40, 40);
+    struct instance_options options = complete((struct instance_options){.max_seq_length = 128,
+                                                                         .max_predictions = 20,
+                                                                         .dupe_factor = 3,
+                                                                         .masked_lm_prob = 0.15,
+                                                                         .short_seq_prob = 0.1,
+                                                                         .seed = 5});
+    struct instances made = {0};
+    uint64_t in_text[VOCABULARY] = {0};
+    assert_int_equal(instances_make(&documents, &options, &made, NULL), BERTH_OK);
+    uint64_t predictions = made.counts.masked + made.counts.kept + made.counts.replaced;
+    assert_true(made.count > 3000);
+    assert_int_equal(predictions, made.prediction_count);
+    assert_share(made.counts.masked, predictions, 0.8, 0.01);
+    assert_share(made.counts.kept, predictions, 0.1, 0.01);
+    assert_share(made.counts.random_next, made.count, 0.53, 0.04); // single sentences are always
+    assert_share(made.counts.short_target, 1200, 0.1, 0.03);
+    assert_share(predictions, made.token_count, 0.15, 0.01);
+    for (size_t i = 0; i < made.count; i++) {
+        check_instance(&made, &made.items[i], &options);
+        for (size_t j = 0; j < made.items[i].prediction_count; j++) {
+            size_t position = made.positions[made.items[i].predictions + j];
+            in_text[made.tokens[made.items[i].tokens + position]]++;
+        }
+    }
+    assert_int_equal(in_text[MASK] >= made.counts.masked, 1);
+    instances_done(&made);
+    documents_done(&documents);
+}
+
+// The same seed gives the same, another seed or the other numbers something else.
+static void test_seeds(void **state) {
+    (void)state;
+    struct documents documents = made_up(21, 20, 9, 20);
+    uint32_t crc[4];
+    for (int i = 0; i < 4; i++) {
+        struct instance_options options = complete((struct instance_options){.max_seq_length = 32,
+                                                                             .max_predictions = 5,
+                                                                             .dupe_factor = 1,
+                                                                             .masked_lm_prob = 0.15,
+                                                                             .short_seq_prob = 0.1,
+                                                                             .seed = i == 2 ? 6 : 5,
+                                                                             .python = i == 3});
+        struct instances made = {0};
+        assert_int_equal(instances_make(&documents, &options, &made, NULL), BERTH_OK);
+        crc[i] = checksum(&made);
+        instances_done(&made);
+    }
+    assert_int_equal(crc[0], crc[1]);
+    assert_int_not_equal(crc[0], crc[2]);
+    assert_int_not_equal(crc[0], crc[3]);
+    documents_done(&documents);
+}
+
+// All pieces of a word or none, with both kinds of numbers.
+static void test_whole_words(void **state) {
+    (void)state;
+    struct documents documents = made_up(22, 60, 12, 20);
+    for (int python = 0; python < 2; python++) {
+        struct instance_options options = complete((struct instance_options){.max_seq_length = 64,
+                                                                             .max_predictions = 20,
+                                                                             .dupe_factor = 1,
+                                                                             .masked_lm_prob = 0.25,
+                                                                             .short_seq_prob = 0.1,
+                                                                             .python = python,
+                                                                             .whole_word = 1});
+        struct instances made = {0};
+        assert_int_equal(instances_make(&documents, &options, &made, NULL), BERTH_OK);
+        for (size_t i = 0; i < made.count; i++) {
+            const struct instance *instance = &made.items[i];
+            int32_t *tokens = made.tokens + instance->tokens;
+            unsigned char covered[64] = {0};
+            for (size_t j = 0; j < instance->prediction_count; j++) {
+                uint16_t position = made.positions[instance->predictions + j];
+                covered[position] = 1;
+                tokens[position] = made.labels[instance->predictions + j];
+            }
+            for (size_t j = 2; j + 1 < instance->length; j++) {
+                int inside = tokens[j] >= CONTINUES && tokens[j - 1] != SEP;
+                assert_true(!inside || covered[j] == covered[j - 1]);
+            }
+        }
+        instances_done(&made);
+    }
+    documents_done(&documents);
+}
+
+static void test_refuses_options(void **state) {
+    (void)state;
+    struct documents documents = made_up(23, 2, 2, 2);
+    for (int i = 0; i < 5; i++) {
+        struct instance_options options =
+            complete((struct instance_options){.max_seq_length = i == 0 ? 4 : 32,
+                                               .max_predictions = i == 1 ? 0 : 5,
+                                               .dupe_factor = i == 2 ? 0 : 1,
+                                               .masked_lm_prob = i == 3 ? 1.5 : 0.15,
+                                               .short_seq_prob = i == 4 ? -1 : 0.1});
+        struct instances made = {0};
+        struct berth_error error;
+        assert_int_equal(instances_make(&documents, &options, &made, &error), BERTH_BAD_DATA);
+        assert_message_has(&error, "out of its range");
+        instances_done(&made);
+    }
+    documents_done(&documents);
+}
+
+static void test_memory_runs_out(void **state) {
+    (void)state;
+    struct documents documents = made_up(24, 20, 9, 20);
+    struct instance_options options = complete((struct instance_options){
+        .max_seq_length = 32, .max_predictions = 5, .dupe_factor = 1, .masked_lm_prob = 0.15});
+    enum berth_status status = BERTH_NO_MEMORY;
+    for (uint64_t at = 1; status == BERTH_NO_MEMORY; at++) {
+        struct instances made = {0};
+        memory_fail_at(at, 0);
+        status = instances_make(&documents, &options, &made, NULL);
+        memory_fail_at(0, 0);
+        instances_done(&made);
+    }
+    assert_int_equal(status, BERTH_OK);
+    documents_done(&documents);
+}
+
+static void test_documents_from_text(void **state) {
+    (void)state;
+    static const char vocabulary[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n##c\n.\n";
+    static const char text[] = "\n a bc.\nA .\r\n  \t\r\n\n\xc2\xad\nb\n\nac";
+    static const int32_t tokens[] = {5, 6, 7, 8, 5, 8, 6, 5, 7};
+    struct tokenizer_options options = {.rules = TOKENIZER_HUGGINGFACE, .lower_case = 1};
+    struct tokenizer *tokenizer;
+    struct documents documents = {0};
+    assert_int_equal(
+        tokenizer_open_memory("v", vocabulary, sizeof vocabulary - 1, &options, &tokenizer, NULL),
+        BERTH_OK);
+    assert_int_equal(documents_put_text(&documents, tokenizer, text, sizeof text - 1, NULL),
+                     BERTH_OK);
+    assert_int_equal(documents.count, 3);
+    assert_int_equal(documents.sentence_count, 4);
+    assert_int_equal(documents.token_count, 9);
+    assert_memory_equal(documents.tokens, tokens, sizeof tokens);
+    assert_int_equal(documents.documents[1], 2);
+    assert_int_equal(documents.sentences[1], 4);
+    tokenizer_close(tokenizer);
+    documents_done(&documents);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_python_random),   cmocka_unit_test(test_python_instances),
+        cmocka_unit_test(test_shares),          cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_whole_words),     cmocka_unit_test(test_refuses_options),
+        cmocka_unit_test(test_memory_runs_out), cmocka_unit_test(test_documents_from_text),
+    };
+    return cmocka_run_group_tests_name("instances", tests, NULL, NULL);
+}
