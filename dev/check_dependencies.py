@@ -28,7 +28,7 @@ ALLOWED = {  # room -> rooms it may include besides itself and berth.h
 CLI_CORE_ONLY = {"core"}
 CLI_MAY_LOOK_INSIDE = {"bench.c", "doctor.c", "features.c"}
 THIRD_PARTY = ("jansson.h", "dnnl", "oneapi/", "openssl/", "utf8proc.h", "unicode/", "omp.h",
-               "curl/", "hdf5", "mpi.h", "cuda", "zlib.h", "expat.h")
+               "curl/", "hdf5", "mpi.h", "cuda", "zlib.h", "expat.h", "bzlib.h")
 SHARED_DOORS = {"omp.h"}  # OpenMP is a compiler feature: any room that computes in parallel
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)

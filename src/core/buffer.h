@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bytes that grow at their end. Appending never fails at once: `failed` stays set when memory ran
+// out (what follows is then lost), so that a series of puts is checked at its end.
+#ifndef BERTH_CORE_BUFFER_H
+#define BERTH_CORE_BUFFER_H
+
+#include "core/memory.h"
+
+#include <string.h>
+
+struct buffer {
+    char *bytes; // not NUL-terminated
+    size_t length, capacity;
+    int failed;
+};
+
+// Room for `more` bytes after `length`; 0 when memory is out.
+static inline int buffer_reserve(struct buffer *buffer, size_t more) {
+    if (buffer->capacity - buffer->length >= more) {
+        return !buffer->failed;
+    }
+    size_t capacity = buffer->length + more;
+    capacity += capacity / 2 + 64;
+    char *grown = buffer->failed ? NULL : memory_resize(buffer->bytes, capacity, 1);
+    if (grown == NULL) {
+        buffer->failed = 1;
+        return 0;
+    }
+    buffer->bytes = grown;
+    buffer->capacity = capacity;
+    return 1;
+}
+
+static inline void buffer_put(struct buffer *buffer, const void *bytes, size_t length) {
+    if (length > 0 && buffer_reserve(buffer, length)) {
+        memcpy(buffer->bytes + buffer->length, bytes, length);
+        buffer->length += length;
+    }
+}
+
+static inline void buffer_put_text(struct buffer *buffer, const char *text) {
+    buffer_put(buffer, text, strlen(text));
+}
+
+static inline void buffer_put_byte(struct buffer *buffer, char byte) {
+    buffer_put(buffer, &byte, 1);
+}
+
+// Empties it and keeps the memory; a failure stays.
+static inline void buffer_clear(struct buffer *buffer) {
+    buffer->length = 0;
+}
+
+static inline void buffer_done(struct buffer *buffer) {
+    memory_free(buffer->bytes);
+    *buffer = (struct buffer){.bytes = NULL};
+}
+
+#endif

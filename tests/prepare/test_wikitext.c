@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// Wikitext to plain text: what is kept and dropped, markup that never ends or nests 10,000 deep,
+// and what wikitext.h promises of every text, however broken.
+#include "core/harness.h"
+#include "core/memory.h"
+#include "data/wikitext.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *const namespaces[] = {(char *)"Datei", (char *)"Benutzer Diskussion"};
+
+static struct wikitext make(void) {
+    return (struct wikitext){.namespaces = namespaces, .namespace_count = 2};
+}
+
+static const struct {
+    const char *text, *plain;
+} cases[] = {
+    {"", ""},
+    {"One.\n\nTwo.", "One.\nTwo.\n"},
+    // links
+    {"The [[cat]], [[dog|dogs]] and [[horse]]s.", "The cat, dogs and horses.\n"},
+    {"[[File:x.jpg|thumb|A [[cat|big cat]] here]]Text.", "Text.\n"},
+    {"[[image:x.jpg]][[Datei:y.jpg|z]][[Category:A|B]][[benutzer diskussion:X|y]][[fr:Chat]]Text.",
+     "Text.\n"},
+    {"[[File:x.jpg|thumb|A caption\n\nof two paragraphs]]Text.", "Text.\n"},
+    {"See [[:Category:Cats|cats]] and [[:Category:Dogs]].", "See cats and Category:Dogs.\n"},
+    {"[[Alien: Covenant]] and [[Star Trek: Picard|Picard]].", "Alien: Covenant and Picard.\n"},
+    {"[[wikt:cat]] [[Foo (bar)|]] end.", "cat end.\n"},
+    {"A [http://x.org/a_b?c=d label]. B [https://x.org]. C [//x.org l].", "A label. B. C l.\n"},
+    {"[http://x.org A label with [[cat|a link]]] and [sic] stay.",
+     "A label with a link and [sic] stay.\n"},
+    {"An [[unclosed link\nNext [[cat]] line.", "An unclosed link\nNext cat line.\n"},
+    {"A [[[[doubled]]]] one.", "A doubled one.\n"},
+    // templates
+    {"A{{cite web|url=x|title={{lang|fr|y}}}} b.", "A b.\n"},
+    {"{{Infobox\n| a = {{b|c}}\n| d = [[e|f]]\n}}\nText.", "Text.\n"},
+    {"About {{convert|5|km|mi|abbr=on}} or {{Convert|5|to|10|ft}} or {{cvt|3|-|4|kg}}.",
+     "About 5 km or 5 to 10 ft or 3\xE2\x80\x93"
+     "4 kg.\n"},
+    {"{{lang|fr|chat}} {{lang-de|Katze}} {{nowrap|1=a b}} {{chem|H|2|O}} x{{'s}} {{as "
+     "of|2010}}",
+     "chat Katze a b H2O x's As of 2010\n"},
+    {"Said: {{quote|text=Be [[cat|good]].|author=X}} end.", "Said:\nBe good.\nend.\n"},
+    {"{{transl|grc|ISO|anarchos}} {{nihongo|Tokyo|x|y}} {{lang|fr|{{nowrap|un chat}}}}",
+     "anarchos Tokyo un chat\n"},
+    {"{{unclosed\nText [[cat]].", "unclosed\nText cat.\n"},
+    {"Text}} more.", "Text more.\n"},
+    {"{{{1|default}}} end.", "end.\n"},
+    {"Cats (Latin: {{lang-xx2}}; born {{birth date|1950}}) are ({{IPA|x}}, {{y}}) big ({{z}}).",
+     "Cats (Latin:; born) are big.\n"},
+    // tables
+    {"{| class=x\n|-\n! a || b\n|}\nText.", "Text.\n"},
+    {"{|\n| {|\n| inner\n|}\n| {{t|x}}\n|}\nText.", "Text.\n"},
+    {":{|\n|a\n|}\nText.", "Text.\n"},
+    {"{{t\n|}}\nText.", "Text.\n"},
+    {"{|\n| never ended\nText.", "Text.\n"},
+    // tags
+    {"A<ref>x {{y}} [[z]]</ref> b<ref name=\"q\"/> c<REF group=a>d</Ref >.", "A b c.\n"},
+    {"A<ref>one<ref>two</ref> b.", "A b.\n"},
+    {"A<!-- x\n\ny -->B<!-- never ended", "AB\n"},
+    {"H<sub>2</sub>O, <b>bold</b>, a<br/>b <span style=\"x\">c</span>", "H2O, bold, a b c\n"},
+    {"<math>x^{2}</math> and <math>y</math>.", "formula_1 and formula_2.\n"},
+    {"<gallery>\nFile:x.jpg|y\n</gallery><pre>{{x</pre>Text<small> tiny [[x]]</small>.", "Text.\n"},
+    {"<nowiki>[x]</nowiki> <code>a</code> 1 < 2 > 0 &lt;b&gt;", "[x] a 1 < 2 > 0 b>\n"},
+    {"<div>x <div>y</div> z</div>Text</div>.", "Text.\n"},
+    {"<blockquote>Quoted.</blockquote>After.", "Quoted.\nAfter.\n"},
+    {"<ref name=x>never ended. Text.", "never ended. Text.\n"},
+    // quote marks
+    {"'''Bold''' ''italic'' '''''both''''' it's L'''amour'' '''x'''",
+     "Bold italic both it's L'amour x\n"},
+    {"''''quoted'''' a", "'quoted' a\n"},
+    // entities and blanks
+    {"a&nbsp;b &amp;lt; &ndash; &#8212; &#x41; &bogus; AT&T",
+     "a b &lt; \xE2\x80\x93 \xE2\x80\x94 A &bogus; AT&T\n"},
+    {"a  b\t c , d . e\xC2\xA0"
+     "f",
+     "a b c, d. e f\n"},
+    {"Wait..... .NET (  x ) 3.5", "Wait... .NET (x) 3.5\n"},
+    // lines
+    {"= T =\n== A ==\n=== B ===\nText.\n== C ==\n== D? ==\nMore.",
+     "= T =\nA.\nB.\nText.\nD?\nMore.\n"},
+    {"== A ==\n=== B ===\n=== C ===\nText.\n== Refs ==\n* x", "A.\nC.\nText.\n"},
+    {"* list\n# list\n; term\n: indented\n:* deeper\n:: more\nText.", "indented\nmore\nText.\n"},
+    {"----\n__TOC__\n__NOTOC__Text.\n(a note)\n...\n| rest", "Text.\n"},
+    {"!Kung is a language.", "!Kung is a language.\n"},
+};
+
+static void test_cases(void **state) {
+    (void)state;
+    struct wikitext wikitext = make();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *plain;
+        size_t length;
+        assert_int_equal(
+            wikitext_clean(&wikitext, cases[i].text, strlen(cases[i].text), &plain, &length, NULL),
+            BERTH_OK);
+        if (length != strlen(cases[i].plain) || memcmp(plain, cases[i].plain, length) != 0) {
+            fail_msg("%s\nexpected: %s\nfound: %.*s", cases[i].text, cases[i].plain, (int)length,
+                     plain);
+        }
+    }
+    wikitext_done(&wikitext);
+}
+
+// What wikitext.h promises.
+static void check_promises(const char *plain, size_t length) {
+    char before = '\n';
+    for (size_t i = 0; i < length; i++) {
+        char byte = plain[i], small = (char)(byte | 32);
+        assert_true(byte != '{' && byte != '}' && byte != '|');
+        assert_false((byte == '[' || byte == ']') && before == byte);
+        assert_false(before == '<' &&
+                     ((small >= 'a' && small <= 'z') || byte == '/' || byte == '!'));
+        assert_false(byte == '\n' && before == '\n');
+        assert_true((unsigned char)byte >= 0x20 || byte == '\n');
+        before = byte;
+    }
+    assert_int_equal(before, '\n');
+}
+
+static void clean_and_check(struct wikitext *wikitext, const char *text, size_t length) {
+    const char *plain;
+    size_t plain_length;
+    char *copy = memory_string_of(text, length); // its end is where a sanitizer sees it
+    assert_int_equal(wikitext_clean(wikitext, copy, length, &plain, &plain_length, NULL), BERTH_OK);
+    check_promises(plain, plain_length);
+    memory_free(copy);
+}
+
+static void test_promises(void **state) {
+    (void)state;
+    struct wikitext wikitext = make();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t length = strlen(cases[i].text);
+        char *text = memory_string(cases[i].text);
+        for (size_t cut = 0; cut <= length; cut++) {
+            clean_and_check(&wikitext, text, cut);
+            clean_and_check(&wikitext, text + cut, length - cut);
+        }
+        for (size_t bit = 0; bit < length * 8; bit++) {
+            text[bit / 8] = (char)(text[bit / 8] ^ 1 << bit % 8);
+            clean_and_check(&wikitext, text, length);
+            text[bit / 8] = (char)(text[bit / 8] ^ 1 << bit % 8);
+        }
+        memory_free(text);
+    }
+    wikitext_done(&wikitext);
+}
+
+// Pieces of markup in every order: what no list of cases thinks of.
+static void test_random_markup(void **state) {
+    (void)state;
+    static const char *const pieces[] = {
+        "{{",     "}}",  "{|",       "|}",       "[[",      "]]",       "[http://x ",
+        "]",      "|",   "\n",       "<ref>",    "</ref>",  "<div>",    "</div>",
+        "<!--",   "-->", "'''",      "''",       "== ",     " ==",      "lang",
+        "|x",     "=",   "File:",    "&lt;",     "&#123;",  "<",        "a",
+        " ",      "(",   ")",        ",",        "nowrap|", "<nowiki>", "</nowiki>",
+        "*",      ":",   "\xC2\xA0", "/",        "!",       "<small>",  "</small>",
+        "{",      "}",   "convert|", "\xC2\xAD", "[",       "__TOC__",  "<math>",
+        "</math>"};
+    struct wikitext wikitext = make();
+    uint32_t random = 1;
+    for (int round = 0; round < 20000; round++) {
+        char text[512] = "";
+        size_t length = 0;
+        for (int i = 0; i < 40; i++) {
+            random = random * 1664525 + 1013904223;
+            const char *piece = pieces[(random >> 16) % (sizeof pieces / sizeof *pieces)];
+            memcpy(text + length, piece, strlen(piece));
+            length += strlen(piece);
+        }
+        clean_and_check(&wikitext, text, length);
+    }
+    wikitext_done(&wikitext);
+}
+
+// `open` n times, a word, `close` n times.
+static char *nested(const char *open, const char *word, const char *close, size_t count) {
+    size_t a = strlen(open), b = strlen(word), c = strlen(close);
+    char *text = memory_new(count * (a + c) + b + 1);
+    assert_non_null(text);
+    char *at = text;
+    for (size_t i = 0; i < count; i++, at += a) {
+        memcpy(at, open, a);
+    }
+    memcpy(at, word, b);
+    at += b;
+    for (size_t i = 0; i < count; i++, at += c) {
+        memcpy(at, close, c);
+    }
+    *at = '\0';
+    return text;
+}
+
+// Deep nesting and ends without beginnings, in every pairing, on a small stack's scale of
+// megabytes.
+static void test_deep_nesting(void **state) {
+    (void)state;
+    static const char *const opens[] = {
+        "{{a|",  "{{nowrap|", "[[a|",         "[[:",        "[[File:x|", "{|\n|",
+        "<div>", "<ref>",     "<small>",      "[http://x ", "<!--",      "<nowiki>",
+        "(",     "'''",       "{{convert|5|", "<a ",        "&",         "{{lang|fr|[[x|"};
+    static const char *const closes[] = {"}}", "]]", "\n|}", "</div>", "</ref>",
+                                         "]",  ")",  "-->",  ""};
+    struct wikitext wikitext = make();
+    for (size_t i = 0; i < sizeof opens / sizeof *opens; i++) {
+        for (size_t j = 0; j < sizeof closes / sizeof *closes; j++) {
+            char *text = nested(opens[i], "word", closes[j], 20000);
+            clean_and_check(&wikitext, text, strlen(text));
+            memory_free(text);
+        }
+    }
+    const char *plain;
+    size_t length;
+    char *text = nested("{{a|", "word", "}}", 10000);
+    assert_int_equal(wikitext_clean(&wikitext, text, strlen(text), &plain, &length, NULL),
+                     BERTH_OK);
+    assert_int_equal(length, 0);
+    memory_free(text);
+    text = nested("[[a|", "word", "]]", 10000);
+    assert_int_equal(wikitext_clean(&wikitext, text, strlen(text), &plain, &length, NULL),
+                     BERTH_OK);
+    assert_int_equal(length, 5);
+    assert_memory_equal(plain, "word\n", 5);
+    memory_free(text);
+    wikitext_done(&wikitext);
+}
+
+static void test_without_memory(void **state) {
+    (void)state;
+    static const char text[] = "== A ==\n[[b|c]] {{nowrap|d}} &amp; {{x|{{y}}}}\n'''e''' end.\n";
+    const char *plain;
+    size_t length;
+    struct wikitext whole = make();
+    memory_fail_at(0, 0);
+    assert_int_equal(wikitext_clean(&whole, text, sizeof text - 1, &plain, &length, NULL),
+                     BERTH_OK);
+    uint64_t calls = memory_fail_at(0, 0);
+    wikitext_done(&whole);
+    assert_true(calls > 4);
+    for (uint64_t i = 1; i <= calls; i++) {
+        struct wikitext wikitext = make();
+        struct berth_error error;
+        memory_fail_at(i, 0);
+        enum berth_status status =
+            wikitext_clean(&wikitext, text, sizeof text - 1, &plain, &length, &error);
+        memory_fail_at(0, 0);
+        assert_int_equal(status, BERTH_NO_MEMORY);
+        assert_int_equal(length, 0);
+        // It is of use again.
+        assert_int_equal(wikitext_clean(&wikitext, text, sizeof text - 1, &plain, &length, NULL),
+                         BERTH_OK);
+        assert_true(length > 0);
+        wikitext_done(&wikitext);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cases), cmocka_unit_test(test_promises),
+        cmocka_unit_test(test_random_markup), cmocka_unit_test(test_deep_nesting),
+        cmocka_unit_test(test_without_memory)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
