@@ -99,6 +99,8 @@ static void test_refused_values(void **state) {
         {"{" MINIMAL ", \"position_embedding_type\": \"relative_key\"}", BERTH_CONFIG,
          "\"position_embedding_type\": expected \"absolute\", found \"relative_key\""},
         {"{" MINIMAL ", \"is_decoder\": true}", BERTH_CONFIG, "only encoders"},
+        {"{" MINIMAL ", \"pre_layer_norm\": \"yes\"}", BERTH_CONFIG,
+         "key \"pre_layer_norm\": expected"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct bert_config config;
@@ -160,6 +162,28 @@ static void test_activations(void **state) {
         assert_non_null(strstr(config.source_json, text));
         bert_config_done(&config);
     }
+}
+
+// Our own key: written where it is true, in Google's layout too, and read again.
+static void test_pre_layer_norm(void **state) {
+    (void)state;
+    struct bert_config config, again;
+    read_good("{" MINIMAL "}", &config);
+    assert_false(config.pre_layer_norm);
+    config.pre_layer_norm = 1;
+    assert_int_equal(bert_config_write(&config, "BertModel", scratch("written.json"), NULL),
+                     BERTH_OK);
+    assert_int_equal(bert_config_read(scratch("written.json"), &again, NULL), BERTH_OK);
+    assert_true(again.pre_layer_norm);
+    bert_config_done(&again);
+    assert_int_equal(bert_config_write_google(&config, scratch("google.json"), NULL), BERTH_OK);
+    assert_int_equal(bert_config_read(scratch("google.json"), &again, NULL), BERTH_OK);
+    assert_true(again.pre_layer_norm);
+    bert_config_done(&again);
+    bert_config_done(&config);
+    read_good("{" MINIMAL ", \"pre_layer_norm\": false}", &config);
+    assert_false(config.pre_layer_norm);
+    bert_config_done(&config);
 }
 
 static void test_unknown_keys_are_written_back(void **state) {
@@ -240,6 +264,7 @@ int main(void) {
         SCRATCH_TEST(test_every_prefix_is_refused),
         SCRATCH_TEST(test_missing_file),
         SCRATCH_TEST(test_activations),
+        SCRATCH_TEST(test_pre_layer_norm),
         SCRATCH_TEST(test_unknown_keys_are_written_back),
         SCRATCH_TEST(test_builtin_shapes),
         SCRATCH_TEST(test_memory_out_at_every_allocation),

@@ -188,6 +188,46 @@ static void test_initial_values(void **state) {
     param_table_done(&table);
 }
 
+// --- layer norms before the sub-layers ----------------------------------------------------------
+
+// BingBert's names and initial values; what stands behind a layer's output is the next norm.
+static void test_pre_layer_norm(void **state) {
+    (void)state;
+    struct bert_config config;
+    struct param_table post, table;
+    builtin("tiny", &config);
+    assert_int_equal(param_table_init(&post, &config, PARAM_HEAD_SPAN, NULL), BERTH_OK);
+    config.pre_layer_norm = 1;
+    assert_int_equal(param_table_init(&table, &config, PARAM_HEAD_SPAN, NULL), BERTH_OK);
+    assert_int_equal(table.parameter_count, post.parameter_count + 2 * 128);
+    assert_int_equal(table.count, post.count + 2);
+    assert_null(param_table_find(&table, "bert.encoder.layer.0.output.LayerNorm.weight"));
+    assert_null(param_table_find(&table, "bert.encoder.layer.1.attention.output.LayerNorm.bias"));
+    const struct param_layer *first = &table.layers[0], *last = &table.layers[1];
+    static const char layer[] = "bert.encoder.layer.0.PreAttentionLayerNorm.weight";
+    assert_int_equal(first->input_norm_weight, offset_of(&table, layer));
+    assert_int_equal(first->attention_norm_bias,
+                     offset_of(&table, "bert.encoder.layer.0.PostAttentionLayerNorm.bias"));
+    assert_int_equal(first->output_norm_weight, last->input_norm_weight);
+    assert_int_equal(last->input_norm_weight,
+                     offset_of(&table, "bert.encoder.layer.1.PreAttentionLayerNorm.weight"));
+    assert_int_equal(last->output_norm_weight,
+                     offset_of(&table, "bert.encoder.FinalLayerNorm.weight"));
+    assert_int_equal(last->output_norm_bias, offset_of(&table, "bert.encoder.FinalLayerNorm.bias"));
+    assert_true(first->input_norm_weight >= table.decay_count);
+    float *buffer = memory_array((size_t)table.total, sizeof *buffer);
+    param_initialise(&table, &config, 42, buffer);
+    const double range = config.initializer_range;
+    check_moments(buffer + first->attention_weight, 128 * 128, range / 2); // sqrt(2 * 2 layers)
+    check_moments(buffer + last->output_weight, 128 * 512, range / 2);
+    check_moments(buffer + first->intermediate_weight, 128 * 512, range);
+    check_moments(buffer + first->qkv_weight, 128 * 384, range);
+    assert_true(buffer[last->output_norm_weight] == 1 && buffer[last->output_norm_bias] == 0);
+    memory_free(buffer);
+    param_table_done(&table);
+    param_table_done(&post);
+}
+
 // A parameter's values depend on seed and name only: not on what lies around it.
 static void test_streams_are_by_name(void **state) {
     (void)state;
@@ -234,6 +274,7 @@ int main(void) {
         SCRATCH_TEST(test_counts_are_hugging_faces), SCRATCH_TEST(test_layout),
         SCRATCH_TEST(test_offsets_and_names_agree),  SCRATCH_TEST(test_initial_values),
         SCRATCH_TEST(test_streams_are_by_name),      SCRATCH_TEST(test_memory_out),
+        SCRATCH_TEST(test_pre_layer_norm),
     };
     return cmocka_run_group_tests_name("params", tests, NULL, NULL);
 }
