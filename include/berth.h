@@ -474,6 +474,31 @@ enum berth_status berth_fetch(const char *name, const struct berth_fetch_setting
 enum berth_status berth_find_model(const char *name_or_path, char **path,
                                    struct berth_error *error);
 
+/* ---------------------------------------------------------------------------------------------
+ * Data for pre-training (doc/pretraining-data.md). So far a Wikipedia dump becomes plain text.
+ */
+struct berth_prepare_settings {
+    const char *wikipedia;  /* dump: MediaWiki's XML, plain or bzip2 */
+    const char *output_dir; /* the text goes to extracted/wikicorpus_en in it */
+    const char *stages;     /* which to run: "text" */
+    int64_t file_size;      /* bytes of a file of text at most; 0: 100 MiB */
+};
+
+/* What became of the dump's pages. */
+struct berth_prepare_result {
+    int64_t pages, articles;
+    int64_t redirects, other_namespaces, empty; /* left out */
+    int64_t oversize, damaged;                  /* skipped: too long; bytes that are no UTF-8 */
+    int64_t xml_bytes, text_bytes, files;
+};
+
+/* Runs the stages. Files appear whole or not at all; what an earlier run has finished is kept. `stop` as
+ * for jobs. A cut or broken dump: BERTH_BAD_DATA; a stage that is not there: BERTH_USAGE; an output that
+ * holds the text of another dump: BERTH_CONFIG; a full disk: BERTH_IO. */
+enum berth_status berth_prepare(const struct berth_prepare_settings *settings, struct berth_log log,
+                                const volatile int *stop, struct berth_prepare_result *result,
+                                struct berth_error *error);
+
 #ifdef __cplusplus
 }
 #endif
