@@ -2,13 +2,8 @@
 // CPython's random numbers, and pre-training instances that are those of the published rules bit
 // for bit (pretraining.golden.h, made by dev/goldens/pretraining_instances.py); with the faster
 // numbers the same rules, seen in what must hold for every instance and in the shares of the whole.
-#include "core/scratch.h"
-#include "data/instances.h"
-#include "data/python_random.h"
-#include "format/deflate.h"
+#include "made_up.h"
 #include "pretraining.golden.h"
-
-enum { CLS = 101, SEP = 102, MASK = 103, VOCABULARY = 1000, CONTINUES = 700 };
 
 static void test_python_random(void **state) {
     (void)state;
@@ -39,58 +34,6 @@ static void test_python_random(void **state) {
         }
         assert_int_equal(crc, random_goldens[i].crc);
     }
-}
-
-// Documents as the script makes them up.
-static struct documents made_up(uint64_t seed, int count, int sentences, int tokens) {
-    struct python_random random;
-    struct documents documents = {0};
-    int32_t sentence[128];
-    python_random_seed(&random, seed);
-    for (int i = 0; i < count; i++) {
-        int64_t sentence_count = python_random_between(&random, 1, sentences);
-        for (int64_t j = 0; j < sentence_count; j++) {
-            int64_t length = python_random_between(&random, 1, tokens);
-            for (int64_t k = 0; k < length; k++) {
-                sentence[k] = (int32_t)python_random_between(&random, 104, VOCABULARY - 1);
-            }
-            assert_int_equal(documents_put(&documents, sentence, (size_t)length, NULL), BERTH_OK);
-        }
-        assert_int_equal(documents_end(&documents, NULL), BERTH_OK);
-    }
-    return documents;
-}
-
-static const unsigned char *continues(void) {
-    static unsigned char flags[VOCABULARY];
-    memset(flags + CONTINUES, 1, VOCABULARY - CONTINUES);
-    return flags;
-}
-
-static struct instance_options complete(struct instance_options options) {
-    options.cls = CLS;
-    options.sep = SEP;
-    options.mask = MASK;
-    options.vocab_size = VOCABULARY;
-    options.continues = continues();
-    return options;
-}
-
-static uint32_t checksum(const struct instances *made) {
-    uint32_t crc = 0;
-    for (size_t i = 0; i < made->count; i++) {
-        const struct instance *instance = &made->items[i];
-        crc = deflate_crc32(crc, made->tokens + instance->tokens, 4 * (size_t)instance->length);
-        for (size_t j = 0; j < instance->prediction_count; j++) {
-            int32_t position = made->positions[instance->predictions + j];
-            crc = deflate_crc32(crc, &position, 4);
-        }
-        crc = deflate_crc32(crc, made->labels + instance->predictions,
-                            4 * (size_t)instance->prediction_count);
-        int32_t rest[2] = {instance->second, instance->is_random};
-        crc = deflate_crc32(crc, rest, sizeof rest);
-    }
-    return crc;
 }
 
 static void test_python_instances(void **state) {

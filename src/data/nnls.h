@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Non-negative least squares for the packing: columns with at most three ones.
+#ifndef BERTH_DATA_NNLS_H
+#define BERTH_DATA_NNLS_H
+
+#include "core/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { NNLS_ROWS = 3 };
+
+// min | W (A x - b) | over x >= 0. Column j of A is the sum of the unit vectors of its rows (a row
+// may stand twice); weights are W's squared diagonal.
+struct nnls {
+    size_t rows, columns;
+    const uint16_t (*column)[NNLS_ROWS]; // [columns] rows from 1 on, 0 behind the last
+    const double *weights, *b;           // [rows + 1]; number 0 is not used
+};
+
+// The active-set method of Lawson and Hanson, x[columns]. The only failure is BERTH_NO_MEMORY.
+enum berth_status nnls_solve(const struct nnls *problem, double *x, struct berth_error *error);
+
+#endif
