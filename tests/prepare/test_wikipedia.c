@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+// A dump to files of text: the same bytes from plain and compressed dumps, by any number of
+// threads, and after every way to stop on the way: a failing or deadly system call at every place,
+// no memory, a stop, a cut dump. On the real sample no debris is left.
+#include "core/buffer.h"
+#include "core/scratch.h"
+#include "data/wikipedia.h"
+
+#include <bzlib.h>
+#include <errno.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define PAGES 12
+#define FILE_SIZE 300
+
+static void put_page(struct buffer *dump, int id) {
+    char head[256];
+    snprintf(head, sizeof head,
+             "<page><title>T &amp; %d</title><ns>%d</ns><id>%d</id>%s<revision><id>9</id><text>",
+             id, id == 5 ? 4 : 0, id, id == 3 ? "<redirect title=\"x\"/>" : "");
+    buffer_put_text(dump, head);
+    for (int i = 0; i < id; i++) {
+        buffer_put_text(dump, "'''Bold''' [[text|words]]{{cite}} of it. ");
+    }
+    buffer_put_text(dump, id == 7 ? "\xFF" : id == 8 ? "[[Datei:x]]" : " End.");
+    buffer_put_text(dump, "</text></revision></page>\n");
+    if (id == 9) { // no text at all
+        buffer_put_text(dump, "<page><title>E</title><ns>0</ns><id>900</id><revision><text>"
+                              "{{only}}</text></revision></page>");
+    }
+}
+
+static struct buffer make_dump(void) {
+    struct buffer dump = {0};
+    buffer_put_text(&dump, "<mediawiki><siteinfo><base>https://x.org/wiki/Main</base><namespaces>"
+                           "<namespace key=\"6\">Datei</namespace></namespaces></siteinfo>");
+    for (int id = 1; id <= PAGES; id++) {
+        put_page(&dump, id);
+    }
+    buffer_put_text(&dump, "</mediawiki>\n");
+    return dump;
+}
+
+// In streams of `step` bytes.
+static void write_bzip2(const char *name, const struct buffer *dump, size_t step) {
+    struct buffer file = {0};
+    for (size_t at = 0; at < dump->length; at += step) {
+        size_t length = dump->length - at < step ? dump->length - at : step;
+        unsigned size = (unsigned)(length + length / 50 + 700);
+        assert_true(buffer_reserve(&file, size));
+        assert_int_equal(BZ2_bzBuffToBuffCompress(file.bytes + file.length, &size, dump->bytes + at,
+                                                  (unsigned)length, 1, 0, 0),
+                         BZ_OK);
+        file.length += size;
+    }
+    scratch_write_bytes(name, file.bytes, file.length);
+    buffer_done(&file);
+}
+
+static enum berth_status run(const char *dump, const char *folder, int threads,
+                             const volatile int *stop, struct wikipedia_counts *counts,
+                             struct berth_error *error) {
+    char path[512];
+    snprintf(path, sizeof path, "%s", scratch(dump));
+    const struct wikipedia_settings settings = {
+        .dump = path, .folder = scratch(folder), .file_size = FILE_SIZE, .threads = threads};
+    const struct berth_log silent = {NULL, NULL};
+    return wikipedia_text(&settings, &silent, stop, counts, error);
+}
+
+static char *path_of(const char *folder, int index) {
+    static char path[600];
+    snprintf(path, sizeof path, "%s/AA/wiki_%02d", scratch(folder), index);
+    return path;
+}
+
+// The files of the folder one after the other, with a line between; no others are there.
+static struct buffer read_files(const char *folder) {
+    struct buffer all = {0};
+    size_t count = 0;
+    for (char *bytes; file_exists(path_of(folder, (int)count)); count++) {
+        size_t length;
+        assert_int_equal(file_read(path_of(folder, (int)count), 1 << 20, &bytes, &length, NULL),
+                         BERTH_OK);
+        buffer_put(&all, bytes, length);
+        buffer_put_text(&all, "-----\n");
+        memory_free(bytes);
+    }
+    char **names, inner[600];
+    snprintf(inner, sizeof inner, "%s/AA", scratch(folder));
+    assert_int_equal(dir_list(inner, &names, NULL), BERTH_OK);
+    for (size_t i = 0; names[i] != NULL; i++) {
+        assert_true(i < count);
+    }
+    memory_free(names);
+    return all;
+}
+
+static void assert_text(const char *folder, const struct buffer *wanted) {
+    struct buffer got = read_files(folder);
+    assert_int_equal(got.length, wanted->length);
+    assert_memory_equal(got.bytes, wanted->bytes, wanted->length);
+    buffer_done(&got);
+}
+
+// The text as one run makes it of the plain dump, in folder "whole".
+static struct buffer make_whole(struct buffer *dump) {
+    struct wikipedia_counts counts;
+    *dump = make_dump();
+    scratch_write_bytes("x.xml", dump->bytes, dump->length);
+    assert_int_equal(run("x.xml", "whole", 1, NULL, &counts, NULL), BERTH_OK);
+    return read_files("whole");
+}
+
+static void test_text(void **state) {
+    (void)state;
+    struct buffer dump, wanted = make_whole(&dump);
+    struct wikipedia_counts counts;
+    assert_int_equal(run("x.xml", "whole", 1, NULL, &counts, NULL),
+                     BERTH_OK); // nothing is left to do
+    assert_int_equal(counts.pages, PAGES + 1);
+    assert_int_equal(counts.articles, PAGES - 3);
+    assert_int_equal(counts.redirects, 1);
+    assert_int_equal(counts.other_namespaces, 1);
+    assert_int_equal(counts.damaged, 1);
+    assert_int_equal(counts.empty, 1);
+    assert_int_equal(counts.oversize, 0);
+    assert_true(counts.files > 4);
+    buffer_put_byte(&wanted, '\0');
+    static const char first[] =
+        "<doc id=\"1\" url=\"https://x.org/wiki?curid=1\" title=\"T &amp; 1\">\nT & 1\n\n"
+        "Bold words of it. End.\n\n</doc>\n<doc id=\"2\"";
+    assert_int_equal(strncmp(wanted.bytes, first, strlen(first)), 0);
+    assert_null(strstr(wanted.bytes, "id=\"3\""));
+    assert_null(strstr(wanted.bytes, "Datei"));
+    assert_non_null(strstr(wanted.bytes, "-----\n<doc"));
+    wanted.length--;
+    for (size_t step = 100; step < 3000; step += 700) {
+        write_bzip2("x.bz2", &dump, step);
+        for (int threads = 1; threads <= 4; threads++) {
+            assert_int_equal(run("x.bz2", "other", threads, NULL, &counts, NULL), BERTH_OK);
+            assert_text("other", &wanted);
+            assert_int_equal(dir_remove(scratch("other"), NULL), BERTH_OK);
+        }
+    }
+    buffer_done(&dump);
+    buffer_done(&wanted);
+}
+
+// Every system call fails once, with a full disk; then the run goes on.
+static void test_full_disk(void **state) {
+    (void)state;
+    struct buffer dump, wanted = make_whole(&dump);
+    struct wikipedia_counts counts;
+    write_bzip2("x.bz2", &dump, 500);
+    file_fail_at(0, 0);
+    assert_int_equal(run("x.bz2", "other", 2, NULL, &counts, NULL), BERTH_OK);
+    uint64_t calls = file_fail_at(0, 0);
+    assert_true(calls > 40);
+    for (uint64_t i = 1; i <= calls; i++) {
+        struct berth_error error = {.message = ""};
+        assert_int_equal(dir_remove(scratch("other"), NULL), BERTH_OK);
+        file_fail_at(i, ENOSPC);
+        enum berth_status status = run("x.bz2", "other", 2, NULL, &counts, &error);
+        file_fail_at(0, 0);
+        assert_true(status != BERTH_OK || error.message[0] == '\0');
+        assert_int_equal(run("x.bz2", "other", 2, NULL, &counts, &error), BERTH_OK);
+        assert_text("other", &wanted);
+        assert_int_equal(counts.articles, PAGES - 3);
+        assert_int_equal(counts.pages, PAGES + 1);
+    }
+    buffer_done(&dump);
+    buffer_done(&wanted);
+}
+
+static uint64_t inode(const char *path) {
+    struct stat stat_now;
+    return stat(path, &stat_now) == 0 ? (uint64_t)stat_now.st_ino : 0;
+}
+
+// Killed before every system call. What was finished is not written again.
+static void test_killed(void **state) {
+    (void)state;
+    struct buffer dump, wanted = make_whole(&dump);
+    struct wikipedia_counts counts;
+    write_bzip2("x.bz2", &dump, 500);
+    file_fail_at(0, 0);
+    assert_int_equal(run("x.bz2", "other", 1, NULL, &counts, NULL), BERTH_OK);
+    uint64_t calls = file_fail_at(0, 0), kept = 0;
+    for (uint64_t i = 1; i <= calls; i++) {
+        assert_int_equal(dir_remove(scratch("other"), NULL), BERTH_OK);
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            file_fail_at(i, -1);
+            _exit(run("x.bz2", "other", 1, NULL, &counts, NULL) == BERTH_OK ? 0 : 1);
+        }
+        int how;
+        assert_int_equal(waitpid(child, &how, 0), child);
+        assert_true(WIFSIGNALED(how));
+        uint64_t first = inode(path_of("other", 0));
+        assert_int_equal(run("x.bz2", "other", 1, NULL, &counts, NULL), BERTH_OK);
+        kept += first != 0 && inode(path_of("other", 0)) == first;
+        assert_text("other", &wanted);
+        assert_int_equal(counts.pages, PAGES + 1);
+    }
+    assert_true(kept > calls / 2);
+    buffer_done(&dump);
+    buffer_done(&wanted);
+}
+
+static void test_without_memory(void **state) {
+    (void)state;
+    struct buffer dump, wanted = make_whole(&dump);
+    struct wikipedia_counts counts;
+    memory_fail_at(0, 0);
+    assert_int_equal(run("x.xml", "other", 1, NULL, &counts, NULL), BERTH_OK);
+    uint64_t calls = memory_fail_at(0, 0);
+    for (uint64_t i = 1; i <= calls; i++) {
+        struct berth_error error = {.message = ""};
+        assert_int_equal(dir_remove(scratch("other"), NULL), BERTH_OK);
+        memory_fail_at(i, 0);
+        enum berth_status status = run("x.xml", "other", 1, NULL, &counts, &error);
+        memory_fail_at(0, 0);
+        assert_true(status == BERTH_OK || error.message[0] != '\0');
+        assert_int_equal(run("x.xml", "other", 1, NULL, &counts, NULL), BERTH_OK);
+        assert_text("other", &wanted);
+    }
+    buffer_done(&dump);
+    buffer_done(&wanted);
+}
+
+static void test_cut_and_stopped(void **state) {
+    (void)state;
+    struct buffer dump, wanted = make_whole(&dump);
+    struct wikipedia_counts counts;
+    struct berth_error error;
+    for (size_t length = 0; length < dump.length - 1; length += 37) {
+        assert_int_equal(dir_remove(scratch("other"), NULL), BERTH_OK);
+        scratch_write_bytes("cut.xml", dump.bytes, length);
+        assert_int_equal(run("cut.xml", "other", 2, NULL, &counts, &error), BERTH_BAD_DATA);
+        assert_message_has(&error, "cut.xml");
+        assert_message_has(&error, "cut;");
+        assert_false(file_exists(path_of("other", 20)));
+    }
+    assert_int_equal(dir_remove(scratch("other"), NULL), BERTH_OK);
+    const volatile int stop = 1;
+    assert_int_equal(run("x.xml", "other", 2, &stop, &counts, &error), BERTH_INTERRUPTED);
+    assert_int_equal(run("x.xml", "other", 2, NULL, &counts, &error), BERTH_OK);
+    assert_text("other", &wanted);
+    // A file that has gone is made again.
+    assert_int_equal(file_remove(path_of("other", 2), NULL), BERTH_OK);
+    assert_int_equal(run("x.xml", "other", 2, NULL, &counts, &error), BERTH_OK);
+    assert_text("other", &wanted);
+    buffer_done(&dump);
+    buffer_done(&wanted);
+}
+
+static void test_other_folders(void **state) {
+    (void)state;
+    struct buffer dump, wanted = make_whole(&dump);
+    struct wikipedia_counts counts;
+    struct berth_error error;
+    dump.bytes[dump.length - 20] ^= 1;
+    scratch_write_bytes("y.xml", dump.bytes, dump.length);
+    assert_int_equal(run("y.xml", "whole", 1, NULL, &counts, &error), BERTH_CONFIG);
+    assert_message_has(&error, "another dump");
+    assert_int_equal(run("absent.xml", "whole", 1, NULL, &counts, &error), BERTH_NO_INPUT);
+    char path[600];
+    snprintf(path, sizeof path, "%s/text.json", scratch("whole"));
+    assert_int_equal(file_write(path, "{\"files\": [1]}", 14, NULL), BERTH_OK);
+    assert_true(run("x.xml", "whole", 1, NULL, &counts, &error) != BERTH_OK);
+    assert_int_equal(file_remove(path, NULL), BERTH_OK);
+    assert_int_equal(run("x.xml", "whole", 1, NULL, &counts, &error), BERTH_CANT_CREATE);
+    assert_text("whole", &wanted); // nothing was touched
+    buffer_done(&dump);
+    buffer_done(&wanted);
+}
+
+// --- the real sample
+// ------------------------------------------------------------------------------
+
+static size_t count(const char *text, const char *word) {
+    size_t found = 0;
+    while ((text = strstr(text, word)) != NULL) {
+        found++;
+        text += strlen(word);
+    }
+    return found;
+}
+
+static void check_debris(const char *text) {
+    static const char *const debris[] = {"{",           "}",     "|",      "[[",        "]]",
+                                         "''",          "File:", "Image:", "Category:", "<ref",
+                                         "</",          "<!--",  "&nbsp;", "&lt;",      "cite web",
+                                         "access-date", "()",    "( )",    "__TOC__",   "<br"};
+    for (size_t i = 0; i < sizeof debris / sizeof *debris; i++) {
+        assert_int_equal(count(text, debris[i]), 0);
+    }
+}
+
+static void test_sample(void **state) {
+    (void)state;
+    const char *data = getenv("BERTH_DATA");
+    char dump[512];
+    snprintf(dump, sizeof dump, "%s/wikipedia/enwiki-sample.xml.bz2",
+             data != NULL ? data : BERTH_TEST_SOURCE_DIR "/../shared/data");
+    if (!file_exists(dump)) {
+        print_message("no %s\n", dump);
+        skip();
+    }
+    const struct wikipedia_settings settings = {.dump = dump, .folder = scratch("sample")};
+    const struct berth_log silent = {NULL, NULL};
+    struct wikipedia_counts counts;
+    assert_int_equal(wikipedia_text(&settings, &silent, NULL, &counts, NULL), BERTH_OK);
+    assert_int_equal(counts.pages, 206);
+    assert_int_equal(counts.redirects, 99);
+    assert_int_equal(counts.other_namespaces, 1);
+    assert_int_equal(counts.articles + counts.empty, 106);
+    assert_int_equal(counts.damaged + counts.oversize, 0);
+    char *text;
+    size_t length;
+    assert_int_equal(file_read(path_of("sample", 0), 1 << 24, &text, &length, NULL), BERTH_OK);
+    assert_int_equal(count(text, "<doc id=\""), counts.articles);
+    assert_int_equal(count(text, "\n\n</doc>\n"), counts.articles);
+    // The frames of the articles aside.
+    for (char *at = text; (at = strstr(at, "<doc ")) != NULL;) {
+        memset(at, ' ', strcspn(at, "\n"));
+    }
+    for (char *at = text; (at = strstr(at, "</doc>")) != NULL;) {
+        memset(at, ' ', 6);
+    }
+    check_debris(text);
+    memory_free(text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {SCRATCH_TEST(test_text),
+                                       SCRATCH_TEST(test_full_disk),
+                                       SCRATCH_TEST(test_killed),
+                                       SCRATCH_TEST(test_without_memory),
+                                       SCRATCH_TEST(test_cut_and_stopped),
+                                       SCRATCH_TEST(test_other_folders),
+                                       SCRATCH_TEST(test_sample)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
