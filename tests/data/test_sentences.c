@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sentences: what each rule does, and the marks made by hand in the sample of Wikipedia
+// (sentences.marked.h), where the F1 of the ends that are found must be 0.97.
+#include "core/scratch.h"
+#include "data/sentences.h"
+#include "data/wikipedia.h"
+#include "format/deflate.h"
+#include "sentences.marked.h"
+
+// The sentences of a text, each behind a '|'.
+static const char *split(const char *text) {
+    static char result[2048];
+    struct sentences sentences = {text, strlen(text), 0};
+    const char *begin;
+    size_t length;
+    result[0] = '\0';
+    while (sentences_next(&sentences, &begin, &length)) {
+        strcat(result, "|");
+        strncat(result, begin, length);
+    }
+    assert_false(sentences_next(&sentences, &begin, &length));
+    return result;
+}
+
+static void test_rules(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {"", ""},
+        {" \n \t", ""},
+        {"No mark at all", "|No mark at all"},
+        {"One. Two! Three?  Four", "|One.|Two!|Three?|Four"},
+        {"A line\nand another. \n\nLast", "|A line|and another.|Last"},
+        {"It rose by 3.5 to 4. The end.", "|It rose by 3.5 to 4.|The end."},
+        {"Dr. Who met Gen. Smith vs. Jones.", "|Dr. Who met Gen. Smith vs. Jones."},
+        {"John F. Kennedy spoke. He left.", "|John F. Kennedy spoke.|He left."},
+        {"It was plan B. They knew.", "|It was plan B.|They knew."},
+        {"In the U.S. Senate. Made in the U.S. The rest.",
+         "|In the U.S. Senate.|Made in the U.S.|The rest."},
+        {"He said \"Go.\" Then \"Why?\" he asked.", "|He said \"Go.\"|Then \"Why?\" he asked."},
+        {"So it is (see No. 5). \"Yes\" (No. Never.)",
+         "|So it is (see No. 5).|\"Yes\" (No.|Never.)"},
+        {"Wait... and see... Then go.", "|Wait... and see...|Then go."},
+        {"Born c. 1900 (d. 1980). Died.", "|Born c. 1900 (d. 1980).|Died."},
+        {"Apples, pears, etc. were sold. Also nuts etc. The end.",
+         "|Apples, pears, etc. were sold.|Also nuts etc.|The end."},
+        {"Acme Inc. Building. Acme Inc. It grew.", "|Acme Inc. Building.|Acme Inc.|It grew."},
+        {"1. First. 2. Second.", "|1. First.|2. Second."},
+        {"On Sept. 11 it began. In Sept. He came.", "|On Sept. 11 it began.|In Sept.|He came."},
+        {"Caf\xc3\xa9. \xc3\xa9tude. \xc3\x89tude.", "|Caf\xc3\xa9. \xc3\xa9tude.|\xc3\x89tude."},
+        {"He wrote \xe2\x80\x9cNo.\xe2\x80\x9d Then \xe2\x80\x98so.\xe2\x80\x99 \xe2\x80\x9cYes.",
+         "|He wrote \xe2\x80\x9cNo.\xe2\x80\x9d|Then \xe2\x80\x98so.\xe2\x80\x99|\xe2\x80\x9cYes."},
+        {"example.com is a.b.c. and so", "|example.com is a.b.c. and so"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_string_equal(split(cases[i][0]), cases[i][1]);
+    }
+}
+
+// --- the marks
+// ------------------------------------------------------------------------------------
+
+// The text of an article as it stands in a file of extracted text, lines joined by blanks.
+static char *article(const char *file, int id) {
+    char head[32];
+    snprintf(head, sizeof head, "<doc id=\"%d\" ", id);
+    const char *at = strstr(file, head), *end = at != NULL ? strstr(at, "\n</doc>") : NULL;
+    assert_non_null(end);
+    at = strstr(strchr(at, '\n') + 1, "\n") + 2; // behind the title and an empty line
+    char *text = memory_string_of(at, (size_t)(end - at));
+    for (char *c = text; *c != '\0'; c++) {
+        *c = *c == '\n' ? ' ' : *c;
+    }
+    return text;
+}
+
+struct score {
+    size_t both, marked, found;
+};
+
+static void score_article(const char *file, const struct marked *marked, struct score *score) {
+    char *text = article(file, marked->id);
+    size_t last = marked->ends[marked->count - 1], length, at = 0;
+    struct sentences sentences = {text, strlen(text), 0};
+    const char *begin;
+    if (deflate_crc32(0, text, last) != marked->crc) {
+        fail_msg("article %d: its text is no longer what was marked", marked->id);
+    }
+    score->marked += marked->count;
+    while (sentences_next(&sentences, &begin, &length)) {
+        size_t end = (size_t)(begin - text) + length;
+        while (at < marked->count && marked->ends[at] < end) {
+            at++;
+        }
+        score->found += end <= last;
+        score->both += at < marked->count && marked->ends[at] == end;
+    }
+    memory_free(text);
+}
+
+static void test_marks(void **state) {
+    (void)state;
+    const char *data = getenv("BERTH_DATA");
+    char dump[512];
+    snprintf(dump, sizeof dump, "%s/wikipedia/enwiki-sample.xml.bz2",
+             data != NULL ? data : BERTH_TEST_SOURCE_DIR "/../shared/data");
+    if (!file_exists(dump)) {
+        print_message("%s is missing: skipped\n", dump);
+        skip();
+    }
+    struct wikipedia_settings settings = {.dump = dump, .folder = scratch("text"), .threads = 1};
+    struct wikipedia_counts counts;
+    struct berth_log log = {0};
+    struct score score = {0};
+    char *file;
+    size_t length;
+    assert_int_equal(wikipedia_text(&settings, &log, NULL, &counts, NULL), BERTH_OK);
+    assert_int_equal(file_read(scratch("text/AA/wiki_00"), 1 << 27, &file, &length, NULL),
+                     BERTH_OK);
+    for (size_t i = 0; i < sizeof marked_articles / sizeof *marked_articles; i++) {
+        score_article(file, &marked_articles[i], &score);
+    }
+    memory_free(file);
+    double f1 = 2.0 * (double)score.both / (double)(score.marked + score.found);
+    print_message("%zu marks, %zu ends found, %zu both: F1 %.4f\n", score.marked, score.found,
+                  score.both, f1);
+    assert_true(score.marked >= 300);
+    assert_true(f1 >= 0.97);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        SCRATCH_TEST(test_rules),
+        SCRATCH_TEST(test_marks),
+    };
+    return cmocka_run_group_tests_name("sentences", tests, NULL, NULL);
+}
