@@ -3,6 +3,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "format/deepspeed.h"
+#include "format/hdf5.h"
 #include "format/tensor_file.h"
 #include "model/config.h"
 #include "model/folder.h"
@@ -26,9 +27,33 @@ static void visit_entry(const struct tensor_entry *entry, visitor *visit, void *
     visit(context, &info);
 }
 
+static void visit_dataset(const struct hdf5_dataset *set, visitor *visit, void *context) {
+    struct berth_tensor_info info = {.name = set->name,
+                                     .dtype = tensor_dtype_name(set->dtype),
+                                     .rank = set->rank,
+                                     .bytes = set->bytes};
+    memcpy(info.shape, set->shape, sizeof info.shape);
+    visit(context, &info);
+}
+
+// Pre-training data: the data sets of an HDF5 file.
+static enum berth_status inspect_hdf5(const char *path, visitor *visit, void *context,
+                                      struct berth_error *error) {
+    struct hdf5_file file;
+    TRY(hdf5_open(&file, path, error));
+    for (size_t i = 0; i < file.count; i++) {
+        visit_dataset(&file.sets[i], visit, context);
+    }
+    hdf5_close(&file);
+    return BERTH_OK;
+}
+
 static enum berth_status inspect_file(const char *path, visitor *visit, void *context,
                                       struct berth_error *error) {
     struct tensor_file file;
+    if (hdf5_recognise(path)) {
+        return inspect_hdf5(path, visit, context, error);
+    }
     TRY(tensor_file_open(&file, path, error));
     for (size_t i = 0; i < file.count; i++) {
         visit_entry(&file.entries[i], visit, context);

@@ -362,6 +362,19 @@ static enum berth_status read_root(struct hdf5_file *file, struct hdf5_links *li
     return add_all(file, links, error);
 }
 
+int hdf5_recognise(const char *path) {
+    struct file_reader file;
+    char head[HDF5_SIGNATURE_BYTES];
+    if (file_reader_open(&file, path, NULL) != BERTH_OK) {
+        return 0;
+    }
+    int is = file.size >= sizeof head &&
+             file_reader_at(&file, 0, head, sizeof head, NULL) == BERTH_OK &&
+             memcmp(head, HDF5_SIGNATURE, sizeof head) == 0;
+    file_reader_close(&file);
+    return is;
+}
+
 enum berth_status hdf5_open(struct hdf5_file *file, const char *path, struct berth_error *error) {
     struct hdf5_links links = {0};
     *file = (struct hdf5_file){.file = {.descriptor = -1}};

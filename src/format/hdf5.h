@@ -55,6 +55,8 @@ struct hdf5_file {
     uint64_t description_left, data_left; // what may still be read or claimed, in bytes
 };
 
+// Whether the file begins with HDF5's signature; 0 when it cannot be read.
+int hdf5_recognise(const char *path);
 // Reads the description of every data set. Other files, later versions and kinds of data than the
 // head of this file names, contradictions and truncation are BERTH_BAD_DATA. On failure nothing is
 // left to close; closing twice is fine.

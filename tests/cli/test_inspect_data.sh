@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# berth inspect lists the data sets of pre-training data that others wrote, and names what is damaged.
+. "$(dirname "$0")/lib.sh"
+data=$(cd "$(dirname "$0")/../data/pretraining" && pwd)
+
+run inspect "$data/nvidia.hdf5"
+expect_code 0
+expect_out 'I32   [16, 32]         input_ids'
+expect_out 'I8    [16]             next_sentence_labels'
+[ "$(grep -c '\[16' "$out")" = 6 ] || fail "expected six data sets: $(cat "$out")"
+
+run inspect "$data/habana.hdf5" --json
+expect_code 0
+for name in input_ids input_mask segment_ids positions masked_lm_positions masked_lm_ids \
+    next_sentence_positions next_sentence_labels next_sentence_weights; do
+    expect_out "\"name\": \"$name\""
+done
+
+head -c 10000 "$data/nvidia.hdf5" >"$work/cut.hdf5"
+run inspect "$work/cut.hdf5"
+expect_code 65
+expect_err 'it is truncated'
