@@ -81,7 +81,6 @@ def count_debris(articles: dict[str, str]) -> None:
 def overlap(ours: str, theirs: str) -> tuple[float, list[str]]:
     # A word's quotes may differ: WikiExtractor writes italics as quotations.
     words = [re.findall(r"\w+|[^\w\s\"']", text) for text in (ours, theirs)]
-    # Equal lines first: what is left is short enough to be compared word by word.
     matched, notes = 0, []
     sizes = [sum(map(len, one)) for one in words]
     matcher = difflib.SequenceMatcher(None, words[0], words[1], autojunk=len(words[0]) > 4000)

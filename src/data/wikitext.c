@@ -470,8 +470,7 @@ enum berth_status wikitext_clean(struct wikitext *wikitext, const char *text, si
     }
     clear(wikitext);
     struct pass pass = {wikitext, &wikitext->stripped, text, text, text + length};
-    if (length > 0) {
-        buffer_reserve(&wikitext->stripped, length);
+    if (length > 0 && buffer_reserve(&wikitext->stripped, length)) {
         strip(&pass);
     }
     if (!wikitext->failed && !wikitext->stripped.failed) {

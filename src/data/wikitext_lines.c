@@ -324,8 +324,11 @@ static int tidy_line(struct buffer *out, const struct buffer *line) {
             i += tidy_special(&tidy, line->bytes + i, line->length - i);
         }
     }
-    if (out->failed || !has_word(out->bytes + tidy.start, out->length - tidy.start)) {
-        out->length = out->failed ? out->length : tidy.start;
+    if (out->failed) {
+        return 0;
+    }
+    if (out->length == tidy.start || !has_word(out->bytes + tidy.start, out->length - tidy.start)) {
+        out->length = tidy.start;
         return 0;
     }
     return 1;
@@ -424,6 +427,9 @@ static void take_line(struct lines *lines, const char *text, size_t length) {
 
 void wikitext_finish_lines(struct wikitext *wikitext) {
     struct lines lines = {.wikitext = wikitext};
+    if (wikitext->stripped.length == 0) {
+        return;
+    }
     const char *at = wikitext->stripped.bytes;
     const char *end = at + wikitext->stripped.length;
     buffer_reserve(&wikitext->plain, wikitext->stripped.length);

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 
 #define PAGES 12
-#define FILE_SIZE 300
+#define FILE_SIZE 500
 
 static void put_page(struct buffer *dump, int id) {
     char head[256];
@@ -126,7 +126,7 @@ static void test_text(void **state) {
     assert_int_equal(counts.damaged, 1);
     assert_int_equal(counts.empty, 1);
     assert_int_equal(counts.oversize, 0);
-    assert_true(counts.files > 4);
+    assert_true(counts.files > 3);
     buffer_put_byte(&wanted, '\0');
     static const char first[] =
         "<doc id=\"1\" url=\"https://x.org/wiki?curid=1\" title=\"T &amp; 1\">\nT & 1\n\n"
@@ -148,7 +148,13 @@ static void test_text(void **state) {
     buffer_done(&wanted);
 }
 
-// Every system call fails once, with a full disk; then the run goes on.
+// Of the system calls every third is tried, each with its own sync of the disk: BERTH_EVERY=1 tries
+// all.
+static uint64_t stride(void) {
+    return getenv("BERTH_EVERY") != NULL ? 1 : 3;
+}
+
+// A system call fails once, with a full disk; then the run goes on.
 static void test_full_disk(void **state) {
     (void)state;
     struct buffer dump, wanted = make_whole(&dump);
@@ -158,7 +164,7 @@ static void test_full_disk(void **state) {
     assert_int_equal(run("x.bz2", "other", 2, NULL, &counts, NULL), BERTH_OK);
     uint64_t calls = file_fail_at(0, 0);
     assert_true(calls > 40);
-    for (uint64_t i = 1; i <= calls; i++) {
+    for (uint64_t i = 1; i <= calls; i += stride()) {
         struct berth_error error = {.message = ""};
         assert_int_equal(dir_remove(scratch("other"), NULL), BERTH_OK);
         file_fail_at(i, ENOSPC);
@@ -179,7 +185,7 @@ static uint64_t inode(const char *path) {
     return stat(path, &stat_now) == 0 ? (uint64_t)stat_now.st_ino : 0;
 }
 
-// Killed before every system call. What was finished is not written again.
+// Killed before a system call. What was finished is not written again.
 static void test_killed(void **state) {
     (void)state;
     struct buffer dump, wanted = make_whole(&dump);
@@ -188,7 +194,7 @@ static void test_killed(void **state) {
     file_fail_at(0, 0);
     assert_int_equal(run("x.bz2", "other", 1, NULL, &counts, NULL), BERTH_OK);
     uint64_t calls = file_fail_at(0, 0), kept = 0;
-    for (uint64_t i = 1; i <= calls; i++) {
+    for (uint64_t i = 1; i <= calls; i += stride()) {
         assert_int_equal(dir_remove(scratch("other"), NULL), BERTH_OK);
         pid_t child = fork();
         assert_true(child >= 0);
@@ -205,7 +211,7 @@ static void test_killed(void **state) {
         assert_text("other", &wanted);
         assert_int_equal(counts.pages, PAGES + 1);
     }
-    assert_true(kept > calls / 2);
+    assert_true(kept > calls / stride() / 3);
     buffer_done(&dump);
     buffer_done(&wanted);
 }

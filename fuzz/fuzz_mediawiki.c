@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// MediaWiki exports: every page that comes out is whole and UTF-8, and is the same whatever the
+// pieces that the export comes in.
+//
+// The settings: the bytes of a piece, less one; bit 7: the export goes on in its middle.
+#include "format/mediawiki.h"
+#include "format/utf8.h"
+#include "input.h"
+
+struct seen {
+    uint64_t hash, end;
+    size_t pages;
+};
+
+static void add(struct seen *seen, const char *bytes, size_t length) {
+    for (size_t i = 0; i < length; i++) {
+        seen->hash = (seen->hash ^ (uint8_t)bytes[i]) * UINT64_C(0x100000001B3);
+    }
+}
+
+static enum berth_status take(void *context, const struct mediawiki_page *page,
+                              struct berth_error *error) {
+    struct seen *seen = context;
+    require(strlen(page->text) == page->text_length &&
+            utf8_is_valid(page->text, page->text_length));
+    require(utf8_is_valid(page->title, strlen(page->title)));
+    require(page->is_damaged || (page->id >= 0 && page->title[0] != '\0'));
+    require(page->end > seen->end);
+    seen->end = page->end;
+    seen->pages++;
+    add(seen, page->title, strlen(page->title));
+    add(seen, page->text, page->text_length);
+    add(seen, (const char *)&page->id, sizeof page->id);
+    return BERTH_OK;
+}
+
+static enum berth_status read_pieces(const struct fuzz_input *input, size_t piece, uint64_t from,
+                                     struct seen *seen, struct berth_error *error) {
+    struct mediawiki_reader *reader;
+    enum berth_status status = mediawiki_open("it", from, take, seen, &reader, error);
+    for (size_t at = 0; status == BERTH_OK && at < input->size; at += piece) {
+        size_t left = input->size - at;
+        status = mediawiki_feed(reader, (const char *)input->bytes + at,
+                                left < piece ? left : piece, error);
+    }
+    if (status == BERTH_OK) {
+        status = mediawiki_finish(reader, error);
+    }
+    mediawiki_close(reader);
+    return status;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct fuzz_input input = fuzz_input_of(data, size);
+    struct berth_error error = {.status = BERTH_OK};
+    struct seen whole = {0}, pieces = {0};
+    uint64_t from = input.settings >> 7;
+    memory_fail_at(input.fail_at, 0);
+    enum berth_status status =
+        read_pieces(&input, (input.settings & 127) + 1, from, &pieces, &error);
+    int failed = memory_fail_at(0, 0) >= input.fail_at && input.fail_at > 0;
+    require(status == BERTH_OK || status == BERTH_BAD_DATA ||
+            (failed && status == BERTH_NO_MEMORY));
+    require(status == BERTH_OK || error.message[0] != '\0');
+    // expat does without some memory, and calls the lack of some an error of the XML.
+    enum berth_status again = read_pieces(&input, size + 1, from, &whole, &error);
+    require(failed || again == status);
+    require(status != BERTH_OK || (whole.hash == pieces.hash && whole.pages == pieces.pages));
+    return 0;
+}

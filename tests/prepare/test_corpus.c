@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Corpora in each form: articles in order, cut and damaged files, no memory; what we extract comes
+// back.
+#include "core/buffer.h"
+#include "core/scratch.h"
+#include "data/corpus.h"
+
+// All articles, each followed by "--\n".
+static enum berth_status read_all(enum corpus_form form, const char *const *paths, size_t count,
+                                  struct buffer *all, struct berth_error *error) {
+    struct corpus *corpus;
+    const char *lines;
+    size_t length = 1;
+    buffer_clear(all);
+    enum berth_status status = corpus_open(form, paths, count, &corpus, error);
+    while (status == BERTH_OK && length > 0) {
+        status = corpus_next(corpus, &lines, &length, error);
+        if (status == BERTH_OK && length > 0) {
+            buffer_put(all, lines, length);
+            buffer_put_text(all, "--\n");
+        }
+    }
+    corpus_close(corpus);
+    return status;
+}
+
+static void assert_articles(enum corpus_form form, const char *path, const char *wanted) {
+    struct buffer all = {0};
+    const char *const paths[] = {path};
+    struct berth_error error;
+    if (read_all(form, paths, 1, &all, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    buffer_put_byte(&all, '\0');
+    assert_string_equal(all.bytes, wanted);
+    buffer_done(&all);
+}
+
+static const char extracted[] =
+    "<doc id=\"1\" url=\"u\" title=\"T\">\nT\n\nOne. \nTwo.\n\n\n</doc>\n\n"
+    "<doc id=\"2\" url=\"u\" title=\"E\">\nE\n\n</doc>\n"
+    "<doc id=\"3\" url=\"u\" title=\"F\">\n\nF\nThree.\r\n</doc>\n";
+
+static void make_folders(void) {
+    assert_int_equal(dir_make(scratch("wiki/AA"), NULL), BERTH_OK);
+    assert_int_equal(dir_make(scratch("wiki/AB"), NULL), BERTH_OK);
+    scratch_write("wiki/AB/wiki_00", "<doc id=\"4\">\nG\n\nFour.\n</doc>\n");
+    scratch_write("wiki/AA/wiki_01", "");
+    scratch_write("wiki/AA/wiki_00", extracted);
+    scratch_write("wiki/AA/wiki_00.7.1.tmp", "half");
+    scratch_write("wiki/text.json", "{}");
+}
+
+static void test_extracted(void **state) {
+    (void)state;
+    make_folders();
+    assert_articles(CORPUS_EXTRACTED, scratch("wiki"), "One.\nTwo.\n--\nThree.\n--\nFour.\n--\n");
+}
+
+static void test_text(void **state) {
+    (void)state;
+    scratch_write("a.txt", "\n\nOne.\nTwo.\n \nThree.\n\n\nGr\xC3\xBC\xC3\x9F"
+                           "e");
+    scratch_write("b.txt", "Last.\n");
+    assert_articles(CORPUS_TEXT, scratch("a.txt"),
+                    "One.\nTwo.\n--\nThree.\n--\nGr\xC3\xBC\xC3\x9F"
+                    "e\n--\n");
+    const char *const both[] = {scratch("b.txt"), scratch("a.txt")};
+    struct buffer all = {0};
+    assert_int_equal(read_all(CORPUS_TEXT, both, 2, &all, NULL), BERTH_OK);
+    assert_memory_equal(all.bytes, "Last.\n--\nOne.", 13); // in the order given
+    buffer_done(&all);
+}
+
+static void test_books(void **state) {
+    (void)state;
+    assert_int_equal(dir_make(scratch("books"), NULL), BERTH_OK);
+    scratch_write("books/b.txt", "B1\n\nB2\n");
+    scratch_write("books/a.txt", "\nA1\n\n\nA2");
+    scratch_write("books/.hidden", "x");
+    assert_articles(CORPUS_BOOKS, scratch("books"), "A1\nA2\n--\nB1\nB2\n--\n");
+}
+
+static void assert_fails(enum corpus_form form, const char *path, enum berth_status status,
+                         const char *why) {
+    struct buffer all = {0};
+    struct berth_error error;
+    const char *const paths[] = {path};
+    assert_int_equal(read_all(form, paths, 1, &all, &error), status);
+    assert_message_has(&error, why);
+    buffer_done(&all);
+}
+
+static void test_bad_files(void **state) {
+    (void)state;
+    assert_int_equal(dir_make(scratch("empty"), NULL), BERTH_OK);
+    assert_fails(CORPUS_EXTRACTED, scratch("empty"), BERTH_NO_INPUT, "AA/wiki_00");
+    assert_fails(CORPUS_TEXT, scratch("absent"), BERTH_NO_INPUT, "absent");
+    scratch_write("bad.txt", "good\n\xFF");
+    assert_fails(CORPUS_TEXT, scratch("bad.txt"), BERTH_BAD_DATA,
+                 "bad.txt: byte 5: expected UTF-8");
+    scratch_write_bytes("nul.txt", "a\0b", 3);
+    assert_fails(CORPUS_TEXT, scratch("nul.txt"), BERTH_BAD_DATA,
+                 "byte 1: expected UTF-8, found a NUL");
+    // Cut anywhere inside an article; between two it is a shorter file.
+    assert_int_equal(dir_make(scratch("cut/AA"), NULL), BERTH_OK);
+    char path[512];
+    snprintf(path, sizeof path, "%s", scratch("cut"));
+    const char *const folder[] = {path};
+    struct buffer all = {0};
+    size_t refused = 0;
+    for (size_t length = 0; length < sizeof extracted - 2; length++) {
+        struct berth_error error;
+        scratch_write_bytes("cut/AA/wiki_00", extracted, length);
+        enum berth_status status = read_all(CORPUS_EXTRACTED, folder, 1, &all, &error);
+        refused += status == BERTH_BAD_DATA;
+        assert_true(status == BERTH_OK || status == BERTH_BAD_DATA);
+    }
+    assert_true(refused > sizeof extracted - 60);
+    buffer_done(&all);
+}
+
+static void test_without_memory(void **state) {
+    (void)state;
+    make_folders();
+    struct buffer all = {0};
+    const char *const folder[] = {scratch("wiki")};
+    assert_true(buffer_reserve(&all, 4096));
+    memory_fail_at(0, 0);
+    assert_int_equal(read_all(CORPUS_EXTRACTED, folder, 1, &all, NULL), BERTH_OK);
+    uint64_t calls = memory_fail_at(0, 0);
+    for (uint64_t i = 1; i <= calls; i++) {
+        struct berth_error error = {.message = ""};
+        memory_fail_at(i, 0);
+        enum berth_status status = read_all(CORPUS_EXTRACTED, folder, 1, &all, &error);
+        memory_fail_at(0, 0);
+        assert_int_equal(status, BERTH_NO_MEMORY);
+        assert_true(error.message[0] != '\0');
+    }
+    buffer_done(&all);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {SCRATCH_TEST(test_extracted), SCRATCH_TEST(test_text),
+                                       SCRATCH_TEST(test_books), SCRATCH_TEST(test_bad_files),
+                                       SCRATCH_TEST(test_without_memory)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
