@@ -4,6 +4,7 @@
 // written here, and contradictions are refused by name.
 #include "data/pretraining_file.h"
 #include "format/hdf5.h"
+#include "format/json.h"
 #include "format/tfrecord.h"
 #include "made_up.h"
 
@@ -148,6 +149,38 @@ static void test_tfrecord(void **state) {
     documents_done(&documents);
 }
 
+static void test_statistics(void **state) {
+    (void)state;
+    struct documents documents = made_up(31, 60, 9, 20);
+    struct instances made = make(&documents), none = {0};
+    json *object;
+    assert_int_equal(pretraining_write_statistics(scratch("a"), &made, LENGTH, NULL), BERTH_OK);
+    assert_int_equal(json_read_file(scratch("a"), &object, NULL), BERTH_OK);
+    double shares = json_as_real(json_member(object, "masked")) +
+                    json_as_real(json_member(object, "kept")) +
+                    json_as_real(json_member(object, "replaced"));
+    assert_float_equal(shares, 1, 1e-9);
+    assert_int_equal(json_as_integer(json_member(object, "predictions")), made.prediction_count);
+    const json *lengths = json_member(object, "lengths");
+    int64_t sum = 0, tokens = 0;
+    assert_int_equal(json_length(lengths), LENGTH + 1);
+    for (size_t i = 0; i <= LENGTH; i++) {
+        sum += json_as_integer(json_at(lengths, i));
+        tokens += (int64_t)i * json_as_integer(json_at(lengths, i));
+    }
+    assert_int_equal(sum, made.count);
+    assert_int_equal(tokens, made.token_count);
+    assert_float_equal(json_as_real(json_member(object, "fill")),
+                       (double)tokens / (double)(sum * LENGTH), 1e-9);
+    json_free(object);
+    assert_int_equal(pretraining_write_statistics(scratch("a"), &none, LENGTH, NULL), BERTH_OK);
+    assert_int_equal(json_read_file(scratch("a"), &object, NULL), BERTH_OK);
+    assert_true(json_is_null_value(json_member(object, "masked")));
+    json_free(object);
+    instances_done(&made);
+    documents_done(&documents);
+}
+
 // --- contradictions
 // -------------------------------------------------------------------------------
 
@@ -242,6 +275,7 @@ int main(void) {
         SCRATCH_TEST(test_reads_its_own_packed),
         SCRATCH_TEST(test_rows_that_are_too_small),
         SCRATCH_TEST(test_tfrecord),
+        SCRATCH_TEST(test_statistics),
         SCRATCH_TEST(test_contradictions),
         SCRATCH_TEST(test_other_data_sets),
     };
