@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/finetune_report.h"
 
-#include "task/glue_results.h"
+#include "task/results.h"
 #include "train/machine.h"
 
 #include <math.h>
@@ -179,7 +179,7 @@ static enum berth_status write_training(const struct finetune_summary *summary,
     count = add_unless_nan(fields, count, "train_tokens_per_second", result->tokens_per_second);
     count = add_unless_nan(fields, count, "total_flos", loop->needed_flops);
     count = add_unless_nan(fields, count, "mfu", result->mfu);
-    return glue_write_json_results(summary->config->output_dir, "train", fields, count, error);
+    return results_write_json(summary->config->output_dir, "train", fields, count, error);
 }
 
 static enum berth_status write_evaluation(const struct finetune_summary *summary,
@@ -194,7 +194,7 @@ static enum berth_status write_evaluation(const struct finetune_summary *summary
     }
     count = add_unless_nan(fields, count, "eval_loss", score->loss);
     fields[count++] = log_real("eval_runtime", summary->loop->prediction_seconds);
-    return glue_write_json_results(summary->config->output_dir, "eval", fields, count, error);
+    return results_write_json(summary->config->output_dir, "eval", fields, count, error);
 }
 
 enum berth_status finetune_report_summary(const struct finetune_summary *summary,

@@ -12,7 +12,7 @@
 #include "data/pair_features.h"
 #include "format/json.h"
 #include "task/glue_metrics.h"
-#include "task/glue_results.h"
+#include "task/results.h"
 #include "train/machine.h"
 #include "train/task.h"
 
@@ -412,11 +412,12 @@ static enum berth_status conclude(struct task_set *set, const struct model_files
     return BERTH_OK; // the logits say it all
 }
 
-static struct glue_predictions predictions_of(const struct classify *own, const struct part *part) {
-    return (struct glue_predictions){.logits = own->logits + part->first * own->width,
-                                     .count = part->features.count,
-                                     .width = own->width,
-                                     .labels = own->names};
+static struct results_predictions predictions_of(const struct classify *own,
+                                                 const struct part *part) {
+    return (struct results_predictions){.logits = own->logits + part->first * own->width,
+                                        .count = part->features.count,
+                                        .width = own->width,
+                                        .labels = own->names};
 }
 
 // The labelled examples of a part, as arrays.
@@ -435,7 +436,7 @@ static void outcome_done(struct outcome *outcome) {
 
 static enum berth_status outcome_init(struct outcome *outcome, const struct classify *own,
                                       const struct part *part, struct berth_error *error) {
-    struct glue_predictions predictions = predictions_of(own, part);
+    struct results_predictions predictions = predictions_of(own, part);
     size_t count = predictions.count;
     *outcome = (struct outcome){.classes = memory_array(count, sizeof *outcome->classes),
                                 .labels = memory_array(count, sizeof *outcome->labels),
@@ -448,7 +449,7 @@ static enum berth_status outcome_init(struct outcome *outcome, const struct clas
         return error_no_memory(error, count * sizeof *outcome->values, "the predictions");
     }
     for (size_t i = 0; i < count; i++) {
-        outcome->classes[i] = glue_predicted_class(&predictions, i);
+        outcome->classes[i] = results_predicted_class(&predictions, i);
         outcome->labels[i] = part->features.features[i].label;
         outcome->values[i] = (double)predictions.logits[i * own->width];
         outcome->targets[i] = (double)part->features.features[i].value;
@@ -549,19 +550,19 @@ static enum berth_status write_evaluation(const struct task_results *results,
     size_t count = score_fields(results, "eval", fields, keys);
     fields[count++] = log_integer("global_step", results->step);
     fields[count++] = log_real("loss", results->train_loss);
-    return glue_write_eval_results(results->folder, fields, count, error);
+    return results_write_eval_text(results->folder, fields, count, error);
 }
 
 static enum berth_status write_part(const struct classify *own, const struct part *part,
                                     const char *folder, struct berth_error *error) {
-    struct glue_predictions predictions = predictions_of(own, part);
+    struct results_predictions predictions = predictions_of(own, part);
     char name[128];
     snprintf(name, sizeof name, "test_results%s.tsv", part->suffix);
-    TRY(glue_write_probabilities(folder, name, &predictions, error));
+    TRY(results_write_probabilities(folder, name, &predictions, error));
     const char *task = own->task != NULL ? own->task->name : "";
     snprintf(name, sizeof name, "predict_results%s%s%s.txt", task[0] != '\0' ? "_" : "", task,
              part->suffix);
-    return glue_write_predictions(folder, name, &predictions, error);
+    return results_write_predictions(folder, name, &predictions, error);
 }
 
 static enum berth_status write_predictions(const struct task_set *set,
@@ -579,7 +580,7 @@ static enum berth_status write_predictions(const struct task_set *set,
     size_t count = score_fields(results, "predict", fields, keys);
     fields[count++] = log_real("predict_runtime", results->seconds);
     fields[count++] = log_integer("predict_samples", set->examples);
-    return glue_write_json_results(results->folder, "predict", fields, count, error);
+    return results_write_json(results->folder, "predict", fields, count, error);
 }
 
 static enum berth_status write_results(const struct task_set *set,

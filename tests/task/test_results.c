@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of a classification run: layout to the byte, numbers as Python prints them, results
+// The files of results: layout to the byte, numbers as Python prints them, results
 // that join, and nothing half-written when a call or memory fails.
 #include "core/file.h"
 #include "core/foreign_locale.h"
 #include "core/memory.h"
 #include "data/cmocka_order.h"
 #include "data/squad_fixture.h"
-#include "task/glue_results.h"
+#include "task/results.h"
 
 #include <errno.h>
 #include <math.h>
@@ -37,7 +37,7 @@ static void writes_eval_results(void **state) {
     const struct berth_field fields[] = {
         log_real("loss", 0.505248), log_integer("global_step", 343), log_real("eval_f1", NAN),
         log_text("task", "mrpc"),   log_real("eval_accuracy", 1.0),  log_real("eval_loss", 1e-5)};
-    assert_int_equal(glue_write_eval_results(folder, fields, 6, NULL), BERTH_OK);
+    assert_int_equal(results_write_eval_text(folder, fields, 6, NULL), BERTH_OK);
     expect_file("eval_results.txt", "eval_accuracy = 1.0\neval_f1 = nan\neval_loss = 1e-05\n"
                                     "global_step = 343\nloss = 0.505248\ntask = mrpc\n");
 }
@@ -57,7 +57,7 @@ static void prints_reals_as_python(void **state) {
         const json *pair = json_at(reals, i);
         struct berth_field field = log_real("x", json_as_real(json_at(pair, 0)));
         snprintf(expected, sizeof expected, "x = %s\n", json_text(json_at(pair, 1)));
-        assert_int_equal(glue_write_eval_results(folder, &field, 1, NULL), BERTH_OK);
+        assert_int_equal(results_write_eval_text(folder, &field, 1, NULL), BERTH_OK);
         expect_file("eval_results.txt", expected);
     }
     json_free(golden);
@@ -68,9 +68,9 @@ static void joins_json_results(void **state) {
     const struct berth_field eval[] = {log_integer("eval_samples", 408), log_real("eval_f1", NAN),
                                        log_text("eval_task", "caf\xC3\xA9"),
                                        log_real("epoch", 4.0)};
-    assert_int_equal(glue_write_json_results(folder, "train", train, 2, NULL), BERTH_OK);
+    assert_int_equal(results_write_json(folder, "train", train, 2, NULL), BERTH_OK);
     expect_file("all_results.json", "{\n    \"epoch\": 3.0,\n    \"train_loss\": 0.25\n}");
-    assert_int_equal(glue_write_json_results(folder, "eval", eval, 4, NULL), BERTH_OK);
+    assert_int_equal(results_write_json(folder, "eval", eval, 4, NULL), BERTH_OK);
     expect_file("eval_results.json",
                 "{\n    \"epoch\": 4.0,\n    \"eval_f1\": null,\n    \"eval_samples\": 408,\n"
                 "    \"eval_task\": \"caf\\u00e9\"\n}");
@@ -87,7 +87,7 @@ static void refuses_results_of_another_kind(void **state) {
     for (size_t i = 0; i < 2; i++) {
         struct berth_error error = {0};
         assert_int_equal(file_write(path, texts[i], strlen(texts[i]), NULL), BERTH_OK);
-        assert_int_equal(glue_write_json_results(folder, "z", &field, 1, &error), BERTH_BAD_DATA);
+        assert_int_equal(results_write_json(folder, "z", &field, 1, &error), BERTH_BAD_DATA);
         assert_non_null(strstr(error.message, "all_results.json: "));
         expect_file("all_results.json", texts[i]);
         assert_false(file_exists(own));
@@ -106,13 +106,14 @@ static void writes_probabilities_as_numpy(void **state) {
         float logits[6];
         char expected[512];
         const json *row = json_at(rows, i), *list = json_member(row, "logits");
-        struct glue_predictions said = {logits, 2, json_length(list), labels};
+        struct results_predictions said = {logits, 2, json_length(list), labels};
         for (size_t k = 0; k < 2 * said.width; k++) {
             logits[k] = (float)json_as_real(json_at(list, k % said.width));
         }
         snprintf(expected, sizeof expected, "%s\n%s\n", json_text(json_member(row, "text")),
                  json_text(json_member(row, "text")));
-        assert_int_equal(glue_write_probabilities(folder, "test_results.tsv", &said, NULL), BERTH_OK);
+        assert_int_equal(results_write_probabilities(folder, "test_results.tsv", &said, NULL),
+                         BERTH_OK);
         expect_file("test_results.tsv", expected);
     }
     json_free(golden);
@@ -121,22 +122,26 @@ static void writes_probabilities_as_numpy(void **state) {
 static void writes_predictions(void **state) {
     static const char *const labels[] = {"not_equivalent", "equivalent"};
     static const float logits[] = {0.5f, 0.25f, -3, 7, 2, 2}, numbers[] = {4.25f, -0.0004f, 3};
-    const struct glue_predictions classes = {logits, 3, 2, labels}, real = {numbers, 3, 1, NULL};
-    assert_int_equal(glue_predicted_class(&classes, 1), 1);
-    assert_int_equal(glue_write_predictions(folder, "predict_results_mrpc.txt", &classes, NULL), BERTH_OK);
+    const struct results_predictions classes = {logits, 3, 2, labels}, real = {numbers, 3, 1, NULL};
+    assert_int_equal(results_predicted_class(&classes, 1), 1);
+    assert_int_equal(results_write_predictions(folder, "predict_results_mrpc.txt", &classes, NULL),
+                     BERTH_OK);
     expect_file("predict_results_mrpc.txt",
                 "index\tprediction\n0\tnot_equivalent\n1\tequivalent\n2\tnot_equivalent\n");
-    assert_int_equal(glue_write_predictions(folder, "predict_results_stsb.txt", &real, NULL), BERTH_OK);
+    assert_int_equal(results_write_predictions(folder, "predict_results_stsb.txt", &real, NULL),
+                     BERTH_OK);
     expect_file("predict_results_stsb.txt", "index\tprediction\n0\t4.250\n1\t-0.000\n2\t3.000\n");
-    assert_int_equal(glue_write_probabilities(folder, "test_results.tsv", &real, NULL), BERTH_OK);
+    assert_int_equal(results_write_probabilities(folder, "test_results.tsv", &real, NULL),
+                     BERTH_OK);
     expect_file("test_results.tsv", "4.25\n-0.0004\n3.0\n");
 }
 
 static void shows_what_is_not_finite(void **state) {
     static const char *const labels[] = {"a", "b"};
     const float logits[] = {NAN, 1};
-    const struct glue_predictions said = {logits, 1, 2, labels};
-    assert_int_equal(glue_write_probabilities(folder, "test_results.tsv", &said, NULL), BERTH_OK);
+    const struct results_predictions said = {logits, 1, 2, labels};
+    assert_int_equal(results_write_probabilities(folder, "test_results.tsv", &said, NULL),
+                     BERTH_OK);
     expect_file("test_results.tsv", "nan\tnan\n");
 }
 
@@ -144,24 +149,24 @@ static void shows_what_is_not_finite(void **state) {
 
 static const float two[] = {1, 2};
 static const char *const names[] = {"a", "b"};
-static const struct glue_predictions said = {two, 1, 2, names};
+static const struct results_predictions said = {two, 1, 2, names};
 static const struct berth_field fields[] = {{.key = "b", .type = BERTH_REAL, .real = 0.5},
                                             {.key = "a", .type = BERTH_INTEGER, .integer = 7}};
 
 static enum berth_status write_eval(struct berth_error *error) {
-    return glue_write_eval_results(folder, fields, 2, error);
+    return results_write_eval_text(folder, fields, 2, error);
 }
 
 static enum berth_status write_json(struct berth_error *error) {
-    return glue_write_json_results(folder, "fail", fields, 2, error);
+    return results_write_json(folder, "fail", fields, 2, error);
 }
 
 static enum berth_status write_probabilities(struct berth_error *error) {
-    return glue_write_probabilities(folder, "test_results.tsv", &said, error);
+    return results_write_probabilities(folder, "test_results.tsv", &said, error);
 }
 
 static enum berth_status write_predictions(struct berth_error *error) {
-    return glue_write_predictions(folder, "fail.txt", &said, error);
+    return results_write_predictions(folder, "fail.txt", &said, error);
 }
 
 static const struct {
@@ -227,7 +232,7 @@ static void survives_missing_memory(void **state) {
 
 static void names_a_missing_folder(void **state) {
     struct berth_error error = {0};
-    assert_int_equal(glue_write_predictions("/nowhere/at/all", "x.txt", &said, &error),
+    assert_int_equal(results_write_predictions("/nowhere/at/all", "x.txt", &said, &error),
                      BERTH_CANT_CREATE);
     assert_non_null(strstr(error.message, "/nowhere/at/all"));
 }

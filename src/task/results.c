@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The files of a run. Reals are the shortest decimals that read back the same, as Python prints
 // them; the probabilities are those of single-precision numbers, as NumPy prints Google's.
-#include "task/glue_results.h"
+#include "task/results.h"
 
 #include "core/file.h"
 #include "core/memory.h"
@@ -70,7 +70,7 @@ static void put_field(struct file_writer *writer, const struct berth_field *fiel
     }
 }
 
-enum berth_status glue_write_eval_results(const char *folder, const struct berth_field *fields,
+enum berth_status results_write_eval_text(const char *folder, const struct berth_field *fields,
                                           size_t count, struct berth_error *error) {
     struct file_writer writer;
     const struct berth_field **sorted = sort_fields(fields, count);
@@ -154,9 +154,9 @@ static enum berth_status read_object(const char *path, json **object, struct ber
     return BERTH_OK;
 }
 
-enum berth_status glue_write_json_results(const char *folder, const char *split,
-                                          const struct berth_field *fields, size_t count,
-                                          struct berth_error *error) {
+enum berth_status results_write_json(const char *folder, const char *split,
+                                     const struct berth_field *fields, size_t count,
+                                     struct berth_error *error) {
     char name[64];
     snprintf(name, sizeof name, "%.40s_results.json", split);
     char *path = path_join(folder, name), *all_path = path_join(folder, "all_results.json");
@@ -179,7 +179,7 @@ done:
 
 // --- predictions --------------------------------------------------------------------------------
 
-int32_t glue_predicted_class(const struct glue_predictions *predictions, size_t index) {
+int32_t results_predicted_class(const struct results_predictions *predictions, size_t index) {
     const float *logits = predictions->logits + index * predictions->width;
     size_t best = 0;
     for (size_t i = 1; i < predictions->width; i++) {
@@ -201,7 +201,7 @@ static void print_single(char text[NUMBER_TEXT_SIZE], float value) {
 }
 
 // The probability of class `index`, or the value of a regression.
-static float probability(const struct glue_predictions *predictions, const float *logits,
+static float probability(const struct results_predictions *predictions, const float *logits,
                          size_t index) {
     if (predictions->labels == NULL) {
         return logits[index];
@@ -217,9 +217,9 @@ static float probability(const struct glue_predictions *predictions, const float
     return (float)(exp((double)logits[index] - largest) / sum);
 }
 
-enum berth_status glue_write_probabilities(const char *folder, const char *name,
-                                           const struct glue_predictions *predictions,
-                                           struct berth_error *error) {
+enum berth_status results_write_probabilities(const char *folder, const char *name,
+                                              const struct results_predictions *predictions,
+                                              struct berth_error *error) {
     struct file_writer writer;
     size_t width = predictions->width;
     TRY(open_writer(&writer, folder, name, error));
@@ -232,16 +232,16 @@ enum berth_status glue_write_probabilities(const char *folder, const char *name,
     return close_writer(&writer, error);
 }
 
-enum berth_status glue_write_predictions(const char *folder, const char *name,
-                                         const struct glue_predictions *predictions,
-                                         struct berth_error *error) {
+enum berth_status results_write_predictions(const char *folder, const char *name,
+                                            const struct results_predictions *predictions,
+                                            struct berth_error *error) {
     struct file_writer writer;
     TRY(open_writer(&writer, folder, name, error));
     file_writer_printf(&writer, error, "index\tprediction\n");
     for (size_t i = 0; i < predictions->count; i++) {
         if (predictions->labels != NULL) {
             file_writer_printf(&writer, error, "%zu\t%s\n", i,
-                               predictions->labels[glue_predicted_class(predictions, i)]);
+                               predictions->labels[results_predicted_class(predictions, i)]);
         } else {
             file_writer_printf(&writer, error, "%zu\t%.3f\n", i, (double)predictions->logits[i]);
         }
