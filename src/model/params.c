@@ -252,7 +252,6 @@ enum berth_status param_table_init(struct param_table *table, const struct bert_
         add_rows(table, config, word_table, LENGTH(word_table), "", table);
     }
     add_rows(table, config, embedding_tables, LENGTH(embedding_tables), "", table);
-    table->decay_count = table->total = align(table->total);
     add_rows(table, config, embedding_vectors, LENGTH(embedding_vectors), "", table);
     add_layer_vectors(table, config);
     add_rows(table, config, layout->vectors, layout->vector_count, "", table);

@@ -4,13 +4,11 @@
 // over ranges of it.
 //
 // Order of the buffer: [matrices of linear layers][embedding tables][biases and layer norms].
-// - [0, matrix_count): what matrix products read; the compute copy (bf16) covers just these.
-// - [0, decay_count): what weight decay acts on; biases and layer norms come after.
-// The weights of pooler and head are linear layers' matrices and lie with them; so does the word
-// table where it is a decoder, too. Every slice starts
-// at a multiple of 64 elements; the gaps are zero for ever (their gradients are). Query, key and
-// value of a layer lie side by side without a gap: three names on disk, one [3H, H] slice in
-// compute.
+// Matrix products read [0, matrix_count); the compute copy (bf16) covers just these. The weights of
+// pooler and head are linear layers' matrices and lie with them; so does the word table where it is
+// a decoder, too. Every slice starts at a multiple of 64 elements; the gaps are zero for ever
+// (their gradients are). Query, key and value of a layer lie side by side without a gap: three
+// names on disk, one [3H, H] slice in compute.
 #ifndef BERTH_MODEL_PARAMS_H
 #define BERTH_MODEL_PARAMS_H
 
@@ -55,10 +53,9 @@ struct param_layer {             // offsets in elements
 struct param_table {
     struct param *params;
     size_t count;
-    int64_t total;        // elements of a buffer, gaps included
-    int64_t matrix_count; // see above
-    int64_t decay_count;
-    int64_t parameter_count;                                                  // without the gaps
+    int64_t total;           // elements of a buffer, gaps included
+    int64_t matrix_count;    // see above
+    int64_t parameter_count; // without the gaps
     int64_t word, position, type, embedding_norm_weight, embedding_norm_bias; // offsets
     struct param_layer *layers;
     enum param_head head;

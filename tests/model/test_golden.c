@@ -299,8 +299,9 @@ static void update(struct harness *harness, const struct moments *moments, int i
     }
     plain.weight_decay = 0;
     update_range(harness, moments, 0, table->matrix_count, matrices);
-    update_range(harness, moments, table->matrix_count, table->decay_count, args);
-    update_range(harness, moments, table->decay_count, table->total, plain);
+    const int64_t vectors = table->embedding_norm_weight; // the first that does not decay
+    update_range(harness, moments, table->matrix_count, vectors, args);
+    update_range(harness, moments, vectors, table->total, plain);
 }
 
 static double curve_step(struct harness *harness, const struct golden *golden, int index) {
