@@ -57,29 +57,31 @@ static double rate_cosine(const struct schedule *s, int64_t step) {
 }
 
 // DeepSpeed's warm-up factors; a warm-up has at least two steps there.
+static int64_t warmup_of_deepspeed(const struct schedule *s) {
+    return s->warmup_steps > 2 ? s->warmup_steps : 2;
+}
+
+static int is_warming(const struct schedule *s, int64_t step) {
+    return step < warmup_of_deepspeed(s);
+}
+
 static double gamma_log(const struct schedule *s, int64_t step) {
-    double steps = (double)(s->warmup_steps > 2 ? s->warmup_steps : 2);
-    return (double)step < steps ? log((double)step + 1) / log(steps) : 1;
+    return is_warming(s, step) ? log((double)step + 1) / log((double)warmup_of_deepspeed(s)) : 1;
 }
 
 static double gamma_linear(const struct schedule *s, int64_t step) {
-    double steps = (double)(s->warmup_steps > 2 ? s->warmup_steps : 2);
-    return (double)step < steps ? (double)step / steps : 1;
+    return is_warming(s, step) ? (double)step / (double)warmup_of_deepspeed(s) : 1;
 }
 
 // WarmupDecayLR: linear decay to zero once the warm-up is over.
 static double gamma_decay(const struct schedule *s, int64_t step) {
-    int64_t steps = s->warmup_steps > 2 ? s->warmup_steps : 2;
+    int64_t steps = warmup_of_deepspeed(s);
     int64_t length = s->total_steps > steps ? s->total_steps - steps : 1;
     return at_least_zero((double)(s->total_steps - step) / (double)length);
 }
 
 static double between(const struct schedule *s, double gamma) {
     return s->minimum + (s->learning_rate - s->minimum) * gamma;
-}
-
-static int is_warming(const struct schedule *s, int64_t step) {
-    return step < (s->warmup_steps > 2 ? s->warmup_steps : 2);
 }
 
 static double rate_warmup_log(const struct schedule *s, int64_t step) {
