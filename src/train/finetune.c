@@ -194,8 +194,6 @@ static enum berth_status write_outputs(struct job *job, const struct loop_result
                                    .score = &loop->score,
                                    .step = job->history.step,
                                    .train_loss = job->history.last_loss,
-                                   .epoch = (double)job->history.step /
-                                            (double)job->batching.updates_per_epoch,
                                    .seconds = loop->prediction_seconds};
     return job->task->write(&job->evaluation.set, &results, error);
 }

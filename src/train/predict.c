@@ -124,7 +124,6 @@ static enum berth_status predict_set(struct predict_job *job, struct berth_run_r
                                    .folder = job->config.output_dir,
                                    .score = &score,
                                    .train_loss = NAN,
-                                   .epoch = NAN,
                                    .seconds = timing.seconds};
     TRY(job->task->write(&job->evaluation.set, &results, error));
     fill_result(job, &timing, &score, result);

@@ -52,8 +52,8 @@ struct task_results {
     const char *folder;
     const struct task_score *score;
     int64_t step;
-    double train_loss, epoch; // NaN: not of a training run
-    double seconds;           // of the prediction
+    double train_loss; // NaN: not of a training run
+    double seconds;    // of the prediction
 };
 
 struct task {
