@@ -160,8 +160,8 @@ static int take_from_cache(const struct opening *opening, const struct squad_cac
         return 0;
     }
     if (input->features.skipped_examples > 0) {
-        log_note(opening->log, "features from %s; %zu was left out when they were built", file,
-                 input->features.skipped_examples);
+        log_note(opening->log, "features from %s; questions left out when they were built: %zu",
+                 file, input->features.skipped_examples);
     } else {
         log_note(opening->log, "features from %s", file);
     }
