@@ -59,7 +59,8 @@ void bert_activations_free(struct bert_activations *activations);
 void bert_forward(const struct bert *model, struct bert_activations *activations,
                   const struct batch *batch, const struct bert_dropout *dropout);
 // What came out: [row_count, 2] of a span model; [batch_round(S), num_labels] of a classifier;
-// without a head the last layer's output [row_count, H], in inference only.
+// [batch_round(S), 2] of the pre-training head, whose decoder's are taken piece by piece and not
+// kept; without a head the last layer's output [row_count, H], in inference only.
 struct mat bert_logits(const struct bert_activations *activations, const struct batch *batch);
 
 // The rows of the logits that belong to a sequence: those of its tokens, or one.
