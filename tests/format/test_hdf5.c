@@ -322,6 +322,38 @@ static void test_flipped_bits_of_packed_data(void **state) {
     memory_free(bytes);
 }
 
+static void put_number(char *bytes, size_t at, uint64_t number) {
+    memcpy(bytes + at, &number, sizeof number);
+}
+
+// A group whose B-tree names one node of entries five hundred times; a data set whose B-tree lost
+// its only chunk.
+static void test_circles_and_gaps(void **state) {
+    (void)state;
+    enum { END_AT = 0x28, TREE_AT = 0x78, ENTRIES = 0x430, CHUNKS_USED = 0x57e, CHILDREN = 500 };
+    char *read;
+    size_t length, more = 24 + 16 * CHILDREN + 8;
+    struct hdf5_file file;
+    struct berth_error error;
+    assert_int_equal(file_read(DATA "unpacked.hdf5", 1 << 20, &read, &length, NULL), BERTH_OK);
+    char *bytes = memory_resize(read, length + more, 1);
+    memset(bytes + length, 0, more);
+    memcpy(bytes + length, "TREE\0\0", 6);
+    put_number(bytes, length + 6, CHILDREN);
+    for (size_t i = 0; i < CHILDREN; i++) {
+        put_number(bytes, length + 24 + 16 * i + 8, ENTRIES);
+    }
+    bytes[CHUNKS_USED] = 0;
+    assert_int_equal(hdf5_open(&file, in_memory(bytes, length), &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "chunks are missing");
+    bytes[CHUNKS_USED] = 1;
+    put_number(bytes, END_AT, length + more);
+    put_number(bytes, TREE_AT, length);
+    assert_int_equal(hdf5_open(&file, in_memory(bytes, length + more), &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "overlap or go in circles");
+    memory_free(bytes);
+}
+
 static void test_memory_runs_out(void **state) {
     (void)state;
     enum berth_status status = BERTH_NO_MEMORY;
@@ -357,7 +389,7 @@ int main(void) {
         SCRATCH_TEST(test_reads_ours),        SCRATCH_TEST(test_more_data_sets_than_a_node_holds),
         SCRATCH_TEST(test_unequal_columns),   SCRATCH_TEST(test_every_truncation),
         SCRATCH_TEST(test_every_flipped_bit), SCRATCH_TEST(test_flipped_bits_of_packed_data),
-        SCRATCH_TEST(test_memory_runs_out),
+        SCRATCH_TEST(test_circles_and_gaps),  SCRATCH_TEST(test_memory_runs_out),
     };
     return cmocka_run_group_tests_name("hdf5", tests, NULL, NULL);
 }
