@@ -27,8 +27,8 @@ struct legacy {
 
 static const char padding[] = "there is no padding in Berth";
 static const char framework[] = "it belongs to the original's framework";
-static const char no_scaling[] = "bf16 and fp32 need no loss scaling";
-static const char no_cache[] = "this task has no feature cache";
+static const char no_fp16[] = "--precision decides, and nothing runs in fp16";
+static const char no_cache[] = "only `finetune squad` and `predict squad` keep features";
 static const char own_config[] = "the model folder's config.json is used";
 
 static const struct legacy legacies[] = {
@@ -64,8 +64,8 @@ static const struct legacy legacies[] = {
     {.name = "deepspeed", .kind = IGNORED, .note = "--deepspeed_config FILE is read"},
     {.name = "deepspeed_transformer_kernel", .kind = IGNORED, .note = framework},
     {.name = "local_rank", .kind = IGNORED_1, .note = framework},
-    {.name = "fp16_opt_level", .kind = IGNORED_1, .note = no_scaling},
-    {.name = "fp16_backend", .kind = IGNORED_1, .note = no_scaling},
+    {.name = "fp16_opt_level", .kind = IGNORED_1, .note = no_fp16},
+    {.name = "fp16_backend", .kind = IGNORED_1, .note = no_fp16},
     {.name = "hmp_bf16", .kind = IGNORED_1, .note = framework},
     {.name = "hmp_fp32", .kind = IGNORED_1, .note = framework},
     {.name = "hmp_opt_level", .kind = IGNORED_1, .note = framework},
@@ -282,8 +282,9 @@ enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *e
     int trains = (call->verb->jobs & JOB_FINETUNE) != 0;
     if (trains && call->do_train == 0) {
         return error_set(error, BERTH_USAGE,
-                         "--do_train false: `berth finetune` trains; `berth predict squad` answers "
-                         "with a trained model");
+                         "--do_train false: `berth finetune` trains; `berth predict %s` answers "
+                         "with a trained model",
+                         call->verb->task);
     }
     if (!trains && call->do_train == 1) {
         cli_note(call, "--do_train has no effect in `berth %s`", call->verb->name);
