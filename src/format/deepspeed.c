@@ -444,7 +444,8 @@ static enum berth_status check_parallel(const struct checkpoint *checkpoint,
     return parts == 1 ? BERTH_OK
                       : error_set(error, BERTH_BAD_DATA,
                                   "%s: a model cut across %" PRId64
-                                  " devices (mp_world_size); only whole models can be read",
+                                  " devices (mp_world_size); only whole models can be read: save "
+                                  "it with one model-parallel rank",
                                   checkpoint->states.archive.file.path, parts);
 }
 
@@ -599,7 +600,7 @@ static enum berth_status refuse_tag(const char *folder, const char *tag,
                            folder)
                : error_set(error, BERTH_NO_INPUT,
                            "%s: no " DEEPSPEED_STATES " in this folder, though `latest` names the "
-                           "tag \"%s\"",
+                           "tag \"%s\"; copy that file into it, or give another tag's folder",
                            folder, tag);
 }
 
