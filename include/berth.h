@@ -231,8 +231,8 @@ void berth_reporter_close(struct berth_reporter *reporter);
 #define BERTH_METRICS_MAX 12
 
 struct berth_metric {
-    const char *name; /* "exact_match" and "f1" in percent, of SQuAD 2.0 the official script's
-                         ("exact", "f1", "HasAns_f1", "best_f1_thresh", ...); "accuracy", ... */
+    char name[48]; /* "exact_match" and "f1" in percent, of SQuAD 2.0 the official script's
+                      ("exact", "f1", "HasAns_f1", "best_f1_thresh", ...); "accuracy", ... */
     double value;
 };
 

@@ -39,7 +39,6 @@ struct classify {
     float *logits;      // [examples][width]
     json *model;        // config.json's object, which owns the names
     const char **names; // of the classes; NULL: a regression
-    char score_names[BERTH_METRICS_MAX][48];
 };
 
 // --- settings -----------------------------------------------------------------------------------
@@ -502,9 +501,9 @@ static enum berth_status score_part(struct classify *own, const struct part *par
     enum berth_status status = glue_score(metric_of(own), &view, &scores, error);
     outcome_done(&outcome);
     for (size_t i = 0; i < scores.count && score->count < BERTH_METRICS_MAX; i++) {
-        char *name = own->score_names[score->count];
-        snprintf(name, sizeof own->score_names[0], "%s%s", scores.items[i].name, part->suffix);
-        score->items[score->count++] = (struct berth_metric){name, scores.items[i].value};
+        struct berth_metric *item = &score->items[score->count++];
+        snprintf(item->name, sizeof item->name, "%s%s", scores.items[i].name, part->suffix);
+        item->value = scores.items[i].value;
     }
     return status;
 }

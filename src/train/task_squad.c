@@ -8,6 +8,7 @@
 #include "train/task.h"
 
 #include <math.h>
+#include <stdio.h>
 
 struct squad {
     struct squad_input input;
@@ -135,7 +136,9 @@ static int has_references(const struct squad_dataset *dataset) {
 }
 
 static void add(struct task_score *score, const char *name, double value) {
-    score->items[score->count++] = (struct berth_metric){name, value};
+    struct berth_metric *item = &score->items[score->count++];
+    snprintf(item->name, sizeof item->name, "%s", name);
+    item->value = value;
 }
 
 static void add_part(struct task_score *score, const char *exact, const char *f1,
