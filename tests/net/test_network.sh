@@ -67,6 +67,13 @@ alone bench peak
 expect_code 0
 alone doctor
 expect_code 0
+cat >dump.xml <<'END'
+<mediawiki><siteinfo><base>https://x.org/wiki/Main</base></siteinfo>
+<page><title>Bern</title><ns>0</ns><id>1</id><revision><text>Bern is the capital.</text></revision></page>
+</mediawiki>
+END
+alone prepare --wikipedia dump.xml --stages text --output prepared
+expect_code 0
 
 # A name that is nowhere: no attempt to fetch it, and what would.
 alone answer --model acme/none --question "Where?" --context "There."
