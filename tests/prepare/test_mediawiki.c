@@ -76,14 +76,14 @@ static void test_pages(void **state) {
         assert_int_equal(read_pieces(DUMP, sizeof DUMP - 1, piece, 0, &seen, NULL), BERTH_OK);
         assert_string_equal(seen.log.bytes, pages);
         for (size_t i = 0; i < 3; i++) {
-            assert_memory_equal(DUMP + seen.ends[i] - 7, "</page>", 7);
+            assert_memory_equal(&DUMP[seen.ends[i] - 7], "</page>", 7);
         }
     }
     // From the end of the first page on.
     uint64_t end = seen.ends[0];
-    assert_int_equal(read_pieces(DUMP + end, sizeof DUMP - 1 - end, 7, end, &seen, NULL), BERTH_OK);
+    assert_int_equal(read_pieces(&DUMP[end], sizeof DUMP - 1 - end, 7, end, &seen, NULL), BERTH_OK);
     assert_string_equal(seen.log.bytes, strchr(pages, '2'));
-    assert_memory_equal(DUMP + seen.ends[1] - 7, "</page>", 7);
+    assert_memory_equal(&DUMP[seen.ends[1] - 7], "</page>", 7);
     buffer_done(&seen.log);
 }
 
