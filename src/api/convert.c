@@ -20,12 +20,12 @@ static const char *const companions[] = {"config.json",
                                          "special_tokens_map.json",
                                          "added_tokens.json"};
 
-// What a config.json calls a model with that tensor; the first row that fits.
+// What a config.json calls a model with that tensor and none of Berth's heads; the first row that
+// fits.
 static const struct architecture_row {
     const char *tensor, *architecture;
 } architecture_rows[] = {
-    {"qa_outputs.weight", "BertForQuestionAnswering"},
-    {"classifier.weight", "BertForSequenceClassification"},
+    {"classifier.weight", "BertForTokenClassification"}, // without a pooler
     {"cls.seq_relationship.weight", "BertForPreTraining"},
     {"cls.predictions.bias", "BertForMaskedLM"},
 };
@@ -187,6 +187,10 @@ static enum berth_status copy_companion(const struct conversion *conversion, con
 }
 
 static const char *architecture_of(const struct conversion *conversion) {
+    enum param_head head = head_of(&conversion->weights);
+    if (head != PARAM_HEAD_NONE) {
+        return param_head_row(head)->architecture;
+    }
     for (size_t i = 0; i < sizeof architecture_rows / sizeof *architecture_rows; i++) {
         if (weights_find(&conversion->weights, architecture_rows[i].tensor) != NULL) {
             return architecture_rows[i].architecture;

@@ -144,18 +144,6 @@ static void take(void *context, size_t index, const float *hidden, int64_t count
     }
 }
 
-static struct packer_sequence get(const void *data, size_t index) {
-    const struct pair_feature_set *set = data;
-    const struct pair_feature *feature = &set->features[index];
-    return (struct packer_sequence){.ids = set->ids + feature->first,
-                                    .type_ids = set->type_ids + feature->first,
-                                    .length = feature->length,
-                                    .start = -1,
-                                    .end = -1,
-                                    .label = -1,
-                                    .target = NAN};
-}
-
 static enum berth_status run(const struct berth_encoder *encoder, struct call *call,
                              struct berth_error *error) {
     const struct berth_config *config = &encoder->config;
@@ -163,7 +151,7 @@ static enum berth_status run(const struct berth_encoder *encoder, struct call *c
                             config->max_seq_length, machine_threads(config), &call->features,
                             error));
     struct packer_source source = {
-        .get = get, .data = &call->features, .count = call->dataset.count};
+        .get = pair_features_sequence, .data = &call->features, .count = call->dataset.count};
     struct infer_args args = {
         .source = &source, .shape = &encoder->shape, .take = take, .context = call};
     struct infer_result timing;

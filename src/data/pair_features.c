@@ -186,6 +186,18 @@ enum berth_status pair_features_build(const struct pair_dataset *dataset,
     return status;
 }
 
+struct packer_sequence pair_features_sequence(const void *set, size_t index) {
+    const struct pair_feature_set *own = set;
+    const struct pair_feature *feature = &own->features[index];
+    return (struct packer_sequence){.ids = own->ids + feature->first,
+                                    .type_ids = own->type_ids + feature->first,
+                                    .length = feature->length,
+                                    .start = -1,
+                                    .end = -1,
+                                    .label = feature->label,
+                                    .target = feature->value};
+}
+
 void pair_feature_set_done(struct pair_feature_set *set) {
     memory_free(set->features);
     memory_free(set->ids);

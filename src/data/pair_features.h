@@ -10,6 +10,7 @@
 #define BERTH_DATA_PAIR_FEATURES_H
 
 #include "core/error.h"
+#include "data/packer.h"
 #include "data/pairs.h"
 #include "text/tokenizer.h"
 
@@ -41,6 +42,9 @@ enum berth_status pair_features_build(const struct pair_dataset *dataset,
                                       int threads, struct pair_feature_set *set,
                                       struct berth_error *error);
 void pair_feature_set_done(struct pair_feature_set *set);
+
+// Feature `index` of a struct pair_feature_set, as packer_source's get hands it out.
+struct packer_sequence pair_features_sequence(const void *set, size_t index);
 
 // How many tokens of each text are kept when `room` fit (special ones not counted).
 void pair_features_cut(size_t *first, size_t *second, size_t room);

@@ -321,14 +321,7 @@ static const struct part *part_of(const struct classify *own, size_t index) {
 
 static struct packer_sequence get(const void *data, size_t index) {
     const struct part *part = part_of(data, index);
-    const struct pair_feature *feature = &part->features.features[index - part->first];
-    return (struct packer_sequence){.ids = part->features.ids + feature->first,
-                                    .type_ids = part->features.type_ids + feature->first,
-                                    .length = feature->length,
-                                    .start = -1,
-                                    .end = -1,
-                                    .label = feature->label,
-                                    .target = feature->value};
+    return pair_features_sequence(&part->features, index - part->first);
 }
 
 static enum berth_status make_features(struct classify *own, struct task_set *set,
