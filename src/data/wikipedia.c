@@ -482,6 +482,11 @@ enum berth_status wikipedia_text(const struct wikipedia_settings *settings,
                       .writer.descriptor = -1};
     struct file_lock lock;
     *counts = (struct wikipedia_counts){0};
+    if (!file_exists(settings->dump)) { // told before a folder is made
+        return error_set(error, BERTH_NO_INPUT,
+                         "%s: no such file; expected a dump of a wiki, .xml or .xml.bz2",
+                         settings->dump);
+    }
     TRY(dir_make(settings->folder, error));
     TRY(file_lock_take(&lock, settings->folder, error));
     enum berth_status status = run(&job, stop, error);

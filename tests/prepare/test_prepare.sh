@@ -38,6 +38,8 @@ run 2 --wikipedia dump.xml --stages shards --output data
 grep -q 'found "shards"' err || die "another stage is not named"
 run 2 --wikipedia dump.xml --output data
 run 66 --wikipedia absent.xml --stages text --output other
+grep -q 'absent.xml: no such file; expected a dump' err || die "what is missing"
+[ ! -e other ] || die "a folder was made for nothing"
 head -c 200 dump.xml >cut.xml
 run 65 --wikipedia cut.xml --stages text --output other
 grep -q 'cut.xml: ends at byte 200 of the XML' err || die "where it is cut"
