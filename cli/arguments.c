@@ -140,10 +140,32 @@ static enum berth_status check_own(const struct cli_option *option, const char *
                      expected, range, value);
 }
 
+static int is_option(const char *word) {
+    return word[0] == '-' && word[1] != '\0';
+}
+
+// Words that were read are no longer needed: the list is gathered in their place.
+static enum berth_status take_list(struct cli_call *call, struct reader *reader, int index,
+                                   const char *attached, struct berth_error *error) {
+    const char *value;
+    TRY(take_value(reader, call->verb->options[index].name, attached, &value, error));
+    call->values[index] = value;
+    call->list = (const char *const *)reader->words;
+    reader->words[call->list_count++] = (char *)value;
+    while (attached == NULL && reader->next < reader->count &&
+           !is_option(reader->words[reader->next])) {
+        reader->words[call->list_count++] = reader->words[reader->next++];
+    }
+    return BERTH_OK;
+}
+
 static enum berth_status set_own(struct cli_call *call, struct reader *reader, int index,
                                  const char *attached, struct berth_error *error) {
     const struct cli_option *option = &call->verb->options[index];
     const char *value;
+    if (option->kind == CLI_LIST) {
+        return take_list(call, reader, index, attached, error);
+    }
     if (option->kind == CLI_FLAG) {
         value = flag_value(reader, attached);
     } else {
@@ -310,7 +332,7 @@ static enum berth_status read_word(struct cli_call *call, struct reader *reader,
         TRY(split(word, name, &attached, error));
         return set_option(call, reader, name, attached, error);
     }
-    if (word[0] == '-' && word[1] != '\0') {
+    if (is_option(word)) {
         return read_short(call, reader, word, error);
     }
     return read_argument(call, word, error);

@@ -14,7 +14,8 @@
 
 // --- verbs ---------------------------------------------------------------------------------------
 
-enum cli_kind { CLI_FLAG, CLI_TEXT, CLI_INTEGER, CLI_REAL };
+// CLI_LIST: all words up to the next option; one such option a verb, which may be repeated.
+enum cli_kind { CLI_FLAG, CLI_TEXT, CLI_INTEGER, CLI_REAL, CLI_LIST };
 
 // An option that only one verb has.
 struct cli_option {
@@ -52,7 +53,7 @@ extern const struct cli_verb cli_finetune, cli_finetune_classify, cli_predict, c
     cli_evaluate, cli_answer, cli_show, cli_tokenize, cli_features, cli_inspect, cli_embed,
     cli_convert, cli_compare, cli_init, cli_verify, cli_bench, cli_doctor;
 
-extern const struct cli_verb cli_fetch, cli_prepare;
+extern const struct cli_verb cli_fetch, cli_prepare, cli_vocab;
 
 // --- the command line ----------------------------------------------------------------------------
 
@@ -62,6 +63,8 @@ struct cli_call {
     const char *values[CLI_OPTIONS_MAX]; // of the verb's own options; NULL: not given
     const char *arguments[CLI_ARGUMENTS_MAX];
     size_t argument_count;
+    const char *const *list; // [list_count] the words of the verb's CLI_LIST
+    size_t list_count;
     int do_train, do_eval;   // -1: not said
     int download_only;       // fetch the model and end
     int model_is_checkpoint; // --init_checkpoint or --model_file was given: --bert_model is a label

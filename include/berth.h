@@ -499,6 +499,37 @@ enum berth_status berth_prepare(const struct berth_prepare_settings *settings, s
                                 const volatile int *stop, struct berth_prepare_result *result,
                                 struct berth_error *error);
 
+/* ---------------------------------------------------------------------------------------------
+ * Training of a WordPiece vocabulary (doc/pretraining-data.md).
+ */
+struct berth_vocab_settings {
+    const char *const *texts; /* [text_count] files of text */
+    size_t text_count;
+    const char *extracted;   /* folder of WikiExtractor's files; NULL: none */
+    const char *output;      /* the vocabulary: a piece a line */
+    int64_t size;            /* pieces; 0: 30522 */
+    int64_t limit_alphabet;  /* different characters at most; 0: 1000 */
+    int64_t min_frequency;   /* of a pair that becomes a piece; 0: 2 */
+    int do_lower_case;       /* also strips accents; use the vocabulary with the same casing */
+    int threads;             /* 0: all that the process may use */
+    int overwrite;           /* an output that is there is replaced, else refused */
+};
+
+struct berth_vocab_result {
+    int64_t pieces;         /* may be fewer than were asked for */
+    int64_t words;          /* of the text */
+    int64_t distinct_words;
+    int64_t text_bytes;
+};
+
+/* Counts the words of the files and trains a vocabulary on them. The same text gives the same bytes,
+ * whatever the number of threads. BERTH_USAGE: no text is named; BERTH_NO_INPUT, BERTH_BAD_DATA: a file
+ * is missing, no UTF-8, or holds no words; BERTH_CONFIG: `size` is too small for the characters;
+ * BERTH_CANT_CREATE, BERTH_IO: the output; BERTH_INTERRUPTED after *stop (may be NULL). */
+enum berth_status berth_vocab_train(const struct berth_vocab_settings *settings, struct berth_log log,
+                                    const volatile int *stop, struct berth_vocab_result *result,
+                                    struct berth_error *error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -9,12 +9,15 @@
 
 #include <string.h>
 
+#define FOLDER_DEPTH 2
+
 struct corpus {
     enum corpus_form form;
     char **files; // paths
     size_t file_count, file_capacity, next_file;
     char *bytes; // of the open file; NULL: none is
     size_t length, at;
+    uint64_t size, read; // of all files; of those that were read to their end
     struct buffer article;
 };
 
@@ -53,7 +56,7 @@ static int is_wanted(const struct corpus *corpus, const char *name) {
     return digits > 0 && name[5 + digits] == '\0';
 }
 
-// Folders are looked into one level deep: AA, AB, ...
+// Into folders: wikicorpus_en, AA, AB, ...
 static enum berth_status add_folder(struct corpus *corpus, const char *folder, int depth,
                                     struct berth_error *error) {
     char **names;
@@ -64,8 +67,9 @@ static enum berth_status add_folder(struct corpus *corpus, const char *folder, i
         if (path == NULL) {
             status = error_no_memory(error, strlen(folder), "a file name");
         } else if (dir_exists(path)) {
-            status =
-                depth == 0 && names[i][0] != '.' ? add_folder(corpus, path, 1, error) : BERTH_OK;
+            status = depth < FOLDER_DEPTH && names[i][0] != '.'
+                         ? add_folder(corpus, path, depth + 1, error)
+                         : BERTH_OK;
             memory_free(path);
         } else if (is_wanted(corpus, names[i])) {
             status = add_file(corpus, path, error);
@@ -104,6 +108,14 @@ enum berth_status corpus_open(enum corpus_form form, const char *const *paths, s
     }
     made->form = form;
     enum berth_status status = list_files(made, paths, count, error);
+    for (size_t i = 0; i < made->file_count && status == BERTH_OK; i++) {
+        struct file_reader file;
+        status = file_reader_open(&file, made->files[i], error);
+        if (status == BERTH_OK) {
+            made->size += file.size;
+            file_reader_close(&file);
+        }
+    }
     if (status != BERTH_OK) {
         corpus_close(made);
         return status;
@@ -114,6 +126,15 @@ enum berth_status corpus_open(enum corpus_form form, const char *const *paths, s
 
 const char *corpus_path(const struct corpus *corpus) {
     return corpus->next_file > 0 ? corpus->files[corpus->next_file - 1] : "";
+}
+
+uint64_t corpus_size(const struct corpus *corpus) {
+    return corpus->size;
+}
+
+uint64_t corpus_position(const struct corpus *corpus) {
+    size_t at = corpus->at < corpus->length ? corpus->at : corpus->length;
+    return corpus->read + (corpus->bytes != NULL ? at : 0);
 }
 
 static enum berth_status open_file(struct corpus *corpus, struct berth_error *error) {
@@ -212,6 +233,7 @@ enum berth_status corpus_next(struct corpus *corpus, const char **lines, size_t 
     buffer_clear(&corpus->article);
     while (corpus->article.length == 0) {
         if (corpus->bytes == NULL || corpus->at >= corpus->length) {
+            corpus->read = corpus_position(corpus);
             memory_free(corpus->bytes);
             corpus->bytes = NULL;
             if (corpus->next_file == corpus->file_count) {

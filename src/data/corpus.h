@@ -15,6 +15,7 @@
 #include "core/error.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 enum corpus_form { CORPUS_EXTRACTED, CORPUS_TEXT, CORPUS_BOOKS };
 
@@ -35,6 +36,9 @@ enum berth_status corpus_next(struct corpus *corpus, const char **lines, size_t 
                               struct berth_error *error);
 // Where the article stands, for messages: path and byte.
 const char *corpus_path(const struct corpus *corpus);
+// Bytes of all files, and how many of them have been read.
+uint64_t corpus_size(const struct corpus *corpus);
+uint64_t corpus_position(const struct corpus *corpus);
 
 void corpus_close(struct corpus *corpus);
 

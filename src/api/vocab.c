@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training of a vocabulary: words from the files, pieces from the words, a file from the pieces.
+#include "berth.h"
+#include "core/file.h"
+#include "data/corpus_words.h"
+#include "text/vocabulary_train.h"
+
+#define DEFAULT_SIZE 30522
+#define DEFAULT_ALPHABET 1000
+#define DEFAULT_FREQUENCY 2
+
+struct job {
+    const struct berth_vocab_settings *settings;
+    const struct berth_log *log;
+    const volatile int *stop;
+    struct word_counts counts;
+    struct string_index pieces;
+};
+
+static enum berth_status check(const struct berth_vocab_settings *settings,
+                               struct berth_error *error) {
+    if (settings->text_count == 0 && settings->extracted == NULL) {
+        return error_set(error, BERTH_USAGE,
+                         "no text is named: give files of text, or a folder that WikiExtractor or "
+                         "`berth prepare` made (--extracted)");
+    }
+    if (settings->output == NULL) {
+        return error_set(error, BERTH_USAGE, "--output is missing");
+    }
+    if (file_exists(settings->output) && !settings->overwrite) {
+        return error_set(error, BERTH_CANT_CREATE,
+                         "%s is there already; --force writes in its place", settings->output);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status count(struct job *job, enum corpus_form form, const char *const *paths,
+                               size_t path_count, struct berth_vocab_result *result,
+                               struct berth_error *error) {
+    struct corpus *corpus;
+    uint64_t bytes;
+    TRY(corpus_open(form, paths, path_count, &corpus, error));
+    const struct corpus_words_args args = {.corpus = corpus,
+                                           .lower_case = job->settings->do_lower_case,
+                                           .threads = job->settings->threads,
+                                           .log = job->log,
+                                           .stop = job->stop};
+    enum berth_status status = corpus_words(&args, &job->counts, &bytes, error);
+    corpus_close(corpus);
+    result->text_bytes += (int64_t)bytes;
+    return status;
+}
+
+static int64_t or_default(int64_t value, int64_t fallback) {
+    return value > 0 ? value : fallback;
+}
+
+static enum berth_status write(const struct string_index *pieces, const char *path,
+                               struct berth_error *error) {
+    struct file_writer writer;
+    TRY(file_writer_open(&writer, path, error));
+    for (size_t i = 0; i < pieces->count; i++) {
+        // Failures are kept by the writer and told by its commit.
+        file_writer_put(&writer, string_index_bytes(pieces, i), string_index_length(pieces, i),
+                        NULL);
+        file_writer_put(&writer, "\n", 1, NULL);
+    }
+    return file_writer_commit(&writer, error);
+}
+
+static enum berth_status run(struct job *job, struct berth_vocab_result *result,
+                             struct berth_error *error) {
+    const struct berth_vocab_settings *settings = job->settings;
+    TRY(check(settings, error));
+    if (settings->text_count > 0) {
+        TRY(count(job, CORPUS_TEXT, settings->texts, settings->text_count, result, error));
+    }
+    if (settings->extracted != NULL) {
+        TRY(count(job, CORPUS_EXTRACTED, &settings->extracted, 1, result, error));
+    }
+    const struct vocabulary_rules rules = {
+        .size = (size_t)or_default(settings->size, DEFAULT_SIZE),
+        .limit_alphabet = (size_t)or_default(settings->limit_alphabet, DEFAULT_ALPHABET),
+        .min_frequency = (uint64_t)or_default(settings->min_frequency, DEFAULT_FREQUENCY)};
+    result->words = (int64_t)job->counts.total;
+    result->distinct_words = (int64_t)job->counts.words.count;
+    TRY(vocabulary_train(&job->counts, &rules, job->log, job->stop, &job->pieces, error));
+    result->pieces = (int64_t)job->pieces.count;
+    return write(&job->pieces, settings->output, error);
+}
+
+enum berth_status berth_vocab_train(const struct berth_vocab_settings *settings,
+                                    struct berth_log log, const volatile int *stop,
+                                    struct berth_vocab_result *result, struct berth_error *error) {
+    struct job job = {.settings = settings, .log = &log, .stop = stop};
+    *result = (struct berth_vocab_result){0};
+    enum berth_status status = run(&job, result, error);
+    word_counts_done(&job.counts);
+    string_index_done(&job.pieces);
+    return status;
+}

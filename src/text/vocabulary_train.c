@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "text/vocabulary_train.h"
+
+#include "core/memory.h"
+#include "text/pair_table.h"
+#include "text/unicode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PROGRESS_EVERY 500
+#define PREFIX "##"
+#define PREFIX_LENGTH 2
+#define POINTS 0x110000
+
+static const char *const specials[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
+#define SPECIAL_COUNT (sizeof specials / sizeof *specials)
+
+// A word that is being put together.
+struct word {
+    int32_t *symbols; // pieces, in the trainer's array
+    uint32_t length;
+    uint64_t count; // in the text
+};
+
+struct trainer {
+    const struct word_counts *counts;
+    const struct vocabulary_rules *rules;
+    struct string_index *pieces;
+    uint8_t *alphabet; // [POINTS] enum place, or-ed
+    int32_t *symbols;  // of all words
+    struct word *words;
+    size_t word_count;
+    struct pair_table pairs;
+};
+
+// Where in its word a character of the alphabet stands somewhere.
+enum place { PLACE_KNOWN = 1, PLACE_INSIDE = 2 };
+
+static enum berth_status out_of_memory(struct berth_error *error) {
+    return error_no_memory(error, 0, "the training of a vocabulary");
+}
+
+// --- the alphabet -------------------------------------------------------------------------------
+
+struct character {
+    uint32_t point;
+    uint64_t count;
+};
+
+static int more_frequent_first(const void *a, const void *b) {
+    const struct character *x = a, *y = b;
+    if (x->count != y->count) {
+        return x->count < y->count ? 1 : -1;
+    }
+    return x->point < y->point ? -1 : x->point > y->point;
+}
+
+// Calls `take` with every character of every word.
+static void walk_characters(const struct word_counts *counts, void *context,
+                            void (*take)(void *context, uint32_t point, size_t at,
+                                         uint64_t count)) {
+    for (size_t i = 0; i < counts->words.count; i++) {
+        const unsigned char *bytes = (const unsigned char *)string_index_bytes(&counts->words, i);
+        size_t length = string_index_length(&counts->words, i);
+        uint32_t point;
+        for (size_t at = 0; at < length;) {
+            size_t step = unicode_decode(bytes + at, length - at, &point);
+            if (point < POINTS) {
+                take(context, point, at, counts->counts[i]);
+            }
+            at += step;
+        }
+    }
+}
+
+static void count_character(void *context, uint32_t point, size_t at, uint64_t count) {
+    uint64_t *counts = context;
+    counts[point] += count;
+}
+
+static void note_inside(void *context, uint32_t point, size_t at, uint64_t count) {
+    uint8_t *alphabet = context;
+    if (at > 0 && alphabet[point] != 0) {
+        alphabet[point] |= PLACE_INSIDE;
+    }
+}
+
+// The characters that there are, the most frequent ones first, in characters[]; returns how many.
+static size_t rank_characters(const uint64_t *counts, struct character *characters) {
+    size_t count = 0;
+    for (uint32_t point = 0; point < POINTS; point++) {
+        if (counts[point] > 0) {
+            characters[count++] = (struct character){point, counts[point]};
+        }
+    }
+    qsort(characters, count, sizeof *characters, more_frequent_first);
+    return count;
+}
+
+static enum berth_status choose_alphabet(struct trainer *trainer, struct berth_error *error) {
+    uint64_t *counts = memory_array_zeroed(POINTS, sizeof *counts);
+    struct character *characters = memory_array(POINTS, sizeof *characters);
+    trainer->alphabet = memory_array_zeroed(POINTS, 1);
+    int good = counts != NULL && characters != NULL && trainer->alphabet != NULL;
+    if (good) {
+        walk_characters(trainer->counts, counts, count_character);
+        size_t count = rank_characters(counts, characters);
+        for (size_t i = 0; i < trainer->rules->limit_alphabet && i < count; i++) {
+            trainer->alphabet[characters[i].point] = PLACE_KNOWN;
+        }
+        walk_characters(trainer->counts, trainer->alphabet, note_inside);
+    }
+    memory_free(counts);
+    memory_free(characters);
+    return good ? BERTH_OK : out_of_memory(error);
+}
+
+// --- pieces -------------------------------------------------------------------------------------
+
+// The piece of a character; made when it is new. STRING_INDEX_NONE: memory is out.
+static uint32_t character_piece(struct trainer *trainer, uint32_t point, int inside) {
+    char bytes[PREFIX_LENGTH + 4];
+    size_t length = inside ? PREFIX_LENGTH : 0;
+    memcpy(bytes, PREFIX, PREFIX_LENGTH);
+    length += unicode_encode(point, bytes + length);
+    return string_index_put(trainer->pieces, bytes, length);
+}
+
+static enum berth_status put_first_pieces(struct trainer *trainer, struct berth_error *error) {
+    for (size_t i = 0; i < SPECIAL_COUNT; i++) {
+        if (string_index_put(trainer->pieces, specials[i], strlen(specials[i])) ==
+            STRING_INDEX_NONE) {
+            return out_of_memory(error);
+        }
+    }
+    for (int inside = 0; inside < 2; inside++) {
+        for (uint32_t point = 0; point < POINTS; point++) {
+            int wanted = inside ? PLACE_INSIDE : PLACE_KNOWN;
+            if ((trainer->alphabet[point] & wanted) != 0 &&
+                character_piece(trainer, point, inside) == STRING_INDEX_NONE) {
+                return out_of_memory(error);
+            }
+        }
+    }
+    if (trainer->pieces->count > trainer->rules->size) {
+        return error_set(error, BERTH_CONFIG,
+                         "size: expected at least the %zu special pieces and characters of the "
+                         "text, found %zu; ask for more, or for fewer characters "
+                         "(--limit_alphabet)",
+                         trainer->pieces->count, trainer->rules->size);
+    }
+    return BERTH_OK;
+}
+
+// "ab" or "##ab" from the pieces "a" or "##a" and "##b".
+static uint32_t joined_piece(struct trainer *trainer, int32_t left, int32_t right) {
+    const struct string_index *pieces = trainer->pieces;
+    size_t left_length = string_index_length(pieces, (size_t)left);
+    size_t right_length = string_index_length(pieces, (size_t)right) - PREFIX_LENGTH;
+    char bytes[PREFIX_LENGTH + 4 * WORD_CHARACTERS_MAX];
+    memcpy(bytes, string_index_bytes(pieces, (size_t)left), left_length);
+    memcpy(bytes + left_length, string_index_bytes(pieces, (size_t)right) + PREFIX_LENGTH,
+           right_length);
+    return string_index_put(trainer->pieces, bytes, left_length + right_length);
+}
+
+// --- words --------------------------------------------------------------------------------------
+
+// Fills symbols[] with the word's characters as pieces; 0 when one is not in the alphabet.
+static uint32_t spell(struct trainer *trainer, size_t word, int32_t *symbols) {
+    const struct string_index *words = &trainer->counts->words;
+    const unsigned char *bytes = (const unsigned char *)string_index_bytes(words, word);
+    size_t length = string_index_length(words, word);
+    uint32_t count = 0, point;
+    for (size_t at = 0; at < length;) {
+        size_t step = unicode_decode(bytes + at, length - at, &point);
+        if (point >= POINTS || trainer->alphabet[point] == 0) {
+            return 0;
+        }
+        symbols[count++] = (int32_t)character_piece(trainer, point, at > 0);
+        at += step;
+    }
+    return count;
+}
+
+static enum berth_status spell_words(struct trainer *trainer, struct berth_error *error) {
+    const struct string_index *words = &trainer->counts->words;
+    trainer->symbols = memory_array(words->starts[words->count], sizeof *trainer->symbols);
+    trainer->words = memory_array(words->count, sizeof *trainer->words);
+    if (trainer->symbols == NULL || trainer->words == NULL) {
+        return out_of_memory(error);
+    }
+    int32_t *next = trainer->symbols;
+    for (size_t i = 0; i < words->count; i++) {
+        uint32_t length = spell(trainer, i, next);
+        if (length > 1) {
+            trainer->words[trainer->word_count++] =
+                (struct word){next, length, trainer->counts->counts[i]};
+            next += length;
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status count_pairs(struct trainer *trainer, struct berth_error *error) {
+    for (size_t w = 0; w < trainer->word_count; w++) {
+        const struct word *word = &trainer->words[w];
+        for (uint32_t i = 0; i + 1 < word->length; i++) {
+            if (!pair_table_add(&trainer->pairs, word->symbols[i], word->symbols[i + 1],
+                                (uint32_t)w, word->count)) {
+                return out_of_memory(error);
+            }
+        }
+    }
+    return pair_table_settle(&trainer->pairs) ? BERTH_OK : out_of_memory(error);
+}
+
+// --- joining ------------------------------------------------------------------------------------
+
+struct join {
+    int32_t left, right, piece;
+};
+
+// What the neighbours of a joined pair lose and win; 0 when memory is out. `out` pieces of the word
+// are joined already, `in` is where the pair stands.
+static int recount(struct trainer *trainer, uint32_t w, const struct join *join, uint32_t out,
+                   uint32_t in) {
+    struct word *word = &trainer->words[w];
+    struct pair_table *pairs = &trainer->pairs;
+    pair_table_subtract(pairs, join->left, join->right, word->count);
+    if (out > 0) {
+        int32_t before = word->symbols[out - 1];
+        pair_table_subtract(pairs, before, join->left, word->count);
+        if (!pair_table_add(pairs, before, join->piece, w, word->count)) {
+            return 0;
+        }
+    }
+    if (in + 2 < word->length) {
+        int32_t after = word->symbols[in + 2];
+        pair_table_subtract(pairs, join->right, after, word->count);
+        return pair_table_add(pairs, join->piece, after, w, word->count);
+    }
+    return 1;
+}
+
+// Joins the pair wherever it stands in the word, from its front.
+static int join_in_word(struct trainer *trainer, uint32_t w, const struct join *join) {
+    struct word *word = &trainer->words[w];
+    uint32_t out = 0;
+    for (uint32_t in = 0; in < word->length; in++) {
+        if (in + 1 < word->length && word->symbols[in] == join->left &&
+            word->symbols[in + 1] == join->right) {
+            if (!recount(trainer, w, join, out, in)) {
+                return 0;
+            }
+            word->symbols[out++] = join->piece;
+            in++;
+        } else {
+            word->symbols[out++] = word->symbols[in];
+        }
+    }
+    word->length = out;
+    return 1;
+}
+
+// Makes a piece of the pair and joins it in all words.
+static enum berth_status join_pair(struct trainer *trainer, struct pair *pair,
+                                   struct berth_error *error) {
+    uint32_t *words = pair->words;
+    size_t word_count = pair->word_count;
+    struct join join = {pair->left, pair->right, 0};
+    pair->words = NULL;
+    pair->word_count = pair->word_capacity = 0;
+    uint32_t piece = joined_piece(trainer, join.left, join.right);
+    int good = piece != STRING_INDEX_NONE;
+    join.piece = (int32_t)piece;
+    for (size_t i = 0; i < word_count && good; i++) {
+        good = join_in_word(trainer, words[i], &join);
+    }
+    memory_free(words);
+    return good && pair_table_settle(&trainer->pairs) ? BERTH_OK : out_of_memory(error);
+}
+
+// --- the whole ----------------------------------------------------------------------------------
+
+static enum berth_status train(struct trainer *trainer, const struct berth_log *log,
+                               const volatile int *stop, struct berth_error *error) {
+    TRY(choose_alphabet(trainer, error));
+    TRY(put_first_pieces(trainer, error));
+    TRY(spell_words(trainer, error));
+    TRY(count_pairs(trainer, error));
+    uint64_t least = trainer->rules->min_frequency > 0 ? trainer->rules->min_frequency : 1;
+    size_t size = trainer->rules->size;
+    while (trainer->pieces->count < size) {
+        struct pair *pair = pair_table_take(&trainer->pairs, least);
+        if (pair == NULL) {
+            break;
+        }
+        TRY(join_pair(trainer, pair, error));
+        if (stop != NULL && *stop != 0) {
+            return error_set(error, BERTH_INTERRUPTED, "stopped at %zu of %zu pieces",
+                             trainer->pieces->count, size);
+        }
+        if (trainer->pieces->count % PROGRESS_EVERY == 0) {
+            log_progress(log, "pieces", (int64_t)trainer->pieces->count, (int64_t)size);
+        }
+    }
+    return BERTH_OK;
+}
+
+enum berth_status vocabulary_train(const struct word_counts *counts,
+                                   const struct vocabulary_rules *rules,
+                                   const struct berth_log *log, const volatile int *stop,
+                                   struct string_index *pieces, struct berth_error *error) {
+    *pieces = (struct string_index){.pool = NULL};
+    if (counts->words.count == 0) {
+        return error_set(error, BERTH_BAD_DATA, "expected a text with words, found none");
+    }
+    struct trainer trainer = {.counts = counts, .rules = rules, .pieces = pieces};
+    enum berth_status status = train(&trainer, log, stop, error);
+    memory_free(trainer.alphabet);
+    memory_free(trainer.symbols);
+    memory_free(trainer.words);
+    pair_table_done(&trainer.pairs);
+    return status;
+}

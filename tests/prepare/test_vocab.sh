@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The verb `vocab`: a vocabulary from files of text and from a dump's text, the same bytes from any
+# number of threads, one that the tokenizer reads; refusals.
+set -u
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+die() {
+    echo "FAILED: $1" >&2
+    cat out err >&2 2>/dev/null
+    exit 1
+}
+run() { # STATUS ARGUMENTS...
+    local wanted=$1 status
+    shift
+    "$BERTH" vocab "$@" >out 2>err
+    status=$?
+    [ "$status" -eq "$wanted" ] || die "vocab $*: exit code $status, expected $wanted"
+}
+
+i=0
+while [ $i -lt 400 ]; do # more than one run for each thread
+    echo "Towers lower over the slower river; never fewer flowers ($i) in Zürich."
+    i=$((i + 1))
+done >a.txt
+printf 'Überall dasselbe.\n\nNothing new.\n' >b.txt
+
+run 0 --text a.txt b.txt --size 80 --output vocab.txt
+grep -q '^80 pieces from 6406 words' out || die "the counts"
+[ "$(wc -l <vocab.txt)" -eq 80 ] || die "the number of lines"
+[ "$(head -5 vocab.txt | tr '\n' ' ')" = "[PAD] [UNK] [CLS] [SEP] [MASK] " ] || die "special pieces"
+grep -qx 'u' vocab.txt && ! grep -q 'ü\|Z' vocab.txt || die "lower case without accents"
+run 0 --text b.txt --text a.txt --threads 3 --vocab_size=80 --output again.txt --json
+grep -q '"pieces": *80,' out || die "the counts as JSON"
+cmp vocab.txt again.txt || die "threads or order change the vocabulary"
+printf 'lower towers\n' | "$BERTH" tokenize --vocab vocab.txt - >out 2>err || die "the tokenizer refuses it"
+! grep -q UNK out || die "a word of the text is unknown"
+run 0 --text a.txt --size 200 --do_lower_case false --output cased.txt
+grep -qx 'T' cased.txt && grep -q 'ü' cased.txt || die "the case is not kept"
+[ "$(wc -l <cased.txt)" -lt 200 ] || die "expected fewer pieces than were asked for"
+
+mkdir -p dump/wikicorpus_en/AA
+printf '<doc id="1" url="u" title="Secret">\nSecret\n\nplain words plain\n\n</doc>\n' \
+    >dump/wikicorpus_en/AA/wiki_00
+run 0 --extracted dump --min_frequency 1 --output extracted.txt
+grep -qx plain extracted.txt || die "the text of a dump"
+! grep -q secret extracted.txt || die "a title is no text"
+
+before=$(cksum <vocab.txt)
+run 73 --text a.txt --size 80 --output vocab.txt
+grep -q -- '--force' err || die "no remedy for a file that is there"
+run 0 --text b.txt --size 80 --output vocab.txt --force
+[ "$(cksum <vocab.txt)" != "$before" ] || die "--force did not write"
+run 2 --output other.txt
+grep -q -- '--extracted' err || die "no text: no remedy"
+run 2 --text a.txt
+run 66 --text absent.txt --output other.txt
+run 78 --text a.txt --size 20 --output other.txt
+grep -q 'limit_alphabet' err || die "too small a size: no remedy"
+: >empty.txt
+run 65 --text empty.txt --output other.txt
+printf 'a\377b\n' >bad.txt
+run 65 --text bad.txt --output other.txt
+grep -q 'bad.txt: byte 1' err || die "where it is no UTF-8"
+[ ! -e other.txt ] || die "a failure left a file"
+echo "vocab: all good"

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training of a vocabulary: counted words, the alphabet, and the pieces of a slow trainer that
+// counts every pair anew for each piece.
+#include "core/memory.h"
+#include "text/cmocka_order.h"
+#include "text/vocabulary_train.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct berth_log silent = {0};
+
+static void count_text(struct word_counts *counts, const char *text) {
+    assert_int_equal(word_counts_add_text(counts, text, strlen(text), 1, NULL), BERTH_OK);
+}
+
+static uint64_t count_of(const struct word_counts *counts, const char *word) {
+    uint32_t number = string_index_find(&counts->words, word, strlen(word));
+    return number != STRING_INDEX_NONE ? counts->counts[number] : 0;
+}
+
+static void test_words(void **state) {
+    (void)state;
+    struct word_counts counts = {0};
+    count_text(&counts, "The cat's caf\xC3\xA9; the CAT");
+    count_text(&counts, "\xE6\x9D\xB1the");
+    assert_int_equal(count_of(&counts, "the"), 3);
+    assert_int_equal(count_of(&counts, "cat"), 2);
+    assert_int_equal(count_of(&counts, "cafe"), 1);
+    assert_int_equal(count_of(&counts, "'"), 1);
+    assert_int_equal(count_of(&counts, "\xE6\x9D\xB1"), 1);
+    assert_int_equal(counts.words.count, 7);
+    assert_int_equal(counts.total, 10);
+    char longest[WORD_CHARACTERS_MAX + 2];
+    memset(longest, 'x', sizeof longest);
+    longest[WORD_CHARACTERS_MAX + 1] = '\0';
+    count_text(&counts, longest);
+    assert_int_equal(counts.total, 10);
+    count_text(&counts, longest + 1);
+    assert_int_equal(count_of(&counts, longest + 1), 1);
+    word_counts_done(&counts);
+}
+
+// --- the slow trainer ---------------------------------------------------------------------------
+
+#define SLOW_WORDS 400
+#define SLOW_LENGTH 12
+#define SLOW_PIECES 400
+
+struct slow {
+    int symbols[SLOW_WORDS][SLOW_LENGTH];
+    int lengths[SLOW_WORDS];
+    uint64_t counts[SLOW_WORDS];
+    int words;
+    char pieces[SLOW_PIECES][4 * SLOW_LENGTH];
+    int piece_count;
+};
+
+static int slow_piece(struct slow *slow, const char *text) {
+    for (int i = 0; i < slow->piece_count; i++) {
+        if (strcmp(slow->pieces[i], text) == 0) {
+            return i;
+        }
+    }
+    assert_true(slow->piece_count < SLOW_PIECES);
+    snprintf(slow->pieces[slow->piece_count], sizeof slow->pieces[0], "%s", text);
+    return slow->piece_count++;
+}
+
+// The most frequent pair, the smaller pieces first; 0 when none stands twice.
+static uint64_t slow_best(const struct slow *slow, int *left, int *right) {
+    static uint64_t table[SLOW_PIECES][SLOW_PIECES];
+    uint64_t best = 1;
+    memset(table, 0, sizeof table);
+    for (int w = 0; w < slow->words; w++) {
+        for (int i = 0; i + 1 < slow->lengths[w]; i++) {
+            table[slow->symbols[w][i]][slow->symbols[w][i + 1]] += slow->counts[w];
+        }
+    }
+    for (int a = 0; a < slow->piece_count; a++) {
+        for (int b = 0; b < slow->piece_count; b++) {
+            if (table[a][b] > best) {
+                best = table[a][b];
+                *left = a;
+                *right = b;
+            }
+        }
+    }
+    return best > 1 ? best : 0;
+}
+
+static void slow_join(struct slow *slow, int left, int right, int piece) {
+    for (int w = 0; w < slow->words; w++) {
+        int out = 0;
+        for (int i = 0; i < slow->lengths[w]; i++) {
+            int *symbols = slow->symbols[w];
+            int joins = i + 1 < slow->lengths[w] && symbols[i] == left && symbols[i + 1] == right;
+            symbols[out++] = joins ? piece : symbols[i];
+            i += joins;
+        }
+        slow->lengths[w] = out;
+    }
+}
+
+static void slow_train(struct slow *slow, int size) {
+    int left, right;
+    while (slow->piece_count < size && slow_best(slow, &left, &right) > 0) {
+        char text[4 * SLOW_LENGTH];
+        snprintf(text, sizeof text, "%s%s", slow->pieces[left], slow->pieces[right] + 2);
+        slow_join(slow, left, right, slow_piece(slow, text));
+    }
+}
+
+// Words of the letters a to d: few letters make long runs and pieces that come about in two ways.
+static void make_words(struct slow *slow, struct word_counts *counts, unsigned seed) {
+    static const char *const first[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a",  "b",
+                                        "c",     "d",     "##a",   "##b",   "##c",    "##d"};
+    *slow = (struct slow){.words = 0};
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++) {
+        slow_piece(slow, first[i]);
+    }
+    srand(seed);
+    while (slow->words < SLOW_WORDS) {
+        char word[SLOW_LENGTH + 1];
+        int length = 1 + rand() % SLOW_LENGTH;
+        for (int i = 0; i < length; i++) {
+            int letter = rand() % 7 % 4;
+            word[i] = (char)('a' + letter);
+            slow->symbols[slow->words][i] = letter + (i == 0 ? 5 : 9);
+        }
+        slow->lengths[slow->words] = length;
+        slow->counts[slow->words] = 1 + (uint64_t)(rand() % 5);
+        assert_int_equal(
+            word_counts_add(counts, word, (size_t)length, slow->counts[slow->words], NULL),
+            BERTH_OK);
+        slow->words++;
+    }
+}
+
+static void expect_pieces(const struct string_index *pieces, const struct slow *slow) {
+    assert_int_equal(pieces->count, slow->piece_count);
+    for (int i = 0; i < slow->piece_count; i++) {
+        assert_int_equal(string_index_length(pieces, (size_t)i), strlen(slow->pieces[i]));
+        assert_memory_equal(string_index_bytes(pieces, (size_t)i), slow->pieces[i],
+                            strlen(slow->pieces[i]));
+    }
+}
+
+static void test_against_slow_trainer(void **state) {
+    (void)state;
+    static struct slow slow;
+    for (unsigned seed = 1; seed <= 5; seed++) {
+        struct word_counts counts = {0};
+        struct string_index pieces;
+        make_words(&slow, &counts, seed);
+        slow_train(&slow, 300);
+        assert_true(slow.piece_count > 100);
+        const struct vocabulary_rules rules = {
+            .size = 300, .limit_alphabet = 100, .min_frequency = 2};
+        assert_int_equal(vocabulary_train(&counts, &rules, &silent, NULL, &pieces, NULL), BERTH_OK);
+        expect_pieces(&pieces, &slow);
+        string_index_done(&pieces);
+        word_counts_done(&counts);
+    }
+}
+
+// --- rules --------------------------------------------------------------------------------------
+
+static void expect_vocabulary(const char *text, const struct vocabulary_rules *rules,
+                              const char *expected) {
+    struct word_counts counts = {0};
+    struct string_index pieces;
+    char found[512] = "";
+    count_text(&counts, text);
+    assert_int_equal(vocabulary_train(&counts, rules, &silent, NULL, &pieces, NULL), BERTH_OK);
+    for (size_t i = 5, used = 0; i < pieces.count; i++) {
+        used +=
+            (size_t)snprintf(found + used, sizeof found - used, "%s%.*s", i > 5 ? " " : "",
+                             (int)string_index_length(&pieces, i), string_index_bytes(&pieces, i));
+    }
+    assert_string_equal(found, expected);
+    string_index_done(&pieces);
+    word_counts_done(&counts);
+}
+
+static void test_rules(void **state) {
+    (void)state;
+    struct vocabulary_rules rules = {.size = 100, .limit_alphabet = 100, .min_frequency = 2};
+    expect_vocabulary("hug hug pug", &rules, "g h p u ##g ##u ##ug hug");
+    rules.min_frequency = 3;
+    expect_vocabulary("hug hug pug", &rules, "g h p u ##g ##u ##ug");
+    rules.min_frequency = 1;
+    expect_vocabulary("hug hug pug", &rules, "g h p u ##g ##u ##ug hug pug");
+    rules.size = 12;
+    expect_vocabulary("hug hug pug", &rules, "g h p u ##g ##u ##ug");
+    // The rarest character, and with it the word, is left out.
+    rules = (struct vocabulary_rules){.size = 100, .limit_alphabet = 3, .min_frequency = 1};
+    expect_vocabulary("hug hug pug", &rules, "g h u ##g ##u hu hug");
+    rules = (struct vocabulary_rules){.size = 100, .limit_alphabet = 9, .min_frequency = 1};
+    expect_vocabulary("aaaa", &rules, "a ##a ##aa aaa aaaa");
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    struct word_counts counts = {0};
+    struct string_index pieces;
+    struct berth_error error;
+    struct vocabulary_rules rules = {.size = 10, .limit_alphabet = 100, .min_frequency = 2};
+    assert_int_equal(vocabulary_train(&counts, &rules, &silent, NULL, &pieces, &error),
+                     BERTH_BAD_DATA);
+    count_text(&counts, "hug pug");
+    assert_int_equal(vocabulary_train(&counts, &rules, &silent, NULL, &pieces, &error),
+                     BERTH_CONFIG);
+    assert_non_null(strstr(error.message, "at least the 11 "));
+    string_index_done(&pieces);
+    rules.size = 12;
+    volatile int stop = 1;
+    assert_int_equal(vocabulary_train(&counts, &rules, &silent, &stop, &pieces, &error),
+                     BERTH_INTERRUPTED);
+    string_index_done(&pieces);
+    word_counts_done(&counts);
+}
+
+static enum berth_status train_text(void) {
+    struct word_counts counts = {0};
+    struct string_index pieces = {0};
+    const struct vocabulary_rules rules = {.size = 60, .limit_alphabet = 100, .min_frequency = 1};
+    const char *text = "the quick brown fox jumps over the lazy dog the end";
+    enum berth_status status = word_counts_add_text(&counts, text, strlen(text), 1, NULL);
+    if (status == BERTH_OK) {
+        status = vocabulary_train(&counts, &rules, &silent, NULL, &pieces, NULL);
+    }
+    string_index_done(&pieces);
+    word_counts_done(&counts);
+    return status;
+}
+
+static void test_out_of_memory(void **state) {
+    (void)state;
+    memory_fail_at(0, 0);
+    assert_int_equal(train_text(), BERTH_OK);
+    uint64_t calls = memory_fail_at(0, 0);
+    assert_true(calls > 20);
+    for (uint64_t call = 1; call <= calls; call++) {
+        memory_fail_at(call, 0);
+        assert_int_equal(train_text(), BERTH_NO_MEMORY);
+        memory_fail_at(0, 0);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_words),         cmocka_unit_test(test_against_slow_trainer),
+        cmocka_unit_test(test_rules),         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_out_of_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
