@@ -16,6 +16,7 @@ enum rule {
     TWO,     // the second
     LAST,    // the last
     JOINED,  // all, one after the other
+    DATE,    // {{OldStyleDate|February 2|1905|January 20}}: day and year
     MEASURE, // {{convert|5|to|10|km|mi}}: up to the first unit
     FIXED,   // `before` alone
     QUOTE,   // the first, as a paragraph of its own
@@ -53,6 +54,8 @@ static const struct wikitext_template templates[] = {
     {"not a typo", JOINED, NULL},
     {"nowrap", ONE, NULL},
     {"nts", ONE, NULL},
+    {"oldstyledate", DATE, NULL},
+    {"oldstyledatedy", DATE, NULL},
     {"quote", QUOTE, NULL},
     {"quotation", QUOTE, NULL},
     {"sic", ONE, NULL},
@@ -194,6 +197,21 @@ static int is_range_word(const struct argument *argument) {
     return 0;
 }
 
+// "km", "million acre" of "e6acre"
+static void put_unit(struct buffer *out, const struct argument *unit) {
+    static const struct {
+        const char *power, *word;
+    } powers[] = {{"e3", "thousand "}, {"e6", "million "}, {"e9", "billion "}};
+    struct argument rest = *unit;
+    for (size_t i = 0; i < sizeof powers / sizeof *powers; i++) {
+        if (unit->length > 2 && memcmp(unit->text, powers[i].power, 2) == 0) {
+            buffer_put_text(out, powers[i].word);
+            rest = (struct argument){unit->text + 2, unit->length - 2};
+        }
+    }
+    put(out, &rest);
+}
+
 // "5 to 10 km", "5–10 km"
 static void put_measure(struct buffer *out, const struct arguments *arguments) {
     size_t i = 0;
@@ -213,7 +231,7 @@ static void put_measure(struct buffer *out, const struct arguments *arguments) {
     }
     if (i < arguments->count) {
         buffer_put_byte(out, ' ');
-        put(out, &arguments->all[i]);
+        put_unit(out, &arguments->all[i]);
     }
 }
 
@@ -233,6 +251,10 @@ static void put_rule(struct buffer *out, const struct wikitext_template *templat
         }
     } else if (template_->rule == MEASURE) {
         put_measure(out, arguments);
+    } else if (template_->rule == DATE) {
+        put(out, &all[0]);
+        buffer_put_text(out, count > 1 ? " " : "");
+        put(out, &all[1]);
     } else if (template_->rule == QUOTE) {
         buffer_put_byte(out, '\n');
         put(out, &all[0]);

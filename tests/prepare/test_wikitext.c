@@ -37,6 +37,10 @@ static const struct {
     // templates
     {"A{{cite web|url=x|title={{lang|fr|y}}}} b.", "A b.\n"},
     {"{{Infobox\n| a = {{b|c}}\n| d = [[e|f]]\n}}\nText.", "Text.\n"},
+    {"About {{convert|22|e6acre|km2}} and {{cvt|3|e3ha}}, e{{cvt|2|e6}}.",
+     "About 22 million acre and 3 thousand ha, e2 e6.\n"},
+    {"Rand ({{OldStyleDate|February 2|1905|January 20}} – 1982) and {{OldStyleDate|May}}.",
+     "Rand (February 2 1905 – 1982) and May.\n"},
     {"About {{convert|5|km|mi|abbr=on}} or {{Convert|5|to|10|ft}} or {{cvt|3|-|4|kg}}.",
      "About 5 km or 5 to 10 ft or 3\xE2\x80\x93"
      "4 kg.\n"},
