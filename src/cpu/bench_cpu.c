@@ -65,9 +65,12 @@ struct bench {
     int count;
 
     struct mat x, x2, wide, wide2, qkv, dqkv, f32, f32_2, logits, dlogits, none;
+    struct mat word_logits, dword_logits; // [rows of masked tokens, V] f32 and in the compute dtype
+    struct mat words;                     // [V, H] the word table as the decoder reads it
     struct mat w, w_wide, w_back, w_qkv, dw; // weights [H, H], [I, H], [H, I], [3H, H]; dw any
     struct mat tables;                       // [V, H] f32
-    float *rstd, *lse, *bias, *dbias, *losses;
+    float *rstd, *lse, *bias, *dbias, *losses, *word_bias;
+    int32_t *word_labels;
     float *optimizer[4];
     struct mat compute_copy;
     int64_t parameter_count;
@@ -121,6 +124,11 @@ static void carve_batch(struct bench *b) {
     }
 }
 
+// Of pre-training's decoder: 15 of 100 tokens are masked.
+static int64_t masked_rows(const struct bench_geometry *g) {
+    return batch_round(g->rows * 15 / 100);
+}
+
 static void carve_all(struct bench *b) {
     const struct bench_geometry *g = &b->g;
     b->used = 0;
@@ -141,6 +149,15 @@ static void carve_all(struct bench *b) {
     b->w_qkv = matrix(b, 3 * g->hidden, g->hidden, g->compute);
     b->dw = matrix(b, g->intermediate + 3 * g->hidden, g->intermediate, DTYPE_F32);
     b->tables = matrix(b, g->vocabulary, g->hidden, DTYPE_F32);
+    const int64_t masked = masked_rows(g);
+    b->words = matrix(b, g->vocabulary, g->hidden, g->compute);
+    b->word_logits = matrix(b, masked, g->vocabulary, DTYPE_F32);
+    b->dword_logits = b->word_logits;
+    if (g->compute != DTYPE_F32) {
+        b->dword_logits = matrix(b, masked, g->vocabulary, g->compute);
+    }
+    b->word_bias = vector(b, g->vocabulary);
+    b->word_labels = carve(b, (size_t)masked * sizeof *b->word_labels);
     b->rstd = vector(b, g->rows);
     b->lse = vector(b, g->rows * g->heads);
     b->bias = vector(b, g->intermediate + 3 * g->hidden);
@@ -182,7 +199,7 @@ static enum berth_status bench_open(struct bench *b, struct berth_error *error) 
     for (size_t i = 0; i < sizeof normal / sizeof *normal; i++) {
         fill(b, normal[i], 1.0);
     }
-    const struct mat small[] = {b->w, b->w_wide, b->w_back, b->w_qkv, b->tables};
+    const struct mat small[] = {b->w, b->w_wide, b->w_back, b->w_qkv, b->tables, b->words};
     for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
         fill(b, small[i], 0.04);
     }
@@ -368,6 +385,26 @@ static void span_loss(struct bench *b) {
     b->dev->span_loss(b->dev, b->dlogits, b->losses, b->logits, 1.0f, &b->batch);
 }
 
+static void decoder_forward(struct bench *b) {
+    b->dev->linear_forward(b->dev, b->word_logits, mat_rows(b->x, 0, masked_rows(&b->g)), b->words,
+                           b->word_bias);
+}
+
+static void word_loss(struct bench *b) {
+    b->dev->class_loss(b->dev, b->dword_logits, b->losses, b->word_logits, 1.0f, b->word_labels,
+                       masked_rows(&b->g));
+}
+
+static void decoder_backward_weight(struct bench *b) {
+    b->dev->linear_backward_weight(b->dev, b->tables, b->word_bias, b->dword_logits,
+                                   mat_rows(b->x, 0, masked_rows(&b->g)));
+}
+
+static void decoder_backward_input(struct bench *b) {
+    b->dev->linear_backward_input(b->dev, mat_rows(b->f32_2, 0, masked_rows(&b->g)),
+                                  b->dword_logits, b->words);
+}
+
 static void grad_norm(struct bench *b) {
     struct grad_stats stats;
     b->dev->grad_norm(b->dev, &stats, b->optimizer[1], b->parameter_count, 1.0);
@@ -433,6 +470,18 @@ static void bench_products(struct bench *b) {
             4 * s * r * h + 24 * h * h);
 }
 
+// Pre-training's decoder for the masked tokens of these rows.
+static void bench_decoder(struct bench *b) {
+    const double m = (double)masked_rows(&b->g), h = (double)b->g.hidden;
+    const double v = (double)b->g.vocabulary, s = (double)dtype_size(b->g.compute);
+    measure(b, "decoder forward", decoder_forward, 2 * m * v * h, s * (m + v) * h + 4 * m * v);
+    measure(b, "word loss", word_loss, 0, (4 + s) * m * v);
+    measure(b, "decoder backward weight + bias", decoder_backward_weight, 2 * m * v * h,
+            s * m * (v + h) + 8 * v * h);
+    measure(b, "decoder backward input", decoder_backward_input, 2 * m * v * h,
+            s * (m + h) * v + 4 * m * h);
+}
+
 static void bench_others(struct bench *b) {
     const double r = (double)b->g.rows, h = (double)b->g.hidden, l = (double)b->g.length;
     const double s = (double)dtype_size(b->g.compute), n = (double)b->parameter_count;
@@ -454,6 +503,7 @@ static enum berth_status bench_run(struct bench *b, int others, int *count,
     enum berth_status status = bench_open(b, error);
     if (status == BERTH_OK) {
         bench_products(b);
+        bench_decoder(b);
         if (others) {
             bench_others(b);
         }

@@ -65,6 +65,11 @@ struct kernels {
     // sums[r] = sum over the columns of x * y
     void (*row_dots)(float *sums, struct mat x, struct mat y);
 
+    // -log softmax(logits[row])[label]; dlogits[row] = scale * its gradient, where dlogits is not
+    // empty. As device.h's class_loss.
+    double (*cross_entropy)(struct mat dlogits, struct mat logits, int64_t row, int32_t label,
+                            float scale);
+
     // to = from, converted; shapes equal.
     void (*copy)(struct mat to, struct mat from);
     double (*sum_squares)(const float *x, int64_t count);

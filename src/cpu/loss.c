@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The losses, in double: two cross entropies over the rows of each sequence for spans, one over the
-// columns of a row for classes, a squared difference for real numbers.
+// The losses: two cross entropies over the rows of each sequence for spans, in double; one over the
+// columns of a row for classes and words (kernels/cross_entropy.h); a squared difference for real
+// numbers, in double.
 #include "cpu/cpu.h"
 
 #include <math.h>
@@ -67,11 +68,6 @@ void cpu_span_loss(struct device *dev, struct mat dlogits, float *losses, struct
     }
 }
 
-// The numbers of one row of m, below each other.
-static struct mat row_as_column(struct mat m, int64_t row) {
-    return mat_of(mat_rows(m, row, 1).data, m.cols, 1, m.dtype);
-}
-
 static void zero_rows(struct mat m, int64_t first) {
     for (int64_t row = first; !mat_is_empty(m) && row < m.rows; row++) {
         memset(mat_rows(m, row, 1).data, 0, (size_t)m.cols * dtype_size(m.dtype));
@@ -81,11 +77,9 @@ static void zero_rows(struct mat m, int64_t first) {
 void cpu_class_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
                     float scale, const int32_t *labels, int64_t count) {
     struct cpu *cpu = cpu_of(dev);
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+#pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
     for (int64_t i = 0; i < count; i++) {
-        struct mat gradient = mat_is_empty(dlogits) ? dlogits : row_as_column(dlogits, i);
-        losses[i] =
-            (float)cross_entropy(gradient, row_as_column(logits, i), 0, labels[i], (double)scale);
+        losses[i] = (float)cpu->kernels->cross_entropy(dlogits, logits, i, labels[i], scale);
     }
     zero_rows(dlogits, count);
 }

@@ -23,6 +23,7 @@ const struct op_case op_cases[] = {
     {"tanh_backward", op_tanh_backward, 1, 0},
     {"span_loss", op_span_loss, 0, 0},
     {"class_loss", op_class_loss, 0, 0},
+    {"sure class_loss", op_sure_class_loss, 0, 0},
     {"squared_loss", op_squared_loss, 0, 0},
     {"grad_norm", op_grad_norm, 0, 0},
     {"adamw", op_adamw, 0, 0},

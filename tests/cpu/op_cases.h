@@ -45,6 +45,7 @@ void op_tanh_backward(struct op_run *run);
 // op_loss.c, op_optimizer.c
 void op_span_loss(struct op_run *run);
 void op_class_loss(struct op_run *run);
+void op_sure_class_loss(struct op_run *run);
 void op_squared_loss(struct op_run *run);
 void op_grad_norm(struct op_run *run);
 void op_adamw(struct op_run *run);

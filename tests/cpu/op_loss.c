@@ -67,9 +67,8 @@ static void check_without_gradient(struct op_run *run, const struct row_losses *
 }
 
 // Labels of every class, then of none: the second sequence's is too large, the third's negative.
-void op_class_loss(struct op_run *run) {
-    struct row_losses r = row_losses_new(run, run->shape->heads + 1);
-    const int64_t classes = r.logits.cols;
+static void class_losses(struct op_run *run, int64_t classes) {
+    struct row_losses r = row_losses_new(run, classes);
     int32_t *labels = op_keep(run, (size_t)r.count * sizeof *labels);
     float *again = op_vector(run, r.count, 0, (double)NAN);
     const double *x = op_dense(run, r.logits);
@@ -89,6 +88,30 @@ void op_class_loss(struct op_run *run) {
     check_without_gradient(run, &r, again);
     op_check(run, "dlogits elsewhere", other, r.want, r.count, op_tolerance(run->compute));
     op_check_zeros(run, "dlogits elsewhere", other, r.count);
+}
+
+// A few classes, and a vocabulary that is no multiple of any piece.
+void op_class_loss(struct op_run *run) {
+    class_losses(run, run->shape->heads + 1);
+    class_losses(run, 1030 + run->shape->heads);
+}
+
+// The loss of a row whose label is all but certain keeps its digits.
+void op_sure_class_loss(struct op_run *run) {
+    struct row_losses r = row_losses_new(run, 300 + run->shape->heads);
+    const int64_t classes = r.logits.cols;
+    int32_t *labels = op_keep(run, (size_t)r.count * sizeof *labels);
+    for (int64_t i = 0; i < r.count; i++) {
+        labels[i] = (int32_t)(i * 50);
+        op_set_number(r.logits, i, labels[i], 20 + (double)i);
+    }
+    const double *x = op_dense(run, r.logits);
+    for (int64_t i = 0; i < r.count; i++) {
+        r.losses_want[i] =
+            reference_cross_entropy(r.want + i * classes, x + i * classes, classes, labels[i]);
+    }
+    run->dev->class_loss(run->dev, r.dlogits, r.losses, r.logits, 0.25f, labels, r.count);
+    row_losses_check(run, &r);
 }
 
 // The second sequence has no target.

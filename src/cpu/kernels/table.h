@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // All kernels of one instruction set: included by kernels_*.c, which name the table.
 #include "cpu/kernels.h"
+#include "cpu/kernels/cross_entropy.h"
 #include "cpu/kernels/gelu.h"
 #include "cpu/kernels/norm.h"
 #include "cpu/kernels/optimizer.h"
@@ -22,6 +23,7 @@ const struct kernels KERNELS_TABLE = {
     .softmax_forward = softmax_forward,
     .softmax_backward = softmax_backward,
     .row_dots = row_dots,
+    .cross_entropy = cross_entropy,
     .copy = copy,
     .sum_squares = sum_squares,
     .adamw = adamw,
