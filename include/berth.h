@@ -157,8 +157,9 @@ struct berth_config {
 
     /* reports */
     int64_t logging_steps;
-    const char *log_format;   /* "plain" or "deepspeed" */
-    const char *json_summary; /* file for JSON lines; NULL: none */
+    const char *log_format;   /* "plain", "deepspeed" or "dllogger" */
+    const char *json_summary; /* file for JSON lines, in dllogger's form with its
+                                 log_format; NULL: none */
     const char *logging_dir;  /* folder for TensorBoard's files; NULL: none */
     double loss_plot_alpha;   /* share of the former mean in train_ema_loss there */
     int wall_clock_breakdown;
@@ -190,7 +191,9 @@ enum berth_record_kind {
     BERTH_RECORD_PROGRESS, /* done, total, or done_bytes, total_bytes; text names the phase */
     BERTH_RECORD_EVAL,     /* exact_match, f1, ... */
     BERTH_RECORD_SUMMARY,  /* the end of the run */
-    BERTH_RECORD_VALUES    /* step, then a number for each of many parts: text names what */
+    BERTH_RECORD_VALUES,   /* step, then a number for each of many parts: text names what */
+    BERTH_RECORD_EVENT     /* a moment of the run, for other programs: text names it, fields tell
+                              more */
 };
 
 enum berth_field_type { BERTH_INTEGER, BERTH_REAL, BERTH_TEXT };

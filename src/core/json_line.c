@@ -70,10 +70,11 @@ static void put_string(struct json_line *line, const char *value) {
     put(line, "\"", 1);
 }
 
-// The comma before the next value, and its key.
+// The comma before the next value, and its key. After a blank nothing is separated: what stands
+// before the line's JSON ends with one.
 static void put_key(struct json_line *line, const char *key) {
     char last = line->length > 0 ? line->text[line->length - 1] : '\n';
-    if (last != '{' && last != '[' && last != '\n') {
+    if (last != '{' && last != '[' && last != '\n' && last != ' ') {
         put(line, ",", 1);
     }
     if (key != NULL) {

@@ -4,6 +4,8 @@
 #include "report/json_file.h"
 
 #include "report/console.h"
+#include "report/dllogger.h"
+#include "report/lines.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,9 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum berth_status json_file_open(struct json_file *file, const char *path, int append,
-                                 struct berth_error *error) {
-    *file = (struct json_file){.descriptor = -1, .start = console_now()};
+enum berth_status json_file_open(struct json_file *file, const char *path,
+                                 const struct json_file_how *how, struct berth_error *error) {
+    *file = (struct json_file){
+        .descriptor = -1, .start = console_now(), .dllogger = how->dllogger, .fresh = 1};
     if (path == NULL) {
         return BERTH_OK;
     }
@@ -21,7 +24,7 @@ enum berth_status json_file_open(struct json_file *file, const char *path, int a
         file->descriptor = STDOUT_FILENO;
         return BERTH_OK;
     }
-    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (append ? 0 : O_TRUNC);
+    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (how->append ? 0 : O_TRUNC);
     file->descriptor = open(path, flags, 0666);
     if (file->descriptor < 0) {
         return error_set_errno(error, BERTH_CANT_CREATE, errno,
@@ -36,22 +39,9 @@ static const char *kind_name(enum berth_record_kind kind) {
         [BERTH_RECORD_NOTE] = "note",         [BERTH_RECORD_WARNING] = "warning",
         [BERTH_RECORD_PLAN] = "plan",         [BERTH_RECORD_STEP] = "step",
         [BERTH_RECORD_PROGRESS] = "progress", [BERTH_RECORD_EVAL] = "eval",
-        [BERTH_RECORD_SUMMARY] = "summary",   [BERTH_RECORD_VALUES] = "values"};
+        [BERTH_RECORD_SUMMARY] = "summary",   [BERTH_RECORD_VALUES] = "values",
+        [BERTH_RECORD_EVENT] = "event"};
     return names[kind];
-}
-
-static void add_field(struct json_line *line, const struct berth_field *field) {
-    switch (field->type) {
-    case BERTH_INTEGER:
-        json_line_integer(line, field->key, field->integer);
-        break;
-    case BERTH_REAL:
-        json_line_real(line, field->key, field->real);
-        break;
-    case BERTH_TEXT:
-        json_line_text(line, field->key, field->text);
-        break;
-    }
 }
 
 static double milliseconds(double seconds) {
@@ -62,7 +52,6 @@ static void build(struct json_file *file, const struct berth_record *record) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     struct json_line *line = &file->line;
-    json_line_clear(line);
     json_line_open(line, NULL, '{');
     json_line_real(line, "time", milliseconds((double)now.tv_sec + (double)now.tv_nsec * 1e-9));
     json_line_real(line, "elapsed", milliseconds(console_now() - file->start));
@@ -71,10 +60,19 @@ static void build(struct json_file *file, const struct berth_record *record) {
         json_line_text(line, "text", record->text);
     }
     for (size_t i = 0; i < record->field_count; i++) {
-        add_field(line, &record->fields[i]);
+        lines_json_field(line, record->fields[i].key, &record->fields[i]);
     }
     json_line_close(line, '}');
     json_line_end(line);
+}
+
+static void build_dllogger(struct json_file *file, const struct berth_record *record) {
+    const double elapsed = console_now() - file->start;
+    if (file->fresh) {
+        dllogger_metadata(&file->line, elapsed);
+        file->fresh = 0;
+    }
+    dllogger_line(&file->line, elapsed, record);
 }
 
 // Writes the line; the errno of a failure, else 0.
@@ -98,7 +96,12 @@ int json_file_record(struct json_file *file, const struct berth_record *record) 
     if (file->descriptor < 0 || file->failed != 0) {
         return 1;
     }
-    build(file, record);
+    json_line_clear(&file->line);
+    if (file->dllogger) {
+        build_dllogger(file, record);
+    } else {
+        build(file, record);
+    }
     file->failed = file->line.failed ? ENOMEM : write_line(file);
     return file->failed == 0;
 }

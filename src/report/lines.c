@@ -201,3 +201,17 @@ void lines_row(const struct berth_field *field, char *text, size_t size) {
         snprintf(text, size, "  %-32s %16s", field->key, value);
     }
 }
+
+void lines_json_field(struct json_line *line, const char *key, const struct berth_field *field) {
+    switch (field->type) {
+    case BERTH_INTEGER:
+        json_line_integer(line, key, field->integer);
+        break;
+    case BERTH_REAL:
+        json_line_real(line, key, field->real);
+        break;
+    case BERTH_TEXT:
+        json_line_text(line, key, field->text);
+        break;
+    }
+}

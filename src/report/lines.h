@@ -4,6 +4,7 @@
 #define BERTH_REPORT_LINES_H
 
 #include "berth.h"
+#include "core/json_line.h"
 
 #include <stddef.h>
 
@@ -22,6 +23,9 @@ void lines_plain(const struct berth_record *record, char *text, size_t size);
 void lines_plain_within(const struct berth_record *record, size_t width, char *text, size_t size);
 // One row of an aligned table: "  parameters            22,713,986".
 void lines_row(const struct berth_field *field, char *text, size_t size);
+
+// The field's value as a JSON member of that key.
+void lines_json_field(struct json_line *line, const char *key, const struct berth_field *field);
 
 // "[2026-01-31 12:00:00,123] [INFO] [berth:0:NAME] "
 void lines_deepspeed_frame(const char *name, char *text, size_t size);

@@ -5,6 +5,7 @@
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/terminal.h"
+#include "report/dllogger.h"
 #include "report/lines.h"
 
 #include <stdio.h>
@@ -13,6 +14,10 @@
 // The average leaves out the first records, which pay for warming up, as DeepSpeed's does.
 #define RATES_SKIPPED 2
 
+static int is_format(const struct berth_config *config, const char *format) {
+    return config->log_format != NULL && strcmp(config->log_format, format) == 0;
+}
+
 enum berth_status reporter_open(const struct berth_config *config, int descriptor,
                                 struct berth_reporter **reporter, struct berth_error *error) {
     *reporter = NULL;
@@ -20,8 +25,11 @@ enum berth_status reporter_open(const struct berth_config *config, int descripto
     if (made == NULL) {
         return error_no_memory(error, sizeof *made, "a reporter");
     }
-    enum berth_status status = json_file_open(&made->json, config->json_summary,
-                                              config->resume_from_checkpoint != NULL, error);
+    made->deepspeed = is_format(config, "deepspeed");
+    made->dllogger = is_format(config, "dllogger");
+    const struct json_file_how how = {.append = config->resume_from_checkpoint != NULL,
+                                      .dllogger = made->dllogger};
+    enum berth_status status = json_file_open(&made->json, config->json_summary, &how, error);
     if (status == BERTH_OK) {
         status =
             event_file_open(&made->events, config->logging_dir, config->loss_plot_alpha, error);
@@ -33,7 +41,6 @@ enum berth_status reporter_open(const struct berth_config *config, int descripto
     }
     console_init(&made->console, descriptor, !config->no_progress && !config->quiet);
     made->quiet = config->quiet;
-    made->deepspeed = config->log_format != NULL && strcmp(config->log_format, "deepspeed") == 0;
     made->adam_beta1 = config->adam_beta1;
     made->adam_beta2 = config->adam_beta2;
     *reporter = made;
@@ -118,7 +125,7 @@ static void print_step(struct berth_reporter *reporter, const struct berth_recor
                   lines_real(record, "loss", 0.0));
     if (reporter->deepspeed) {
         print_step_deepspeed(reporter, record);
-    } else {
+    } else if (!reporter->dllogger) {
         print_fields(reporter, record);
     }
 }
@@ -130,7 +137,7 @@ static void print_eval(struct berth_reporter *reporter, const struct berth_recor
         char line[LINES_SIZE];
         lines_plain(&named, line, sizeof line);
         print_framed(reporter, line);
-    } else {
+    } else if (!reporter->dllogger) {
         print_fields(reporter, &named);
     }
 }
@@ -151,6 +158,13 @@ static void print_progress(struct berth_reporter *reporter, const struct berth_r
     } else {
         console_progress(&reporter->console, phase, (int64_t)lines_real(record, "done", 0.0),
                          (int64_t)lines_real(record, "total", 0.0));
+    }
+}
+
+static void print_dllogger(struct berth_reporter *reporter, const struct berth_record *record) {
+    char line[LINES_SIZE];
+    if (reporter->dllogger && dllogger_text(record, line, sizeof line)) {
+        console_line(&reporter->console, line);
     }
 }
 
@@ -180,8 +194,10 @@ static void print_record(struct berth_reporter *reporter, const struct berth_rec
         break;
     case BERTH_RECORD_VALUES: // too many for people: in the JSON lines, and TensorBoard's
                               // histograms
+    case BERTH_RECORD_EVENT:  // for other programs
         break;
     }
+    print_dllogger(reporter, record);
 }
 
 static void write_record(void *context, const struct berth_record *record) {

@@ -16,7 +16,10 @@
 // samples_per_second over the records after the first two), forward_ms, backward_ms, step_ms.
 // Memory in those lines is the process's resident size and its peak.
 //
-// TensorBoard's scalars: event_file.h. Leaves out: dllogger's framing.
+// In dllogger's format (dllogger.h) its lines stand in place of those of STEP and EVAL records and
+// beside the plan and the summary, and the file holds nothing but its lines.
+//
+// TensorBoard's scalars: event_file.h.
 #ifndef BERTH_REPORT_REPORTER_H
 #define BERTH_REPORT_REPORTER_H
 
@@ -30,7 +33,7 @@ struct berth_reporter {
     struct json_file json;
     struct event_file events;
     int quiet;
-    int deepspeed;
+    int deepspeed, dllogger; // the form of the lines
     double adam_beta1, adam_beta2;
     int64_t rates;   // STEP records with a rate so far
     double rate_sum; // of those after the first two

@@ -14,6 +14,7 @@ struct evaluation {
     const struct task *task;
     struct task_set set;
     struct infer_shape shape;
+    int64_t predict_batch_size; // as asked for
 };
 
 // Reads the set; evaluation_done frees, also after a failure.

@@ -2,7 +2,9 @@
 #include "train/finetune.h"
 
 #include "core/memory.h"
+#include "core/options.h"
 #include "train/deepspeed.h"
+#include "train/events.h"
 #include "train/finetune_report.h"
 #include "train/loop.h"
 #include "train/machine.h"
@@ -55,7 +57,7 @@ static enum berth_status settle(struct job *job, struct berth_error *error) {
     if (config->resume_from_checkpoint == NULL) {
         TRY(need(config->model_name_or_path, "model_name_or_path", error));
     }
-    return BERTH_OK;
+    return event_settings(&job->log, config, JOB_FINETUNE, error);
 }
 
 // --- the output folder --------------------------------------------------------------------------
@@ -167,6 +169,7 @@ static enum berth_status fill_state(struct job *job, struct berth_error *error) 
                                                .batching = &job->batching,
                                                .state = &job->state,
                                                .history = &job->history};
+    event_moment(&job->log, "loading_checkpoint");
     if (job->resume_folder != NULL) {
         TRY(checkpoint_read(&job->content, job->resume_folder, &job->log, error));
         log_note(&job->log, "resumed from %s", job->resume_folder);
@@ -177,6 +180,7 @@ static enum berth_status fill_state(struct job *job, struct berth_error *error) 
         TRY(model_files_load(&job->files, job->model_folder, rules.seed, &job->log, &job->state,
                              error));
     }
+    event_moment(&job->log, "loaded_checkpoint");
     return trainer_init(&job->trainer, &job->state, &job->files.shape, &rules, &job->shape, error);
 }
 
@@ -225,6 +229,7 @@ static enum berth_status train(struct job *job, struct berth_run_result *result,
                         .content = &job->content,
                         .evaluation = job->has_evaluation ? &job->evaluation : NULL};
     struct loop_result done;
+    event_moment(&job->log, "train_start");
     enum berth_status status = loop_run(&loop, &done, error);
     fill_result(job, &done, result);
     TRY(status);

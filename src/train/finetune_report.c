@@ -148,6 +148,7 @@ static void report_summary(const struct finetune_summary *summary, const struct 
         log_real("step_seconds", loop->step_seconds),
         log_real("save_seconds", loop->save_seconds),
         log_real("evaluation_seconds", loop->evaluation_seconds),
+        log_real("evaluation_samples_per_second", loop->predicted_per_second),
         log_real("seconds", summary->seconds),
         log_integer("peak_rss_bytes", (int64_t)machine_peak_resident()),
         log_text("output_dir", summary->config->output_dir),

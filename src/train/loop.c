@@ -3,6 +3,7 @@
 
 #include "core/memory.h"
 #include "core/number.h"
+#include "train/events.h"
 #include "train/machine.h"
 
 #include <inttypes.h>
@@ -81,6 +82,7 @@ static enum berth_status evaluate(struct run *run, struct berth_error *error) {
     if (!timing.stopped) {
         run->result->score = score;
         run->result->prediction_seconds = timing.seconds;
+        run->result->predicted_per_second = (double)timing.timed_sequences / timing.seconds;
         run->result->evaluated_step = run->history->step;
     }
     if (!timing.stopped && score.count > 0) {
@@ -111,6 +113,10 @@ static enum berth_status write_checkpoint(struct run *run, struct berth_error *e
     run->saved_step = run->history->step;
     TRY(checkpoint_rotate(folder, run->saved_step, loop->config->save_total_limit, error));
     log_note(loop->log, "saved %s/checkpoint-%" PRId64, folder, run->saved_step);
+    const struct berth_field facts[] = {log_integer("step", run->saved_step),
+                                        log_real("epoch", epoch_of(loop, run->saved_step)),
+                                        log_integer("checkpoint_step", run->saved_step)};
+    event_facts(loop->log, facts, sizeof facts / sizeof facts[0]);
     return BERTH_OK;
 }
 
@@ -394,7 +400,8 @@ static enum berth_status run_all(struct run *run, struct berth_error *error) {
 
 enum berth_status loop_run(const struct loop *loop, struct loop_result *result,
                            struct berth_error *error) {
-    *result = (struct loop_result){.score.loss = NAN, .evaluated_step = -1};
+    *result =
+        (struct loop_result){.score.loss = NAN, .predicted_per_second = NAN, .evaluated_step = -1};
     struct history *history = loop->content->history;
     struct run run = {.loop = loop,
                       .history = history,

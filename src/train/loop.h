@@ -35,9 +35,10 @@ struct loop_result {
     double seconds; // of updates alone
     double needed_flops;
     double forward_seconds, backward_seconds, step_seconds, save_seconds, evaluation_seconds;
-    struct task_score score;   // of the last evaluation; count 0 without one
-    double prediction_seconds; // of that evaluation, the model's part
-    int64_t evaluated_step;    // -1: none
+    struct task_score score;     // of the last evaluation; count 0 without one
+    double prediction_seconds;   // of that evaluation, the model's part
+    double predicted_per_second; // sequences
+    int64_t evaluated_step;      // -1: none
 };
 
 // BERTH_FAILURE when loss or gradient is not finite, BERTH_INTERRUPTED after *stop, BERTH_IO when

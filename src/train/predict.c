@@ -2,7 +2,9 @@
 #include "train/predict.h"
 
 #include "core/memory.h"
+#include "core/options.h"
 #include "train/evaluate.h"
+#include "train/events.h"
 #include "train/machine.h"
 #include "train/output.h"
 #include "train/plan.h"
@@ -135,6 +137,7 @@ static enum berth_status run(struct predict_job *job, struct berth_run_result *r
                              struct berth_error *error) {
     struct berth_config *config = &job->config;
     TRY(job->task->settle(config, TASK_PREDICT, error));
+    TRY(event_settings(&job->log, config, JOB_PREDICT, error));
     TRY(output_check(config, "", error));
     if (!config->dry_run && dir_exists(config->output_dir)) {
         TRY(output_take(config, &job->lock, error));

@@ -6,6 +6,7 @@
 #include "core/options.h"
 #include "data/squad_cache.h"
 #include "format/json.h"
+#include "train/events.h"
 #include "train/machine.h"
 
 #include <inttypes.h>
@@ -159,6 +160,8 @@ static int take_from_cache(const struct opening *opening, const struct squad_cac
         log_note(opening->log, "%s; the features are built anew", error.message);
         return 0;
     }
+    const struct berth_field fact = log_text("features_file", file);
+    event_facts(opening->log, &fact, 1);
     if (input->features.skipped_examples > 0) {
         log_note(opening->log, "features from %s; questions left out when they were built: %zu",
                  file, input->features.skipped_examples);

@@ -48,6 +48,22 @@ expect_code 0
 expect_err '[Rank 0] step=1, skipped=0, lr=['
 expect_err 'RunningAvgSamplesPerSec='
 
+# dllogger's lines: every key of NVIDIA's fine-tuning, on the console and in the file.
+run finetune squad --model "$work/model" --train "$work/data.json" --dev "$work/data.json" \
+    --output "$work/dll" $small --train_batch_size 4 --max_steps 2 --logging_steps 1 \
+    --log_format dllogger --json-summary "$work/dll.json"
+expect_code 0
+for key in Config SEED loading_checkpoint loaded_checkpoint model_weights_num train_start \
+    training_samples training_features train_batch_size steps step_loss learning_rate infer_start \
+    eval_samples eval_features predict_batch_size eval_start sample_number e2e_train_time \
+    training_sequences_per_second final_loss e2e_inference_time exact_match F1; do
+    grep -q "^DLLL {\"timestamp\":.*\"type\":\"LOG\".*\"$key\":" "$work/dll.json" || fail "no $key in dllogger's file"
+done
+grep -v '^DLLL {.*}$' "$work/dll.json" && fail "a line of another kind in dllogger's file"
+grep -q '"type":"METADATA","metric":"e2e_train_time","metadata":{"unit":"s"}' "$work/dll.json" || fail "no unit"
+expect_err ' - Training Epoch: 0 Training Iteration: 2  step_loss : '
+expect_no "$err" "step 2/2"
+
 run predict squad --model "$work/run" --input "$work/data.json" --output "$work/answers" $small
 expect_code 0
 cmp -s "$work/run/predictions.json" "$work/answers/predictions.json" || fail "predictions differ"

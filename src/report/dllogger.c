@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/dllogger.h"
+
+#include "core/number.h"
+#include "report/lines.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+// --- names --------------------------------------------------------------------------------------
+
+// What a record's field is called there. `job`: how the record's text begins; NULL: of any.
+static const struct name {
+    enum berth_record_kind kind;
+    const char *job, *ours, *theirs;
+} names[] = {
+    {BERTH_RECORD_PLAN, NULL, "seed", "SEED"},
+    {BERTH_RECORD_PLAN, NULL, "parameters", "model_weights_num"},
+    {BERTH_RECORD_PLAN, NULL, "train_examples", "training_samples"},
+    {BERTH_RECORD_PLAN, NULL, "train_features", "training_features"},
+    {BERTH_RECORD_PLAN, NULL, "train_batch_size", "train_batch_size"},
+    {BERTH_RECORD_PLAN, NULL, "batch_size_per_pu", "batch_size_per_pu"},
+    {BERTH_RECORD_PLAN, NULL, "total_steps", "steps"},
+    {BERTH_RECORD_PLAN, NULL, "learning_rate", "learning_rate"},
+    {BERTH_RECORD_STEP, NULL, "step_loss", "step_loss"},
+    {BERTH_RECORD_STEP, NULL, "learning_rate", "learning_rate"},
+    {BERTH_RECORD_STEP, NULL, "average_training_time_step", "average_training_time_step"},
+    {BERTH_RECORD_STEP, NULL, "samples_per_second", "average_perf_per_step"},
+    {BERTH_RECORD_STEP, NULL, "final_loss", "final_loss"},
+    {BERTH_RECORD_NOTE, NULL, "loss_scale", "loss_scale"},
+    {BERTH_RECORD_EVENT, NULL, "features_file", "Cached_train features_file"},
+    {BERTH_RECORD_EVAL, NULL, "f1", "F1"},
+    {BERTH_RECORD_EVAL, NULL, "samples_per_second", "inference_sequences_per_second"},
+    {BERTH_RECORD_SUMMARY, "finetune", "train_seconds", "e2e_train_time"},
+    {BERTH_RECORD_SUMMARY, "finetune", "samples_per_second", "training_sequences_per_second"},
+    {BERTH_RECORD_SUMMARY, "finetune", "evaluation_seconds", "e2e_inference_time"},
+    {BERTH_RECORD_SUMMARY, "finetune", "evaluation_samples_per_second",
+     "inference_sequences_per_second"},
+    {BERTH_RECORD_SUMMARY, "pretrain", "seconds", "e2e_train_time"},
+    {BERTH_RECORD_SUMMARY, "pretrain", "train_seconds", "raw_train_time"},
+    {BERTH_RECORD_SUMMARY, "pretrain", "samples_per_second", "training_sequences_per_second"},
+    {BERTH_RECORD_SUMMARY, "predict", "predict_seconds", "e2e_inference_time"},
+    {BERTH_RECORD_SUMMARY, "predict", "samples_per_second", "inference_sequences_per_second"},
+    {BERTH_RECORD_SUMMARY, NULL, "final_loss", "final_loss"},
+    {BERTH_RECORD_SUMMARY, NULL, "exact_match", "exact_match"},
+    {BERTH_RECORD_SUMMARY, NULL, "f1", "F1"},
+};
+
+static const struct unit {
+    const char *metric, *unit;
+} units[] = {
+    {"average_training_time_step", "s"},
+    {"average_perf_per_step", "sequences/s"},
+    {"e2e_train_time", "s"},
+    {"raw_train_time", "s"},
+    {"training_sequences_per_second", "sequences/s"},
+    {"e2e_inference_time", "s"},
+    {"inference_sequences_per_second", "sequences/s"},
+    {"average_loss", NULL},
+    {"step_loss", NULL},
+    {"final_loss", NULL},
+    {"learning_rate", NULL},
+    {"exact_match", "%"},
+    {"F1", "%"},
+};
+#define UNITS (sizeof units / sizeof *units)
+
+static int is_place(const char *key) {
+    return strcmp(key, "step") == 0 || strcmp(key, "epoch") == 0;
+}
+
+static int fits_job(const struct name *name, const struct berth_record *record) {
+    return name->job == NULL ||
+           (record->text != NULL && strncmp(record->text, name->job, strlen(name->job)) == 0);
+}
+
+// The name of a record's field there; NULL: it is not told.
+static const char *name_of(const struct berth_record *record, const struct berth_field *field) {
+    if (is_place(field->key) || (field->type == BERTH_REAL && isnan(field->real))) {
+        return NULL;
+    }
+    if (record->kind == BERTH_RECORD_STEP && strcmp(field->key, "loss") == 0) {
+        return lines_field(record, "step_loss") != NULL ? "average_loss" : "step_loss";
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (names[i].kind == record->kind && strcmp(names[i].ours, field->key) == 0 &&
+            fits_job(&names[i], record)) {
+            return names[i].theirs;
+        }
+    }
+    return record->kind == BERTH_RECORD_EVENT || record->kind == BERTH_RECORD_EVAL ? field->key
+                                                                                   : NULL;
+}
+
+static int says_something(const struct berth_record *record) {
+    if (record->kind == BERTH_RECORD_EVENT && record->text != NULL) {
+        return 1;
+    }
+    for (size_t i = 0; i < record->field_count; i++) {
+        if (name_of(record, &record->fields[i]) != NULL) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+// --- where and when -----------------------------------------------------------------------------
+
+enum place { PLACE_PARAMETER, PLACE_STEP, PLACE_SUMMARY };
+
+static enum place place_of(const struct berth_record *record) {
+    if (record->kind == BERTH_RECORD_SUMMARY) {
+        return PLACE_SUMMARY;
+    }
+    return record->kind != BERTH_RECORD_PLAN && lines_field(record, "step") != NULL
+               ? PLACE_STEP
+               : PLACE_PARAMETER;
+}
+
+// The epoch that the update belongs to: an epoch's last one ends at a whole number.
+static int64_t epoch_of(const struct berth_record *record) {
+    const double epoch = ceil(lines_real(record, "epoch", 0.0)) - 1;
+    return epoch > 0 ? (int64_t)epoch : 0;
+}
+
+static int64_t step_of(const struct berth_record *record) {
+    return (int64_t)lines_real(record, "step", 0.0);
+}
+
+static struct timespec print_now(char text[64]) {
+    struct timespec now;
+    struct tm local;
+    clock_gettime(CLOCK_REALTIME, &now);
+    localtime_r(&now.tv_sec, &local);
+    size_t used = strftime(text, 48, "%Y-%m-%d %H:%M:%S", &local);
+    snprintf(text + used, 64 - used, ".%06ld", now.tv_nsec / 1000);
+    return now;
+}
+
+// --- the file -----------------------------------------------------------------------------------
+
+static void open_line(struct json_line *line, const char *type, double elapsed) {
+    char datetime[64], timestamp[64], since[64];
+    struct timespec now = print_now(datetime);
+    snprintf(timestamp, sizeof timestamp, "%" PRId64 ".%06ld", (int64_t)now.tv_sec,
+             now.tv_nsec / 1000);
+    number_format(since, sizeof since, "%.6f", elapsed);
+    json_line_raw(line, NULL, "DLLL ");
+    json_line_open(line, NULL, '{');
+    json_line_text(line, "timestamp", timestamp);
+    json_line_text(line, "datetime", datetime);
+    json_line_text(line, "elapsedtime", since);
+    json_line_text(line, "type", type);
+}
+
+static void close_line(struct json_line *line) {
+    json_line_close(line, '}');
+    json_line_end(line);
+}
+
+static void add_place(struct json_line *line, const struct berth_record *record) {
+    const enum place place = place_of(record);
+    if (place == PLACE_PARAMETER) {
+        json_line_text(line, "step", "PARAMETER");
+        return;
+    }
+    json_line_open(line, "step", '[');
+    if (place == PLACE_STEP) {
+        json_line_integer(line, NULL, epoch_of(record));
+        json_line_integer(line, NULL, step_of(record));
+    }
+    json_line_close(line, ']');
+}
+
+static void add_fields(struct json_line *line, const struct berth_record *record) {
+    for (size_t i = 0; i < record->field_count; i++) {
+        const char *name = name_of(record, &record->fields[i]);
+        if (name != NULL) {
+            lines_json_field(line, name, &record->fields[i]);
+        }
+    }
+}
+
+static void add_data(struct json_line *line, const struct berth_record *record) {
+    const int named = record->kind == BERTH_RECORD_EVENT && record->text != NULL;
+    json_line_open(line, "data", '{');
+    if (named && record->field_count == 0) {
+        json_line_truth(line, record->text, 1);
+    } else if (named) {
+        json_line_open(line, record->text, '{');
+        add_fields(line, record);
+        json_line_close(line, '}');
+    } else {
+        add_fields(line, record);
+    }
+    json_line_close(line, '}');
+}
+
+int dllogger_line(struct json_line *line, double elapsed, const struct berth_record *record) {
+    if (!says_something(record)) {
+        return 0;
+    }
+    open_line(line, "LOG", elapsed);
+    add_place(line, record);
+    add_data(line, record);
+    close_line(line);
+    return 1;
+}
+
+void dllogger_metadata(struct json_line *line, double elapsed) {
+    for (size_t i = 0; i < UNITS; i++) {
+        open_line(line, "METADATA", elapsed);
+        json_line_text(line, "metric", units[i].metric);
+        json_line_open(line, "metadata", '{');
+        json_line_text(line, "unit", units[i].unit);
+        json_line_close(line, '}');
+        close_line(line);
+    }
+}
+
+// --- for people ---------------------------------------------------------------------------------
+
+static void append_metric(const char *name, const struct berth_field *field, char *text,
+                          size_t size) {
+    char value[256] = "True";
+    const char *unit = "";
+    if (field != NULL && field->type == BERTH_TEXT) {
+        snprintf(value, sizeof value, "%s", field->text != NULL ? field->text : "None");
+    } else if (field != NULL && field->type == BERTH_INTEGER) {
+        snprintf(value, sizeof value, "%" PRId64, field->integer);
+    } else if (field != NULL) {
+        number_print_real(value, sizeof value, field->real);
+    }
+    for (size_t i = 0; i < UNITS; i++) {
+        unit = strcmp(units[i].metric, name) == 0 && units[i].unit != NULL ? units[i].unit : unit;
+    }
+    size_t used = strlen(text);
+    snprintf(text + used, size - used, "%s : %s %s%s", name, value, unit, *unit != '\0' ? " " : "");
+}
+
+int dllogger_text(const struct berth_record *record, char *text, size_t size) {
+    char datetime[64];
+    if (!says_something(record)) {
+        return 0;
+    }
+    print_now(datetime);
+    const enum place place = place_of(record);
+    if (place == PLACE_STEP) {
+        snprintf(text, size,
+                 "DLL %s - Training Epoch: %" PRId64 " Training Iteration: %" PRId64 "  ", datetime,
+                 epoch_of(record), step_of(record));
+    } else {
+        snprintf(text, size, "DLL %s - %s ", datetime, place == PLACE_PARAMETER ? "PARAMETER" : "");
+    }
+    if (record->kind == BERTH_RECORD_EVENT && record->text != NULL && record->field_count == 0) {
+        append_metric(record->text, NULL, text, size);
+    }
+    for (size_t i = 0; i < record->field_count; i++) {
+        const char *name = name_of(record, &record->fields[i]);
+        if (name != NULL) {
+            append_metric(name, &record->fields[i], text, size);
+        }
+    }
+    text[strcspn(text, "\r\n")] = '\0';
+    return 1;
+}
