@@ -129,10 +129,24 @@ static int64_t masked_rows(const struct bench_geometry *g) {
     return batch_round(g->rows * 15 / 100);
 }
 
+static void carve_decoder(struct bench *b) {
+    const struct bench_geometry *g = &b->g;
+    const int64_t masked = masked_rows(g);
+    b->words = matrix(b, g->vocabulary, g->hidden, g->compute);
+    b->word_logits = matrix(b, masked, g->vocabulary, DTYPE_F32);
+    b->dword_logits = b->word_logits;
+    if (g->compute != DTYPE_F32) {
+        b->dword_logits = matrix(b, masked, g->vocabulary, g->compute);
+    }
+    b->word_bias = vector(b, g->vocabulary);
+    b->word_labels = carve(b, (size_t)masked * sizeof *b->word_labels);
+}
+
 static void carve_all(struct bench *b) {
     const struct bench_geometry *g = &b->g;
     b->used = 0;
     carve_batch(b);
+    carve_decoder(b);
     b->x = matrix(b, g->rows, g->hidden, g->compute);
     b->x2 = matrix(b, g->rows, g->hidden, g->compute);
     b->wide = matrix(b, g->rows, g->intermediate, g->compute);
@@ -149,15 +163,6 @@ static void carve_all(struct bench *b) {
     b->w_qkv = matrix(b, 3 * g->hidden, g->hidden, g->compute);
     b->dw = matrix(b, g->intermediate + 3 * g->hidden, g->intermediate, DTYPE_F32);
     b->tables = matrix(b, g->vocabulary, g->hidden, DTYPE_F32);
-    const int64_t masked = masked_rows(g);
-    b->words = matrix(b, g->vocabulary, g->hidden, g->compute);
-    b->word_logits = matrix(b, masked, g->vocabulary, DTYPE_F32);
-    b->dword_logits = b->word_logits;
-    if (g->compute != DTYPE_F32) {
-        b->dword_logits = matrix(b, masked, g->vocabulary, g->compute);
-    }
-    b->word_bias = vector(b, g->vocabulary);
-    b->word_labels = carve(b, (size_t)masked * sizeof *b->word_labels);
     b->rstd = vector(b, g->rows);
     b->lse = vector(b, g->rows * g->heads);
     b->bias = vector(b, g->intermediate + 3 * g->hidden);
