@@ -38,7 +38,8 @@ static void *take(char *base, size_t *used, int64_t count, size_t size) {
 
 static size_t carve(struct packer *packer, char *base) {
     size_t used = 0;
-    int64_t rows = batch_round(packer->max_tokens), sequences = packer->max_sequences;
+    const struct packer_limits *limits = &packer->limits;
+    int64_t rows = batch_round(limits->tokens), sequences = limits->sequences;
     struct batch *batch = &packer->batch;
     batch->ids = take(base, &used, rows, sizeof(int32_t));
     batch->type_ids = take(base, &used, rows, sizeof(int32_t));
@@ -50,18 +51,22 @@ static size_t carve(struct packer *packer, char *base) {
     batch->end_positions = take(base, &used, sequences, sizeof(int32_t));
     batch->labels = take(base, &used, sequences, sizeof(int32_t));
     batch->targets = take(base, &used, sequences, sizeof(float));
+    batch->masked_rows = take(base, &used, limits->masked, sizeof(int32_t));
+    batch->masked_labels = take(base, &used, limits->masked, sizeof(int32_t));
     return used;
 }
 
-enum berth_status packer_init(struct packer *packer, int64_t max_tokens, int64_t max_sequences,
+enum berth_status packer_init(struct packer *packer, const struct packer_limits *limits,
                               struct berth_error *error) {
-    *packer = (struct packer){.max_tokens = max_tokens, .max_sequences = max_sequences};
-    if (max_tokens < 1 || max_sequences < 1 || max_tokens > INT32_MAX - BATCH_ROUNDING ||
-        max_sequences > INT32_MAX) {
+    const int64_t most = INT32_MAX - BATCH_ROUNDING;
+    *packer = (struct packer){.limits = *limits};
+    if (limits->tokens < 1 || limits->sequences < 1 || limits->masked < 0 ||
+        limits->tokens > most || limits->sequences > most || limits->masked > most) {
         return error_set(error, BERTH_USAGE,
-                         "a batch of %lld tokens in %lld sequences: both must be from 1 to %d",
-                         (long long)max_tokens, (long long)max_sequences,
-                         INT32_MAX - BATCH_ROUNDING);
+                         "a batch of %lld tokens, %lld of them masked, in %lld sequences: expected "
+                         "1 to %lld tokens and sequences, and 0 to as many masked",
+                         (long long)limits->tokens, (long long)limits->masked,
+                         (long long)limits->sequences, (long long)most);
     }
     size_t bytes = carve(packer, NULL);
     packer->storage = memory_array_zeroed(bytes, 1);
@@ -104,15 +109,27 @@ static void put_sequence(const struct batch *batch, int32_t number, int64_t row,
     ((float *)batch->targets)[number] = sequence->target;
 }
 
+static void put_masked(struct batch *batch, int64_t row, const struct packer_sequence *sequence) {
+    int32_t *rows = (int32_t *)batch->masked_rows + batch->masked_count;
+    int32_t *labels = (int32_t *)batch->masked_labels + batch->masked_count;
+    for (int32_t i = 0; i < sequence->masked_count; i++) {
+        rows[i] = (int32_t)row + sequence->masked_positions[i];
+        labels[i] = sequence->masked_labels[i];
+    }
+    batch->masked_count += sequence->masked_count;
+}
+
 void packer_fill(struct packer *packer, const struct packer_source *source, const uint32_t *order,
                  size_t count, int64_t first_place) {
     struct batch *batch = &packer->batch;
     int64_t row = 0;
     batch->sequence_count = (int64_t)count;
     batch->max_length = 0;
+    batch->masked_count = 0;
     for (size_t i = 0; i < count; i++) {
         struct packer_sequence sequence = source->get(source->data, order[i]);
         put_sequence(batch, (int32_t)i, row, &sequence);
+        put_masked(batch, row, &sequence);
         ((int32_t *)batch->cu_seqlens)[i] = (int32_t)row;
         ((int64_t *)batch->places)[i] = first_place + (int64_t)i;
         if (sequence.length > batch->max_length) {
@@ -127,12 +144,14 @@ void packer_fill(struct packer *packer, const struct packer_source *source, cons
 }
 
 size_t packer_fit(const struct packer_source *source, const uint32_t *order, size_t count,
-                  int64_t max_tokens, int64_t max_sequences) {
+                  const struct packer_limits *limits) {
     size_t fitting = 0;
-    int64_t tokens = 0;
-    while (fitting < count && (int64_t)fitting < max_sequences) {
-        tokens += source->get(source->data, order[fitting]).length;
-        if (tokens > max_tokens && fitting > 0) {
+    int64_t tokens = 0, masked = 0;
+    while (fitting < count && (int64_t)fitting < limits->sequences) {
+        struct packer_sequence sequence = source->get(source->data, order[fitting]);
+        tokens += sequence.length;
+        masked += sequence.masked_count;
+        if ((tokens > limits->tokens || masked > limits->masked) && fitting > 0) {
             break;
         }
         fitting++;

@@ -21,6 +21,10 @@ struct packer_sequence {
     int32_t start, end; // labels of a span, rows within the sequence
     int32_t label;      // class, or negative: none
     float target;       // real label, or NaN: none
+    // Masked tokens: rows within the sequence, ascending, and the words that stood there.
+    const uint16_t *masked_positions;
+    const int32_t *masked_labels;
+    int32_t masked_count;
 };
 
 // Gives sequence number `index` of the data.
@@ -33,24 +37,30 @@ struct packer_source {
 // order[count] becomes the permutation of epoch `epoch`.
 void packer_shuffle(uint64_t seed, int64_t epoch, size_t count, uint32_t *order);
 
-// Owns the arrays of one batch of at most `max_tokens` tokens and `max_sequences` sequences.
+// The most that a batch holds of each.
+struct packer_limits {
+    int64_t tokens, sequences;
+    int64_t masked; // masked tokens
+};
+
+// Owns the arrays of one batch within its limits.
 struct packer {
     struct batch batch; // points into the arrays below
-    int64_t max_tokens, max_sequences;
+    struct packer_limits limits;
     void *storage;
 };
-enum berth_status packer_init(struct packer *packer, int64_t max_tokens, int64_t max_sequences,
+enum berth_status packer_init(struct packer *packer, const struct packer_limits *limits,
                               struct berth_error *error);
 void packer_done(struct packer *packer);
 
 // Packs the sequences order[0 .. count) of the source; sequence i gets place `first_place` + i.
-// The caller has checked that they fit.
+// The caller has checked that they fit. batch.masked_weight is the caller's to set.
 void packer_fill(struct packer *packer, const struct packer_source *source, const uint32_t *order,
                  size_t count, int64_t first_place);
 
-// How many of order[0 .. count), taken from the front, fit into max_tokens and max_sequences; at
-// least 1 when count > 0.
+// How many of order[0 .. count), taken from the front, fit into the limits; at least 1 when
+// count > 0.
 size_t packer_fit(const struct packer_source *source, const uint32_t *order, size_t count,
-                  int64_t max_tokens, int64_t max_sequences);
+                  const struct packer_limits *limits);
 
 #endif

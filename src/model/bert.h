@@ -94,5 +94,7 @@ int64_t bert_first_nonfinite(const struct bert *model, struct bert_activations *
 // Needed floating-point operations of the encoder for one sequence of length S, forward only:
 // L * (2 S (4 H^2 + 2 H I) + 4 S^2 H); training needs three times that.
 double bert_forward_flops(const struct bert_config *config, int64_t length);
+// The same of the pre-training head for M masked tokens: 2 M (H^2 + H V); 0 of other heads.
+double bert_masked_flops(const struct bert *model, int64_t masked);
 
 #endif

@@ -51,17 +51,18 @@ static enum berth_status resolve_sizes(struct batching *b, const struct berth_co
                          b->update_sequences, micro, accumulation);
     }
     if (micro == 0 && accumulation == 0) {
-        b->micro_sequences = b->update_sequences;
-        b->micro_tokens = BATCHING_TOKENS;
+        b->micro = (struct packer_limits){
+            .tokens = BATCHING_TOKENS, .sequences = b->update_sequences, .masked = INT64_MAX};
         return BERTH_OK;
     }
-    b->micro_tokens = INT64_MAX;
-    b->micro_sequences = micro > 0 ? micro : b->update_sequences / accumulation;
-    b->accumulation = accumulation > 0         ? accumulation
-                      : b->micro_sequences > 0 ? b->update_sequences / b->micro_sequences
-                                               : 0;
-    if (b->micro_sequences * b->accumulation != b->update_sequences || b->accumulation == 0) {
-        return contradiction(b->update_sequences, b->micro_sequences, b->accumulation, error);
+    int64_t sequences = micro > 0 ? micro : b->update_sequences / accumulation;
+    b->micro =
+        (struct packer_limits){.tokens = INT64_MAX, .sequences = sequences, .masked = INT64_MAX};
+    b->accumulation = accumulation > 0 ? accumulation
+                      : sequences > 0  ? b->update_sequences / sequences
+                                       : 0;
+    if (sequences * b->accumulation != b->update_sequences || b->accumulation == 0) {
+        return contradiction(b->update_sequences, sequences, b->accumulation, error);
     }
     return BERTH_OK;
 }
@@ -96,7 +97,7 @@ struct update_place batching_place(const struct batching *b, int64_t step) {
 
 size_t batching_cut(const struct batching *batching, const struct packer_source *source,
                     const uint32_t *order, size_t count) {
-    return packer_fit(source, order, count, batching->micro_tokens, batching->micro_sequences);
+    return packer_fit(source, order, count, &batching->micro);
 }
 
 static void walk_update(const struct batching *b, const struct packer_source *source,
@@ -104,12 +105,15 @@ static void walk_update(const struct batching *b, const struct packer_source *so
     int64_t micro_batches = 0;
     for (size_t done = 0; done < count; micro_batches++) {
         size_t cut = batching_cut(b, source, order + done, count - done);
-        int64_t tokens = 0;
+        int64_t tokens = 0, masked = 0;
         for (size_t i = 0; i < cut; i++) {
-            int32_t length = source->get(source->data, order[done + i]).length;
-            tokens += length;
-            worst->max_length = length > worst->max_length ? length : worst->max_length;
+            struct packer_sequence sequence = source->get(source->data, order[done + i]);
+            tokens += sequence.length;
+            masked += sequence.masked_count;
+            worst->max_length =
+                sequence.length > worst->max_length ? sequence.length : worst->max_length;
         }
+        worst->masked = masked > worst->masked ? masked : worst->masked;
         worst->tokens = tokens > worst->tokens ? tokens : worst->tokens;
         worst->sequences = (int64_t)cut > worst->sequences ? (int64_t)cut : worst->sequences;
         done += cut;
@@ -132,12 +136,12 @@ static void widen(const struct batching *b, const struct packer_source *source,
                   struct batching_worst *worst) {
     int64_t length = longest(source);
     int64_t bound;
-    if (__builtin_mul_overflow(b->micro_sequences, length, &bound)) {
+    if (__builtin_mul_overflow(b->micro.sequences, length, &bound)) {
         bound = INT64_MAX;
     }
-    int64_t tokens = b->micro_tokens > length ? b->micro_tokens : length;
+    int64_t tokens = b->micro.tokens > length ? b->micro.tokens : length;
     worst->tokens = bound < tokens ? bound : tokens;
-    worst->sequences = b->micro_sequences < b->features ? b->micro_sequences : b->features;
+    worst->sequences = b->micro.sequences < b->features ? b->micro.sequences : b->features;
     worst->max_length = length;
 }
 

@@ -21,9 +21,9 @@ struct batching {
     uint64_t seed;
     int64_t features;
     int64_t update_sequences; // train_batch_size
-    int64_t micro_sequences;  // the most in a micro-batch
-    int64_t micro_tokens;     // the most in a micro-batch; INT64_MAX when micro_sequences decides
-    int64_t accumulation;     // micro-batches of a full update; 0: as many as the tokens need
+    // The most in a micro-batch; INT64_MAX tokens when the sequences decide.
+    struct packer_limits micro;
+    int64_t accumulation; // micro-batches of a full update; 0: as many as the tokens need
     int64_t updates_per_epoch;
     int64_t total_steps;
 };
@@ -48,7 +48,7 @@ size_t batching_cut(const struct batching *batching, const struct packer_source 
 
 // The largest micro-batch that the run will meet, found by walking through all of its updates.
 struct batching_worst {
-    int64_t tokens, sequences, max_length;
+    int64_t tokens, sequences, masked, max_length;
     int64_t micro_batches; // the most in one update
 };
 enum berth_status batching_find_worst(const struct batching *batching,

@@ -79,7 +79,7 @@ static enum berth_status train_step(struct bench *bench, int64_t step, struct up
     const struct bench_data *data = &bench->data;
     size_t count = data->cuts[step + 1] - data->cuts[step];
     // The whole update is one micro-batch, whatever padding makes of it.
-    struct batching batching = {.micro_sequences = (int64_t)count, .micro_tokens = INT64_MAX};
+    struct batching batching = {.micro = {INT64_MAX, (int64_t)count, INT64_MAX}};
     struct update_args args = {.batching = &batching,
                                .source = &data->source,
                                .order = data->order + data->cuts[step],

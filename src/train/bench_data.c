@@ -151,11 +151,12 @@ static enum berth_status take_orders(struct bench_data *data, const struct bench
         packer_shuffle((uint64_t)settings->config->seed, (int64_t)i, features,
                        data->order + i * features);
     }
+    const struct packer_limits limits = {settings->update_tokens, INT64_MAX, INT64_MAX};
     data->cuts[0] = 0;
     for (int64_t i = 0; i < data->updates; i++) {
         size_t first = data->cuts[i];
-        data->cuts[i + 1] = first + packer_fit(real, data->order + first, epochs * features - first,
-                                               settings->update_tokens, INT64_MAX);
+        data->cuts[i + 1] =
+            first + packer_fit(real, data->order + first, epochs * features - first, &limits);
     }
     return BERTH_OK;
 }

@@ -50,10 +50,11 @@ enum berth_status infer_find_worst(const struct packer_source *source,
     if (config->predict_batch_size < INFER_TOKENS / config->max_seq_length) {
         budget = config->predict_batch_size * config->max_seq_length;
     }
+    const struct packer_limits limits = {budget, INT64_MAX, INT64_MAX};
     *shape = (struct infer_shape){.max_length = 1};
     int64_t most_tokens = 1, most_sequences = 1;
     for (size_t done = 0; done < source->count;) {
-        size_t cut = packer_fit(source, order + done, source->count - done, budget, INT64_MAX);
+        size_t cut = packer_fit(source, order + done, source->count - done, &limits);
         int64_t tokens = 0;
         for (size_t i = 0; i < cut; i++) {
             tokens += source->get(source->data, order[done + i]).length;
@@ -113,6 +114,7 @@ enum berth_status infer_run(struct trainer *trainer, const struct infer_args *ar
                             struct infer_result *result, struct berth_error *error) {
     *result = (struct infer_result){0};
     const struct packer_source *source = args->source;
+    const struct packer_limits limits = {args->shape->tokens, args->shape->sequences, INT64_MAX};
     uint32_t *order;
     TRY(sort_by_length(source, &order, error));
     enum berth_status status = BERTH_OK;
@@ -128,8 +130,7 @@ enum berth_status infer_run(struct trainer *trainer, const struct infer_args *ar
             result->stopped = 1;
             break;
         }
-        size_t cut = packer_fit(source, order + done, source->count - done, args->shape->tokens,
-                                args->shape->sequences);
+        size_t cut = packer_fit(source, order + done, source->count - done, &limits);
         double begin = machine_seconds();
         status = run_batch(trainer, args, order + done, cut, host, error);
         int timed = done > 0 || cut == source->count;

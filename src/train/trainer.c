@@ -46,6 +46,13 @@ static struct device_shape device_shape_of(const struct state *state,
     };
 }
 
+static struct bert model_of(const struct state *state, const struct bert_config *config,
+                            const struct trainer_shape *shape) {
+    struct bert model = state_model(state, config);
+    model.max_masked = larger(shape->train_masked, shape->infer_masked);
+    return model;
+}
+
 // Both kinds of activations from the start of the same arena: they are never in use together.
 static enum berth_status carve(const struct bert *model, const struct trainer_shape *shape,
                                struct arena *arena, struct bert_activations **training,
@@ -75,7 +82,7 @@ static enum berth_status carve(const struct bert *model, const struct trainer_sh
 enum berth_status trainer_measure(const struct state *state, const struct bert_config *config,
                                   const struct trainer_shape *shape, struct trainer_bytes *bytes,
                                   struct berth_error *error) {
-    struct bert model = state_model(state, config);
+    struct bert model = model_of(state, config, shape);
     struct arena arena = {0};
     struct bert_activations *training, *inference;
     TRY(carve(&model, shape, &arena, &training, &inference, error));
@@ -86,8 +93,9 @@ enum berth_status trainer_measure(const struct state *state, const struct bert_c
         .activations = arena.peak,
         .workspace = state->device->workspace_bytes(state->device, &worst),
         // ids, types, positions, sequences of each row; offset, place, labels and target of each
-        // sequence
-        .batches = (size_t)worst.max_rows * 16 + (size_t)worst.max_sequences * 32,
+        // sequence; row and label of each masked token
+        .batches = (size_t)worst.max_rows * 16 + (size_t)worst.max_sequences * 32 +
+                   (size_t)model.max_masked * 8,
     };
     return BERTH_OK;
 }
@@ -96,7 +104,7 @@ enum berth_status trainer_init(struct trainer *trainer, struct state *state,
                                const struct bert_config *config, const struct trainer_rules *rules,
                                const struct trainer_shape *shape, struct berth_error *error) {
     *trainer = (struct trainer){.state = state, .rules = *rules};
-    trainer->model = state_model(state, config);
+    trainer->model = model_of(state, config, shape);
     struct device *device = state->device;
     struct trainer_bytes bytes;
     if (shape->train_tokens > 0) {
@@ -108,12 +116,14 @@ enum berth_status trainer_init(struct trainer *trainer, struct state *state,
     enum berth_status status;
     trainer->activation_bytes = bytes.activations;
     trainer->activations = device->memory_new(device, bytes.activations);
-    trainer->losses = memory_array((size_t)worst.max_sequences, sizeof *trainer->losses);
+    const struct packer_limits limits = {worst.max_rows, worst.max_sequences,
+                                         trainer->model.max_masked};
+    trainer->losses = memory_array((size_t)larger(limits.sequences, limits.masked), sizeof(float));
     if (trainer->activations == NULL || trainer->losses == NULL) {
         status = error_no_memory(error, bytes.activations, "the activations");
         goto done;
     }
-    TRY_DONE(packer_init(&trainer->packer, worst.max_rows, worst.max_sequences, error));
+    TRY_DONE(packer_init(&trainer->packer, &limits, error));
     struct arena arena = {.base = trainer->activations, .size = bytes.activations};
     TRY_DONE(carve(&trainer->model, shape, &arena, &trainer->training, &trainer->inference, error));
     return BERTH_OK;
@@ -139,12 +149,11 @@ void trainer_done(struct trainer *trainer) {
 
 // --- one update ---------------------------------------------------------------------------------
 
-static double sum_losses(struct trainer *trainer, const struct batch *batch) {
+static double sum_losses(struct trainer *trainer, const float *losses, int64_t count) {
     struct device *device = trainer->state->device;
-    device->download(device, trainer->losses, bert_losses(trainer->training),
-                     (size_t)batch->sequence_count * sizeof(float));
+    device->download(device, trainer->losses, losses, (size_t)count * sizeof(float));
     double sum = 0;
-    for (int64_t i = 0; i < batch->sequence_count; i++) {
+    for (int64_t i = 0; i < count; i++) {
         sum += (double)trainer->losses[i];
     }
     return sum;
@@ -153,35 +162,62 @@ static double sum_losses(struct trainer *trainer, const struct batch *batch) {
 static void count_batch(const struct trainer *trainer, const struct batch *batch,
                         struct update_result *result) {
     result->tokens += batch->token_count;
+    result->masked += batch->masked_count;
     result->micro_batches++;
+    result->needed_flops += 3 * bert_masked_flops(&trainer->model, batch->masked_count);
     for (int64_t i = 0; i < batch->sequence_count; i++) {
         int64_t length = batch->cu_seqlens[i + 1] - batch->cu_seqlens[i];
         result->needed_flops += 3 * bert_forward_flops(trainer->model.config, length);
     }
 }
 
-// What one micro-batch's losses count in the update's, and what their gradient is multiplied with.
+// What the loss of a sequence and that of a masked token of one micro-batch count in the update's.
 struct micro_weight {
-    double loss, gradient;
+    double sequence, masked;
+    double scale; // what the gradient is multiplied with
 };
 
-// Forward and backward of one micro-batch; its sequences' share of the update's loss.
+// Adds the micro-batch's share of the update's loss; returns whether it is finite.
+static int add_losses(struct trainer *trainer, struct micro_weight weight,
+                      struct update_result *result) {
+    const struct batch *batch = &trainer->packer.batch;
+    double sum = weight.sequence *
+                 sum_losses(trainer, bert_losses(trainer->training), batch->sequence_count);
+    double masked = 0;
+    if (batch->masked_count > 0) {
+        masked = weight.masked *
+                 sum_losses(trainer, bert_masked_losses(trainer->training), batch->masked_count);
+    }
+    result->masked_loss += masked;
+    result->loss += sum + masked;
+    return isfinite(sum + masked);
+}
+
+// Forward and backward of one micro-batch; its share of the update's loss.
 static void run_micro(struct trainer *trainer, const struct bert_dropout *dropout,
                       struct micro_weight weight, struct update_result *result) {
-    const struct batch *batch = &trainer->packer.batch;
+    struct batch *batch = &trainer->packer.batch;
     double begin = machine_seconds();
+    batch->masked_weight = (float)(weight.masked / weight.sequence);
     bert_forward(&trainer->model, trainer->training, batch, dropout);
     double middle = machine_seconds();
-    bert_backward(&trainer->model, trainer->training, batch, dropout, (float)weight.gradient);
-    double sum = sum_losses(trainer, batch);
-    if (!isfinite(sum) && result->nonfinite_place < 0) {
+    bert_backward(&trainer->model, trainer->training, batch, dropout,
+                  (float)(weight.sequence * weight.scale));
+    if (!add_losses(trainer, weight, result) && result->nonfinite_place < 0) {
         result->nonfinite_place = bert_first_nonfinite(&trainer->model, trainer->training, batch);
         result->nonfinite_micro_batch = result->micro_batches;
     }
-    result->loss += weight.loss * sum;
     result->forward_seconds += middle - begin;
     result->backward_seconds += machine_seconds() - middle;
     count_batch(trainer, batch, result);
+}
+
+static int64_t count_masked(const struct update_args *args) {
+    int64_t masked = 0;
+    for (size_t i = 0; i < args->count; i++) {
+        masked += args->source->get(args->source->data, args->order[i]).masked_count;
+    }
+    return masked;
 }
 
 // A mean of means needs the number of micro-batches before the first of them runs.
@@ -191,6 +227,29 @@ static size_t count_micro(const struct update_args *args) {
         done += batching_cut(args->batching, args->source, args->order + done, args->count - done);
     }
     return micro_batches;
+}
+
+// What the means of an update divide by; known before its first micro-batch runs.
+struct divisors {
+    double sequences, masked; // of the update; 0: those of each micro-batch,
+    double micro_batches;     // whose means are averaged; else 1
+};
+
+static struct divisors divisors_of(const struct trainer *trainer, const struct update_args *args) {
+    if (trainer->rules.micro_average) {
+        return (struct divisors){.micro_batches = (double)count_micro(args)};
+    }
+    int64_t masked = trainer->model.max_masked > 0 ? count_masked(args) : 0;
+    return (struct divisors){(double)args->count, (double)masked, 1};
+}
+
+static struct micro_weight weight_of(const struct divisors *by, const struct batch *batch) {
+    double sequences = by->sequences > 0 ? by->sequences : (double)batch->sequence_count;
+    double masked = by->sequences > 0 ? by->masked : (double)batch->masked_count;
+    return (struct micro_weight){
+        .sequence = 1 / (sequences * by->micro_batches),
+        .masked = masked > 0 ? 1 / (masked * by->micro_batches) : 0,
+    };
 }
 
 static double loss_scale_of(const struct update_args *args) {
@@ -204,7 +263,7 @@ static void run_backward(struct trainer *trainer, const struct update_args *args
                                    .hidden_probability = trainer->rules.hidden_dropout,
                                    .attention_probability = trainer->rules.attention_dropout,
                                    .head_probability = trainer->rules.head_dropout};
-    size_t micro_batches = trainer->rules.micro_average ? count_micro(args) : 1;
+    const struct divisors by = divisors_of(trainer, args);
     for (size_t done = 0; done < args->count;) {
         if (args->stop != NULL && *args->stop >= 2) {
             result->stopped = 1;
@@ -213,10 +272,9 @@ static void run_backward(struct trainer *trainer, const struct update_args *args
         const uint32_t *order = args->order + done;
         size_t cut = batching_cut(args->batching, args->source, order, args->count - done);
         packer_fill(&trainer->packer, args->source, order, cut, (int64_t)done);
-        double weight = trainer->rules.micro_average ? 1.0 / (double)(cut * micro_batches)
-                                                     : 1.0 / (double)args->count;
-        struct micro_weight both = {weight, weight * loss_scale_of(args)};
-        run_micro(trainer, &dropout, both, result);
+        struct micro_weight weight = weight_of(&by, &trainer->packer.batch);
+        weight.scale = loss_scale_of(args);
+        run_micro(trainer, &dropout, weight, result);
         done += cut;
     }
 }

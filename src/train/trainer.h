@@ -3,6 +3,7 @@
 //
 //   loss of an update = sum of its sequences' losses / their count   (loss_average "update")
 //                     = mean over micro-batches of their means       (loss_average "micro")
+// and, of the pre-training head, the same of its masked tokens' losses added to it.
 //
 // Nothing is allocated inside an update whose shapes were met before (core/device.h). The same
 // activation memory serves inference between updates (infer.h).
@@ -31,8 +32,8 @@ struct trainer_rules trainer_rules_of(const struct berth_config *config,
 
 // The largest batches that will come, for training and for inference; 0 rows: none of that kind.
 struct trainer_shape {
-    int64_t train_tokens, train_sequences;
-    int64_t infer_tokens, infer_sequences;
+    int64_t train_tokens, train_sequences, train_masked;
+    int64_t infer_tokens, infer_sequences, infer_masked;
     int64_t max_length;
     int gradient_checkpointing; // training computes the layers' activations again
 };
@@ -49,7 +50,7 @@ struct trainer {
     void *activations;
     size_t activation_bytes;
     struct packer packer;
-    float *losses; // host [sequences]
+    float *losses; // host [sequences or masked tokens]
 };
 
 // What a trainer of this shape takes, without taking it.
@@ -76,8 +77,9 @@ struct update_args {
 
 struct update_result {
     double loss;
-    double grad_norm; // before clipping, unscaled; not finite: nothing was changed
-    int64_t tokens;
+    double masked_loss; // the masked tokens' part of the loss
+    double grad_norm;   // before clipping, unscaled; not finite: nothing was changed
+    int64_t tokens, masked;
     double needed_flops;
     int64_t micro_batches;
     double forward_seconds, backward_seconds, step_seconds;

@@ -9,6 +9,9 @@
 #define COUNT 6
 
 static const int32_t lengths[COUNT] = {5, 60, 1, 64, 17, 3};
+static const int32_t masked_counts[COUNT] = {1, 3, 0, 2, 1, 1};
+static const uint16_t masked_positions[] = {1, 40, 59};
+static const int32_t masked_labels[] = {7, 8, 9};
 static int32_t ids[64];
 static int8_t types[64];
 
@@ -19,10 +22,25 @@ static struct packer_sequence get(const void *data, size_t index) {
                                     .start = (int32_t)index,
                                     .end = (int32_t)index + 1,
                                     .label = (int32_t)index - 1,
-                                    .target = (float)index / 4.0f};
+                                    .target = (float)index / 4.0f,
+                                    .masked_positions = masked_positions,
+                                    .masked_labels = masked_labels,
+                                    .masked_count = masked_counts[index]};
 }
 
 static const struct packer_source source = {.get = get, .count = COUNT};
+
+static enum berth_status init(struct packer *packer, int64_t tokens, int64_t sequences,
+                              int64_t masked) {
+    const struct packer_limits limits = {tokens, sequences, masked};
+    return packer_init(packer, &limits, NULL);
+}
+
+static size_t fit(const uint32_t *order, size_t count, int64_t tokens, int64_t sequences,
+                  int64_t masked) {
+    const struct packer_limits limits = {tokens, sequences, masked};
+    return packer_fit(&source, order, count, &limits);
+}
 
 static int fill_ids(void **state) {
     for (int i = 0; i < 64; i++) {
@@ -74,8 +92,7 @@ static void shuffles_are_fair(void **state) {
 static void packs_end_to_end(void **state) {
     static const uint32_t order[] = {3, 0, 2, 4};
     struct packer packer;
-    struct berth_error error;
-    assert_int_equal(packer_init(&packer, 100, 4, &error), BERTH_OK);
+    assert_int_equal(init(&packer, 100, 4, 6), BERTH_OK);
     packer_fill(&packer, &source, order, 4, 1000);
     const struct batch *batch = &packer.batch;
     assert_int_equal(batch->token_count, 64 + 5 + 1 + 17);
@@ -101,11 +118,26 @@ static void packs_end_to_end(void **state) {
     packer_done(&packer);
 }
 
+// The masked tokens' rows are those of the batch, also in the batch that follows.
+static void packs_masked_tokens(void **state) {
+    static const uint32_t order[] = {3, 0, 2, 1};
+    static const int32_t rows[] = {1, 40, 64 + 1, 70 + 1, 70 + 40, 70 + 59};
+    static const int32_t labels[] = {7, 8, 7, 7, 8, 9};
+    struct packer packer;
+    assert_int_equal(init(&packer, 130, 4, 6), BERTH_OK);
+    for (int again = 0; again < 2; again++) {
+        packer_fill(&packer, &source, order, 4, 0);
+        assert_int_equal(packer.batch.masked_count, 6);
+        assert_memory_equal(packer.batch.masked_rows, rows, sizeof rows);
+        assert_memory_equal(packer.batch.masked_labels, labels, sizeof labels);
+    }
+    packer_done(&packer);
+}
+
 static void clears_the_slack(void **state) {
     static const uint32_t large[] = {1, 3}, small[] = {4};
     struct packer packer;
-    struct berth_error error;
-    assert_int_equal(packer_init(&packer, 124, 2, &error), BERTH_OK);
+    assert_int_equal(init(&packer, 124, 2, 6), BERTH_OK);
     packer_fill(&packer, &source, large, 2, 0);
     assert_int_equal(packer.batch.row_count, 128);
     packer_fill(&packer, &source, small, 1, 0);
@@ -122,37 +154,41 @@ static void clears_the_slack(void **state) {
 
 static void fits_the_front(void **state) {
     static const uint32_t order[] = {0, 1, 2, 3, 4, 5};
-    assert_int_equal(packer_fit(&source, order, 6, 66, 10), 3);
-    assert_int_equal(packer_fit(&source, order, 6, 65, 10), 2);
-    assert_int_equal(packer_fit(&source, order, 6, 1000, 10), 6);
-    assert_int_equal(packer_fit(&source, order, 6, 1000, 4), 4);
-    assert_int_equal(packer_fit(&source, order + 3, 3, 10, 10), 1);
-    assert_int_equal(packer_fit(&source, order, 0, 10, 10), 0);
+    assert_int_equal(fit(order, 6, 66, 10, 100), 3);
+    assert_int_equal(fit(order, 6, 65, 10, 100), 2);
+    assert_int_equal(fit(order, 6, 1000, 10, 100), 6);
+    assert_int_equal(fit(order, 6, 1000, 4, 100), 4);
+    assert_int_equal(fit(order + 3, 3, 10, 10, 100), 1);
+    assert_int_equal(fit(order, 0, 10, 10, 100), 0);
+    assert_int_equal(fit(order, 6, 1000, 10, 6), 4);
+    assert_int_equal(fit(order, 6, 1000, 10, 3), 1);
+    assert_int_equal(fit(order + 1, 5, 1000, 10, 0), 1);
 }
 
 static void refuses_impossible_sizes(void **state) {
-    static const int64_t sizes[][2] = {{0, 1}, {1, 0}, {-1, 1}, {INT64_MAX, 1}, {1, INT64_MAX}};
-    for (size_t i = 0; i < 5; i++) {
+    static const struct packer_limits sizes[] = {{0, 1, 0},         {1, 0, 0},         {-1, 1, 0},
+                                                 {INT64_MAX, 1, 0}, {1, INT64_MAX, 0}, {1, 1, -1},
+                                                 {1, 1, INT64_MAX}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct packer packer;
         struct berth_error error = {0};
-        assert_int_equal(packer_init(&packer, sizes[i][0], sizes[i][1], &error), BERTH_USAGE);
+        assert_int_equal(packer_init(&packer, &sizes[i], &error), BERTH_USAGE);
         assert_non_null(strstr(error.message, "a batch of"));
         packer_done(&packer);
     }
+    const struct packer_limits limits = {10, 1, 2};
     struct packer packer;
     struct berth_error error = {0};
     memory_fail_at(1, 0);
-    assert_int_equal(packer_init(&packer, 10, 1, &error), BERTH_NO_MEMORY);
+    assert_int_equal(packer_init(&packer, &limits, &error), BERTH_NO_MEMORY);
     packer_done(&packer);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shuffles_are_permutations),
-        cmocka_unit_test(shuffles_are_fair),
-        cmocka_unit_test(packs_end_to_end),
-        cmocka_unit_test(clears_the_slack),
-        cmocka_unit_test(fits_the_front),
+        cmocka_unit_test(shuffles_are_permutations), cmocka_unit_test(shuffles_are_fair),
+        cmocka_unit_test(packs_end_to_end),          cmocka_unit_test(packs_masked_tokens),
+        cmocka_unit_test(clears_the_slack),          cmocka_unit_test(fits_the_front),
         cmocka_unit_test(refuses_impossible_sizes),
     };
     return cmocka_run_group_tests(tests, fill_ids, NULL);

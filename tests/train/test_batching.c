@@ -28,7 +28,7 @@ static void expect(int64_t update, int64_t micro, int64_t accumulation, int64_t 
     struct batching b;
     assert_int_equal(batching_resolve(&b, &config, 1000, NULL), BERTH_OK);
     assert_int_equal(b.update_sequences, want_update);
-    assert_int_equal(b.micro_sequences, want_micro);
+    assert_int_equal(b.micro.sequences, want_micro);
     assert_int_equal(b.accumulation, want_accumulation);
 }
 

@@ -176,7 +176,7 @@ static struct update_result run_update(struct setup *setup, int64_t step, size_t
     assert_int_equal(schedule_init(&schedule, &setup->config, 10, NULL), BERTH_OK);
     struct packer_source source = {
         .get = get, .data = setup->golden, .count = setup->golden->count};
-    struct batching batching = {.micro_sequences = micro, .micro_tokens = INT64_MAX};
+    struct batching batching = {.micro = {INT64_MAX, micro, INT64_MAX}};
     struct update_args args = {.batching = &batching,
                                .source = &source,
                                .order = order,
@@ -309,7 +309,7 @@ static void test_stop_between_micro_batches(void **state) {
         uint32_t order[4] = {0, 1, 2, 3};
         struct packer_source source = {
             .get = get_and_stop, .data = setup.golden, .count = setup.golden->count};
-        struct batching batching = {.micro_sequences = 1, .micro_tokens = INT64_MAX};
+        struct batching batching = {.micro = {INT64_MAX, 1, INT64_MAX}};
         struct update_args args = {.batching = &batching,
                                    .source = &source,
                                    .order = order,
