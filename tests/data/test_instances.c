@@ -2,6 +2,7 @@
 // CPython's random numbers, and pre-training instances that are those of the published rules bit
 // for bit (pretraining.golden.h, made by dev/goldens/pretraining_instances.py); with the faster
 // numbers the same rules, seen in what must hold for every instance and in the shares of the whole.
+#include "data/instance_source.h"
 #include "made_up.h"
 #include "pretraining.golden.h"
 
@@ -112,6 +113,52 @@ static void test_shares(void **state) {
     assert_int_equal(in_text[MASK] >= made.counts.masked, 1);
     instances_done(&made);
     documents_done(&documents);
+}
+
+// What the packer is handed is the instance.
+static void test_source(void **state) {
+    (void)state;
+    struct documents documents = made_up(22, 30, 30, 40);
+    struct instance_options options = complete((struct instance_options){.max_seq_length = 128,
+                                                                         .max_predictions = 20,
+                                                                         .dupe_factor = 2,
+                                                                         .masked_lm_prob = 0.15,
+                                                                         .short_seq_prob = 0.1,
+                                                                         .seed = 5});
+    struct instances made = {0};
+    assert_int_equal(instances_make(&documents, &options, &made, NULL), BERTH_OK);
+    struct packer_source source = instance_source(&made);
+    assert_int_equal(source.count, made.count);
+    for (size_t i = 0; i < made.count; i++) {
+        const struct instance *instance = &made.items[i];
+        struct packer_sequence sequence = source.get(source.data, i);
+        assert_int_equal(sequence.length, instance->length);
+        assert_int_equal(sequence.label, instance->is_random);
+        assert_int_equal(sequence.masked_count, instance->prediction_count);
+        assert_ptr_equal(sequence.ids, made.tokens + instance->tokens);
+        assert_ptr_equal(sequence.masked_positions, made.positions + instance->predictions);
+        assert_ptr_equal(sequence.masked_labels, made.labels + instance->predictions);
+        for (int32_t t = 0; t < sequence.length; t++) {
+            assert_int_equal(sequence.type_ids[t], t >= instance->second);
+        }
+    }
+    instances_done(&made);
+    documents_done(&documents);
+}
+
+// As long as an instance may be, with the border at either end.
+static void test_longest_source(void **state) {
+    (void)state;
+    struct instance items[] = {{.length = INSTANCE_LENGTH_MAX, .second = 0},
+                               {.length = INSTANCE_LENGTH_MAX, .second = INSTANCE_LENGTH_MAX - 1}};
+    const struct instances made = {.items = items, .count = 2};
+    struct packer_source source = instance_source(&made);
+    for (size_t i = 0; i < 2; i++) {
+        struct packer_sequence sequence = source.get(source.data, i);
+        assert_int_equal(sequence.type_ids[0], i == 0);
+        assert_int_equal(sequence.type_ids[INSTANCE_LENGTH_MAX - 2], i == 0);
+        assert_int_equal(sequence.type_ids[INSTANCE_LENGTH_MAX - 1], 1);
+    }
 }
 
 // The same seed gives the same, another seed or the other numbers something else.
@@ -236,6 +283,7 @@ int main(void) {
         cmocka_unit_test(test_shares),          cmocka_unit_test(test_seeds),
         cmocka_unit_test(test_whole_words),     cmocka_unit_test(test_refuses_options),
         cmocka_unit_test(test_memory_runs_out), cmocka_unit_test(test_documents_from_text),
+        cmocka_unit_test(test_source),          cmocka_unit_test(test_longest_source),
     };
     return cmocka_run_group_tests_name("instances", tests, NULL, NULL);
 }
