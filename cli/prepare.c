@@ -13,43 +13,105 @@ static const struct cli_option options[] = {
      .kind = CLI_TEXT,
      .unit = "FILE",
      .help = "Wikipedia dump: pages-articles.xml, plain or as .bz2 (multistream or not)"},
-    {.name = "output",
+    {.name = "extracted",
      .kind = CLI_TEXT,
      .unit = "DIR",
-     .help = "folder for what is made; the text goes to extracted/wikicorpus_en in it"},
-    {.name = "stages",
-     .kind = CLI_TEXT,
-     .unit = "NAMES",
-     .help = "which stages to run; so far there is one, text"},
+     .help = "folder with the text of a dump, as WikiExtractor or the stage text writes it"},
+    {.name = "text",
+     .kind = CLI_LIST,
+     .unit = "FILE...",
+     .help = "files of text, or folders of them; an empty line ends an article"},
+    {.name = "books", .kind = CLI_TEXT, .unit = "DIR", .help = "folder with a file a book"},
     {.name = "file_size",
      .kind = CLI_INTEGER,
      .minimum = 1,
      .maximum = 1e12,
      .unit = "BYTES",
      .fallback = "104857600",
-     .help = "a file of text is ended before it grows beyond"},
-    {.name = "no_progress", .kind = CLI_FLAG, .help = "no progress bar"},
+     .help = "stage text: a file is ended before it grows beyond"},
+    {.name = "cased", .kind = CLI_FLAG, .help = "keep case and accents: do_lower_case false"},
     {.name = "json", .kind = CLI_FLAG, .help = "the counts as one JSON object"},
 };
+
+// --- what it came to ----------------------------------------------------------------------------
+
+static void put_counts(struct json_line *line, const struct berth_prepare_result *result) {
+    const struct {
+        const char *name;
+        int64_t value;
+    } counts[] = {{"pages", result->pages},
+                  {"articles", result->articles},
+                  {"redirects", result->redirects},
+                  {"other_namespaces", result->other_namespaces},
+                  {"empty", result->empty},
+                  {"oversize", result->oversize},
+                  {"damaged", result->damaged},
+                  {"xml_bytes", result->xml_bytes},
+                  {"text_bytes", result->text_bytes},
+                  {"files", result->files},
+                  {"training_shards", result->training_shards},
+                  {"test_shards", result->test_shards},
+                  {"shard_articles", result->shard_articles},
+                  {"sentences", result->sentences},
+                  {"shard_bytes", result->shard_bytes},
+                  {"instances", result->instances},
+                  {"tokens", result->tokens},
+                  {"predictions", result->predictions},
+                  {"masked", result->masked},
+                  {"kept", result->kept},
+                  {"replaced", result->replaced},
+                  {"random_next", result->random_next},
+                  {"empty_shards", result->empty_shards}};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        json_line_integer(line, counts[i].name, counts[i].value);
+    }
+}
 
 static enum berth_status print_json(const struct berth_prepare_result *result,
                                     struct berth_error *error) {
     struct json_line line = {0};
     json_line_open(&line, NULL, '{');
-    json_line_integer(&line, "pages", result->pages);
-    json_line_integer(&line, "articles", result->articles);
-    json_line_integer(&line, "redirects", result->redirects);
-    json_line_integer(&line, "other_namespaces", result->other_namespaces);
-    json_line_integer(&line, "empty", result->empty);
-    json_line_integer(&line, "oversize", result->oversize);
-    json_line_integer(&line, "damaged", result->damaged);
-    json_line_integer(&line, "xml_bytes", result->xml_bytes);
-    json_line_integer(&line, "text_bytes", result->text_bytes);
-    json_line_integer(&line, "files", result->files);
+    put_counts(&line, result);
+    json_line_real(&line, "fill", result->fill);
+    json_line_open(&line, "stages", '{');
+    for (int i = 0; i < BERTH_PREPARE_STAGES; i++) {
+        const struct berth_prepare_stage *stage = &result->stages[i];
+        if (stage->name != NULL) {
+            json_line_open(&line, stage->name, '{');
+            json_line_integer(&line, "bytes", stage->bytes);
+            json_line_real(&line, "seconds", stage->seconds);
+            json_line_close(&line, '}');
+        }
+    }
+    json_line_close(&line, '}');
+    json_line_integer(&line, "threads", result->threads);
     json_line_close(&line, '}');
     enum berth_status status = cli_put_json(&line, error);
     json_line_done(&line);
     return status;
+}
+
+static void print_pages(const struct berth_prepare_result *result) {
+    printf("%" PRId64 " pages: %" PRId64 " articles, %" PRId64 " redirects, %" PRId64
+           " of other namespaces, %" PRId64 " without text, %" PRId64 " too long, %" PRId64
+           " damaged\n",
+           result->pages, result->articles, result->redirects, result->other_namespaces,
+           result->empty, result->oversize, result->damaged);
+    printf("%" PRId64 " bytes of XML, %" PRId64 " bytes of text in %" PRId64 " files\n",
+           result->xml_bytes, result->text_bytes, result->files);
+}
+
+static double percent(int64_t part, int64_t whole) {
+    return whole > 0 ? 100.0 * (double)part / (double)whole : 0.0;
+}
+
+static void print_instances(const struct berth_prepare_result *result) {
+    printf("%" PRId64 " instances, rows %.1f %% full, %.1f %% with random text behind the first\n",
+           result->instances, 100 * result->fill, percent(result->random_next, result->instances));
+    printf("%" PRId64 " predictions: %.1f %% masked, %.1f %% kept, %.1f %% replaced\n",
+           result->predictions, percent(result->masked, result->predictions),
+           percent(result->kept, result->predictions),
+           percent(result->replaced, result->predictions));
 }
 
 static enum berth_status print(const struct cli_call *call,
@@ -58,30 +120,37 @@ static enum berth_status print(const struct cli_call *call,
     if (cli_flag(call, "json")) {
         return print_json(result, error);
     }
-    printf("%" PRId64 " pages: %" PRId64 " articles, %" PRId64 " redirects, %" PRId64
-           " of other namespaces, %" PRId64 " without text, %" PRId64 " too long, %" PRId64
-           " damaged\n",
-           result->pages, result->articles, result->redirects, result->other_namespaces,
-           result->empty, result->oversize, result->damaged);
-    printf("%" PRId64 " bytes of XML, %" PRId64 " bytes of text in %" PRId64 " files\n",
-           result->xml_bytes, result->text_bytes, result->files);
+    if (result->pages > 0) {
+        print_pages(result);
+    }
+    if (result->shard_articles > 0) {
+        printf("%" PRId64 " articles, %" PRId64 " sentences in %" PRId64
+               " shards for training and %" PRId64 " for testing\n",
+               result->shard_articles, result->sentences, result->training_shards,
+               result->test_shards);
+    }
+    if (result->instances > 0) {
+        print_instances(result);
+    }
     return BERTH_OK;
 }
 
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
-    const struct berth_prepare_settings settings = {.wikipedia = cli_value(call, "wikipedia"),
-                                                    .output_dir = cli_value(call, "output"),
-                                                    .stages = cli_value(call, "stages"),
-                                                    .file_size = cli_integer(call, "file_size", 0)};
-    struct berth_config config;
+    const struct berth_prepare_input input = {.wikipedia = cli_value(call, "wikipedia"),
+                                              .extracted = cli_value(call, "extracted"),
+                                              .books = cli_value(call, "books"),
+                                              .texts = call->list,
+                                              .text_count = call->list_count,
+                                              .file_size = cli_integer(call, "file_size", 0)};
     struct berth_reporter *reporter;
     struct berth_prepare_result result;
-    berth_config_init(&config);
-    config.quiet = call->config.quiet;
-    config.no_progress = cli_flag(call, "no_progress") || !terminal_is(STDERR_FILENO);
-    TRY(berth_reporter_open(&config, STDERR_FILENO, &reporter, error));
+    call->config.no_progress |= !terminal_is(STDERR_FILENO);
+    if (cli_flag(call, "cased")) {
+        call->config.do_lower_case = 0;
+    }
+    TRY(berth_reporter_open(&call->config, STDERR_FILENO, &reporter, error));
     enum berth_status status =
-        berth_prepare(&settings, berth_reporter_log(reporter),
+        berth_prepare(&call->config, &input, berth_reporter_log(reporter),
                       cli_stop_on_signals("finished files are kept"), &result, error);
     berth_reporter_close(reporter);
     return status == BERTH_OK ? print(call, &result, error) : status;
@@ -89,16 +158,22 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
 
 const struct cli_verb cli_prepare = {
     .name = "prepare",
-    .summary = "a Wikipedia dump as plain text",
-    .usage = "--wikipedia DUMP.xml[.bz2] --stages text --output DIR",
-    .example = "berth prepare --wikipedia enwiki-latest-pages-articles.xml.bz2 --stages text "
+    .summary = "data for pre-training, from a Wikipedia dump or other text",
+    .usage = "--wikipedia DUMP.xml[.bz2] | --extracted DIR | --text FILE... | --books DIR "
+             "--vocab FILE --output DIR [--max_seq_length 128 --max_predictions_per_seq 20]",
+    .example = "berth prepare --wikipedia enwiki-latest-pages-articles.xml.bz2 --vocab vocab.txt "
                "--output data",
-    .notes = "Articles of the main namespace are written as WikiExtractor does it: "
-             "extracted/wikicorpus_en/AA/wiki_00 and so on, each article between <doc ...> and "
-             "</doc>. A run that was stopped or killed goes on after the files that it finished. "
-             "Pages with bytes that are no UTF-8, or longer than 16 MiB, are skipped and counted.",
+    .notes = "Stage text: articles of the main namespace as WikiExtractor writes them, "
+             "extracted/wikicorpus_en/AA/wiki_00 and so on. Stage shards: text files with a "
+             "sentence a line, sharded_.../NAME_training_0.txt and NAME_test_0.txt. Stage hdf5: "
+             "instances of pairs of sentences with masked words, a file a shard, "
+             "hdf5_.../NAME_training_0.hdf5. Files appear whole or not at all. A run that was "
+             "stopped or killed goes on after the files that it finished; other settings for the "
+             "same folder are refused. The same input and settings give the same bytes whatever "
+             "the number of threads.",
+    .jobs = JOB_PREPARE,
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .required = "wikipedia output stages",
+    .required = "output_dir",
     .run = run,
 };

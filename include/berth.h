@@ -97,6 +97,20 @@ struct berth_config {
     int64_t max_train_samples;  /* use only the first N questions; 0: all */
     int64_t max_eval_samples;
 
+    /* data for pre-training */
+    int64_t max_predictions_per_seq; /* masked positions of an instance at most */
+    int64_t dupe_factor;             /* rounds through the documents, each masked anew */
+    double masked_lm_prob;           /* share of the tokens that is predicted */
+    double short_seq_prob;           /* share of the documents that is cut shorter */
+    int whole_word_mask;             /* mask all pieces of a word or none */
+    const char *rng;                 /* "fast", or "python": the numbers of CPython's random */
+    int64_t shards;                  /* for training */
+    int64_t test_shards;             /* < 0: as many */
+    double fraction_test_set;        /* of the articles */
+    const char *stages;              /* of "text,shards,hdf5,pack"; NULL: all but pack */
+    int pack;                        /* also the stage pack */
+    const char *format;              /* "hdf5" or "tfrecord" */
+
     /* training */
     int64_t train_batch_size;            /* sequences in one update over all processes */
     int64_t per_device_train_batch_size; /* sequences in one micro-batch; 0: derived */
@@ -478,27 +492,65 @@ enum berth_status berth_find_model(const char *name_or_path, char **path,
                                    struct berth_error *error);
 
 /* ---------------------------------------------------------------------------------------------
- * Data for pre-training (doc/pretraining-data.md). So far a Wikipedia dump becomes plain text.
+ * Data for pre-training (doc/pretraining-data.md): text, shards of sentences, instances.
  */
-struct berth_prepare_settings {
-    const char *wikipedia;  /* dump: MediaWiki's XML, plain or bzip2 */
-    const char *output_dir; /* the text goes to extracted/wikicorpus_en in it */
-    const char *stages;     /* which to run: "text" */
-    int64_t file_size;      /* bytes of a file of text at most; 0: 100 MiB */
+/* Where the articles come from; several are one corpus, in this order. */
+struct berth_prepare_input {
+    const char *wikipedia;    /* dump: MediaWiki's XML, plain or bzip2; NULL: none */
+    const char *extracted;    /* folder that WikiExtractor or the stage text made; NULL: none */
+    const char *books;        /* folder with a file a book; NULL: none */
+    const char *const *texts; /* [text_count] files, or folders of files; an empty line ends an article */
+    size_t text_count;
+    int64_t file_size;        /* bytes of a file of the dump's text at most; 0: 100 MiB */
 };
 
-/* What became of the dump's pages. */
+/* A stage that ran. */
+struct berth_prepare_stage {
+    const char *name;    /* "text", "shards", "hdf5", "pack"; NULL: it was not asked for */
+    double seconds;      /* 0 when nothing was left to do */
+    int64_t bytes;       /* that it read in this run: XML, text, text */
+};
+enum { BERTH_PREPARE_STAGES = 4 };
+
 struct berth_prepare_result {
+    /* the dump's pages */
     int64_t pages, articles;
     int64_t redirects, other_namespaces, empty; /* left out */
     int64_t oversize, damaged;                  /* skipped: too long; bytes that are no UTF-8 */
     int64_t xml_bytes, text_bytes, files;
+
+    /* shards */
+    int64_t training_shards, test_shards;
+    int64_t shard_articles, sentences, shard_bytes;
+
+    /* instances of all shards */
+    int64_t instances, tokens, predictions;
+    int64_t masked, kept, replaced; /* of the predictions */
+    int64_t random_next;            /* of the instances */
+    double fill;                    /* share of the rows that is not padding */
+    int64_t empty_shards;           /* gave no instance: no file */
+
+    struct berth_prepare_stage stages[BERTH_PREPARE_STAGES];
+    int threads;
 };
 
-/* Runs the stages. Files appear whole or not at all; what an earlier run has finished is kept. `stop` as
- * for jobs. A cut or broken dump: BERTH_BAD_DATA; a stage that is not there: BERTH_USAGE; an output that
- * holds the text of another dump: BERTH_CONFIG; a full disk: BERTH_IO. */
-enum berth_status berth_prepare(const struct berth_prepare_settings *settings, struct berth_log log,
+/* Runs the stages that config->stages names, each on what the one before left in config->output_dir:
+ *
+ *   extracted/wikicorpus_en/AA/wiki_00
+ *   sharded_training_shards_N_test_shards_M_fraction_F/NAME/NAME_training_0.txt
+ *   hdf5_lower_case_1_seq_len_S_max_pred_P_masked_lm_prob_X_random_seed_R_dupe_factor_D/NAME/
+ *       NAME_training_0.hdf5, statistics.json
+ *
+ * NAME is wikicorpus_en, bookscorpus, books_wiki_en_corpus, or corpus. Of the config also counts:
+ * vocab_file with its tokenizer's settings, max_seq_length (128 unless it was set), seed (12345 unless
+ * it was set), threads. Files appear whole or not at all; what an earlier run has finished is kept, and
+ * the same input and settings give the same bytes whatever the number of threads and however often the
+ * work was stopped. `stop` as for jobs. BERTH_USAGE: an unknown stage, no input; BERTH_BAD_DATA: a cut
+ * or broken dump, text that is no UTF-8; BERTH_CONFIG: the folder holds the work of another input or
+ * other settings, of which the first is named; BERTH_NO_INPUT: a file, or the work of the stage before,
+ * is missing; BERTH_IO: a full disk. */
+enum berth_status berth_prepare(const struct berth_config *config,
+                                const struct berth_prepare_input *input, struct berth_log log,
                                 const volatile int *stop, struct berth_prepare_result *result,
                                 struct berth_error *error);
 

@@ -1,51 +1,349 @@
 // SPDX-License-Identifier: Apache-2.0
-// Data for pre-training: the stages, and where their files lie.
-#include "berth.h"
+// Data for pre-training: which stages run, on what, and where their files lie.
+#include "api/settings.h"
 #include "core/file.h"
+#include "core/log.h"
 #include "core/memory.h"
+#include "core/number.h"
+#include "core/options.h"
+#include "data/instance_stage.h"
+#include "data/shard_stage.h"
 #include "data/wikipedia.h"
+#include "format/sha256.h"
+#include "train/machine.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define TEXT_FOLDER "extracted/wikicorpus_en"
+#define SEQ_LENGTH 128 // defaults of NVIDIA's scripts
+#define SEED 12345
 
-static enum berth_status check_stages(const char *stages, struct berth_error *error) {
-    if (stages != NULL && strcmp(stages, "text") == 0) {
+enum { TEXT, SHARDS, INSTANCES, PACK };
+
+struct job {
+    struct berth_config config;
+    const struct berth_prepare_input *input;
+    const struct berth_log *log;
+    const volatile int *stop;
+    struct berth_prepare_result *result;
+    int wanted[BERTH_PREPARE_STAGES];
+    int threads;
+    const char *name; // of the corpus
+    char *text, *shards, *instances;
+    struct tokenizer *tokenizer;
+};
+
+// --- settings -----------------------------------------------------------------------------------
+
+static const char *const stage_names[BERTH_PREPARE_STAGES] = {"text", "shards", "hdf5", "pack"};
+
+static enum berth_status want_stage(struct job *job, const char *name, size_t length,
+                                    struct berth_error *error) {
+    for (int i = 0; i < BERTH_PREPARE_STAGES; i++) {
+        if (strlen(stage_names[i]) == length && memcmp(stage_names[i], name, length) == 0) {
+            job->wanted[i] = 1;
+            return BERTH_OK;
+        }
+    }
+    return error_set(error, BERTH_USAGE,
+                     "stages: expected text, shards, hdf5 or pack, with commas between, found "
+                     "\"%.*s\"",
+                     (int)(length < 80 ? length : 80), name);
+}
+
+static enum berth_status find_stages(struct job *job, struct berth_error *error) {
+    const char *at = job->config.stages != NULL ? job->config.stages : "text,shards,hdf5";
+    for (;;) {
+        size_t length = strcspn(at, ",");
+        TRY(want_stage(job, at, length, error));
+        if (at[length] == '\0') {
+            break;
+        }
+        at += length + 1;
+    }
+    job->wanted[PACK] |= job->config.pack;
+    return BERTH_OK;
+}
+
+static enum berth_status check_input(struct job *job, struct berth_error *error) {
+    const struct berth_prepare_input *input = job->input;
+    int wiki = input->wikipedia != NULL || input->extracted != NULL, books = input->books != NULL;
+    if (!wiki && !books && input->text_count == 0) {
+        return error_set(error, BERTH_USAGE,
+                         "no articles are named: give wikipedia (a dump), extracted (a folder of "
+                         "WikiExtractor's), books (a folder) or text (files)");
+    }
+    if (input->wikipedia != NULL && input->extracted != NULL) {
+        return error_set(error, BERTH_USAGE,
+                         "wikipedia and extracted both name the articles of a dump: give one");
+    }
+    if (job->config.output_dir == NULL) {
+        return error_set(error, BERTH_USAGE, "output_dir is missing");
+    }
+    job->name = input->text_count > 0 ? "corpus"
+                : wiki && books       ? "books_wiki_en_corpus"
+                : wiki                ? "wikicorpus_en"
+                                      : "bookscorpus";
+    return BERTH_OK;
+}
+
+static void take_defaults(struct job *job) {
+    struct berth_config *config = &job->config;
+    if (!option_is_given(config, option_find("max_seq_length"))) {
+        config->max_seq_length = SEQ_LENGTH;
+    }
+    if (!option_is_given(config, option_find("seed"))) {
+        config->seed = SEED;
+    }
+    config->test_shards = config->test_shards < 0 ? config->shards : config->test_shards;
+    job->threads = machine_threads(config);
+    job->result->threads = job->threads;
+}
+
+// --- folders ------------------------------------------------------------------------------------
+
+static char *folder_of(const struct job *job, const char *first, const char *second) {
+    char *above = path_join(job->config.output_dir, first);
+    char *path = above != NULL ? path_join(above, second) : NULL;
+    memory_free(above);
+    return path;
+}
+
+static enum berth_status name_folders(struct job *job, struct berth_error *error) {
+    const struct berth_config *config = &job->config;
+    char name[400];
+    job->text = path_join(config->output_dir, TEXT_FOLDER);
+    number_format(name, sizeof name, "sharded_training_shards_%lld_test_shards_%lld_fraction_%g",
+                  (long long)config->shards, (long long)config->test_shards,
+                  config->fraction_test_set);
+    job->shards = folder_of(job, name, job->name);
+    if (job->tokenizer != NULL) {
+        number_format(name, sizeof name,
+                      "%s_lower_case_%d_seq_len_%lld_max_pred_%lld_masked_lm_prob_%g_random_seed_"
+                      "%lld_dupe_factor_%lld",
+                      config->format, tokenizer_rules_of(job->tokenizer)->lower_case,
+                      (long long)config->max_seq_length, (long long)config->max_predictions_per_seq,
+                      config->masked_lm_prob, (long long)config->seed,
+                      (long long)config->dupe_factor);
+        job->instances = folder_of(job, name, job->name);
+    }
+    return job->text != NULL && job->shards != NULL &&
+                   (job->instances != NULL || job->tokenizer == NULL)
+               ? BERTH_OK
+               : error_no_memory(error, strlen(config->output_dir), "the folders' names");
+}
+
+// --- text ---------------------------------------------------------------------------------------
+
+static void take_pages(struct berth_prepare_result *result, const struct wikipedia_counts *counts) {
+    result->pages = counts->pages;
+    result->articles = counts->articles;
+    result->redirects = counts->redirects;
+    result->other_namespaces = counts->other_namespaces;
+    result->empty = counts->empty;
+    result->oversize = counts->oversize;
+    result->damaged = counts->damaged;
+    result->xml_bytes = counts->xml_bytes;
+    result->text_bytes = counts->text_bytes;
+    result->files = counts->files;
+}
+
+static enum berth_status make_text(struct job *job, struct berth_prepare_stage *done,
+                                   struct berth_error *error) {
+    struct wikipedia_counts counts;
+    const struct wikipedia_settings settings = {.dump = job->input->wikipedia,
+                                                .folder = job->text,
+                                                .file_size = (uint64_t)job->input->file_size,
+                                                .threads = job->threads};
+    if (job->input->wikipedia == NULL) {
+        done->name = NULL; // the articles are text already
         return BERTH_OK;
     }
-    return error_set(
-        error, BERTH_USAGE,
-        "stages: expected \"text\", the only stage that this version has, found %s%s%s",
-        stages != NULL ? "\"" : "", stages != NULL ? stages : "none", stages != NULL ? "\"" : "");
+    enum berth_status status = wikipedia_text(&settings, job->log, job->stop, &counts, error);
+    take_pages(job->result, &counts);
+    done->bytes = counts.xml_bytes;
+    return status;
 }
 
-static void take_counts(struct berth_prepare_result *result,
-                        const struct wikipedia_counts *counts) {
-    *result = (struct berth_prepare_result){.pages = counts->pages,
-                                            .articles = counts->articles,
-                                            .redirects = counts->redirects,
-                                            .other_namespaces = counts->other_namespaces,
-                                            .empty = counts->empty,
-                                            .oversize = counts->oversize,
-                                            .damaged = counts->damaged,
-                                            .xml_bytes = counts->xml_bytes,
-                                            .text_bytes = counts->text_bytes,
-                                            .files = counts->files};
+// --- shards -------------------------------------------------------------------------------------
+
+// Text that a run has only half made would become half of the shards.
+static enum berth_status check_text(const struct job *job, const char *folder,
+                                    struct berth_error *error) {
+    char *path = path_join(folder, "text.json");
+    json *state = NULL;
+    if (path == NULL) {
+        return error_no_memory(error, strlen(folder), "a path");
+    }
+    enum berth_status status = BERTH_OK;
+    if (file_exists(path) || job->input->wikipedia != NULL) { // not where others made the text
+        status =
+            stage_read_complete(path, "run the stage \"text\" first, to its end", &state, error);
+    }
+    json_free(state);
+    memory_free(path);
+    return status;
 }
 
-enum berth_status berth_prepare(const struct berth_prepare_settings *settings, struct berth_log log,
+static enum berth_status make_shards(struct job *job, struct berth_prepare_stage *done,
+                                     struct berth_error *error) {
+    const struct berth_config *config = &job->config;
+    const struct berth_prepare_input *input = job->input;
+    const char *extracted = input->wikipedia != NULL ? job->text : input->extracted;
+    struct shard_stage stage = {.folder = job->shards,
+                                .name = job->name,
+                                .plan = {.training = (uint32_t)config->shards,
+                                         .test = (uint32_t)config->test_shards,
+                                         .test_fraction = config->fraction_test_set,
+                                         .seed = (uint64_t)config->seed},
+                                .threads = job->threads};
+    if (extracted != NULL) {
+        TRY(check_text(job, extracted, error));
+        stage.sources[stage.source_count++] =
+            (struct corpus_source){CORPUS_EXTRACTED, &extracted, 1};
+    }
+    if (input->books != NULL) {
+        stage.sources[stage.source_count++] =
+            (struct corpus_source){CORPUS_BOOKS, &input->books, 1};
+    }
+    if (input->text_count > 0) {
+        stage.sources[stage.source_count++] =
+            (struct corpus_source){CORPUS_TEXT, input->texts, input->text_count};
+    }
+    TRY(shard_stage_run(&stage, job->log, job->stop, error));
+    job->result->training_shards = stage.training;
+    job->result->test_shards = stage.test;
+    job->result->shard_articles = stage.articles;
+    job->result->sentences = stage.sentences;
+    job->result->shard_bytes = stage.text_bytes;
+    done->bytes = stage.text_bytes;
+    return BERTH_OK;
+}
+
+// --- instances ----------------------------------------------------------------------------------
+
+static void take_statistics(struct job *job, const struct pretraining_statistics *statistics) {
+    struct berth_prepare_result *result = job->result;
+    result->instances = statistics->instances;
+    result->tokens = statistics->tokens;
+    result->predictions = statistics->predictions;
+    result->masked = statistics->masked;
+    result->kept = statistics->kept;
+    result->replaced = statistics->replaced;
+    result->random_next = statistics->random_next;
+    result->fill = (double)statistics->tokens /
+                   ((double)statistics->instances * (double)job->config.max_seq_length);
+}
+
+static enum berth_status describe_tokenizer(const struct job *job, struct stage_settings *settings,
+                                            struct berth_error *error) {
+    const struct tokenizer_options *rules = tokenizer_rules_of(job->tokenizer);
+    char digest[SHA256_HEX_SIZE];
+    TRY(sha256_file(job->config.vocab_file, digest, error));
+    stage_set_text(settings, "vocab_file", digest);
+    stage_set_text(settings, "tokenizer",
+                   rules->rules == TOKENIZER_GOOGLE ? "google" : "huggingface");
+    stage_set_text(settings, "do_lower_case", rules->lower_case ? "true" : "false");
+    stage_set_text(settings, "split_special", rules->split_special ? "true" : "false");
+    stage_set_number(settings, "max_word_length", rules->max_word_length);
+    return BERTH_OK;
+}
+
+static enum berth_status make_instances(struct job *job, struct berth_prepare_stage *done,
+                                        struct berth_error *error) {
+    const struct berth_config *config = &job->config;
+    struct instance_stage stage = {
+        .shards = job->shards,
+        .folder = job->instances,
+        .tokenizer = job->tokenizer,
+        .options = {.max_seq_length = (int)config->max_seq_length,
+                    .max_predictions = (int)config->max_predictions_per_seq,
+                    .dupe_factor = (int)config->dupe_factor,
+                    .masked_lm_prob = config->masked_lm_prob,
+                    .short_seq_prob = config->short_seq_prob,
+                    .seed = (uint64_t)config->seed,
+                    .python = strcmp(config->rng, "python") == 0,
+                    .whole_word = config->whole_word_mask},
+        .tfrecord = strcmp(config->format, "tfrecord") == 0,
+        .threads = job->threads,
+        .statistics = memory_array_zeroed(1, sizeof(struct pretraining_statistics))};
+    if (stage.statistics == NULL) {
+        return error_no_memory(error, sizeof *stage.statistics, "statistics");
+    }
+    enum berth_status status = describe_tokenizer(job, &stage.settings, error);
+    if (status == BERTH_OK) {
+        status = instance_stage_run(&stage, job->log, job->stop, error);
+    }
+    if (status == BERTH_OK) {
+        take_statistics(job, stage.statistics);
+        job->result->empty_shards = stage.empty;
+        done->bytes = stage.text_bytes;
+    }
+    if (status == BERTH_OK && stage.empty > 0) {
+        log_warning(job->log, "%lld shards gave no instance: there are no files of them",
+                    (long long)stage.empty);
+    }
+    memory_free(stage.statistics);
+    return status;
+}
+
+// --- all ----------------------------------------------------------------------------------------
+
+static enum berth_status make_packs(struct job *job, struct berth_prepare_stage *done,
+                                    struct berth_error *error) {
+    (void)job;
+    (void)done;
+    return error_set(error, BERTH_USAGE, "stages: pack is not there yet");
+}
+
+static enum berth_status run_stages(struct job *job, struct berth_error *error) {
+    static enum berth_status (*const makers[BERTH_PREPARE_STAGES])(
+        struct job *, struct berth_prepare_stage *,
+        struct berth_error *) = {make_text, make_shards, make_instances, make_packs};
+    for (int i = 0; i < BERTH_PREPARE_STAGES; i++) {
+        struct berth_prepare_stage *done = &job->result->stages[i];
+        if (!job->wanted[i]) {
+            continue;
+        }
+        double begin = machine_seconds();
+        done->name = stage_names[i];
+        TRY(makers[i](job, done, error));
+        done->seconds = machine_seconds() - begin;
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status open_tokenizer(struct job *job, struct berth_error *error) {
+    if (!job->wanted[INSTANCES] && !job->wanted[PACK]) {
+        return BERTH_OK;
+    }
+    if (job->config.vocab_file == NULL) {
+        return error_set(error, BERTH_USAGE, "vocab_file is missing: the stage hdf5 needs it");
+    }
+    return settings_tokenizer(&job->config, &job->tokenizer, error);
+}
+
+static enum berth_status run(struct job *job, struct berth_error *error) {
+    TRY(find_stages(job, error));
+    TRY(check_input(job, error));
+    take_defaults(job);
+    TRY(open_tokenizer(job, error)); // before hours of other work
+    TRY(name_folders(job, error));
+    return run_stages(job, error);
+}
+
+enum berth_status berth_prepare(const struct berth_config *config,
+                                const struct berth_prepare_input *input, struct berth_log log,
                                 const volatile int *stop, struct berth_prepare_result *result,
                                 struct berth_error *error) {
-    struct wikipedia_counts counts;
-    TRY(check_stages(settings->stages, error));
-    char *folder = path_join(settings->output_dir, TEXT_FOLDER);
-    if (folder == NULL) {
-        return error_no_memory(error, strlen(settings->output_dir), "the output's name");
-    }
-    const struct wikipedia_settings text = {
-        .dump = settings->wikipedia, .folder = folder, .file_size = (uint64_t)settings->file_size};
-    enum berth_status status = wikipedia_text(&text, &log, stop, &counts, error);
-    take_counts(result, &counts);
-    memory_free(folder);
+    struct job job = {
+        .config = *config, .input = input, .log = &log, .stop = stop, .result = result};
+    *result = (struct berth_prepare_result){0};
+    enum berth_status status = run(&job, error);
+    tokenizer_close(job.tokenizer);
+    memory_free(job.text);
+    memory_free(job.shards);
+    memory_free(job.instances);
     return status;
 }

@@ -7,6 +7,8 @@
 
 #define TEXT_JOBS                                                                                  \
     (JOB_FINETUNE | JOB_PREDICT | JOB_ANSWER | JOB_SHOW | JOB_TOKENIZE | JOB_FEATURES | JOB_EMBED)
+// What makes a tokenizer of a vocabulary.
+#define VOCABULARY_JOBS (TEXT_JOBS | JOB_PREPARE)
 #define MODEL_JOBS (JOB_FINETUNE | JOB_PREDICT | JOB_ANSWER | JOB_SHOW | JOB_EMBED)
 #define SQUAD_JOBS (JOB_FINETUNE_SQUAD | JOB_PREDICT_SQUAD | JOB_ANSWER | JOB_SHOW)
 #define CLASSIFY_JOBS (JOB_FINETUNE_CLASSIFY | JOB_PREDICT_CLASSIFY)
@@ -22,7 +24,7 @@ const struct option_row option_rows[] = {
     {FIELD(model_name_or_path), .type = OPTION_TEXT, .jobs = TEXT_JOBS, .unit = "DIR",
      .aliases = "model bert_model init_checkpoint model_file",
      .help = "model folder to start from: Hugging Face's or Google's"},
-    {FIELD(vocab_file), .type = OPTION_TEXT, .jobs = TEXT_JOBS | JOB_BENCH, .unit = "FILE",
+    {FIELD(vocab_file), .type = OPTION_TEXT, .jobs = VOCABULARY_JOBS | JOB_BENCH, .unit = "FILE",
      .aliases = "vocab", .help = "vocabulary to use", .fallback = "the model folder's vocab.txt"},
     {FIELD(pre_layer_norm), .type = OPTION_FLAG, .jobs = MODEL_JOBS, BETWEEN(-1, 1),
      .aliases = "preln",
@@ -35,8 +37,8 @@ const struct option_row option_rows[] = {
     {FIELD(predict_file), .type = OPTION_TEXT, .jobs = JOB_PREDICT | JOB_SHOW | JOB_FEATURES,
      .unit = "FILE", .aliases = "input input_file test_file",
      .help = "file to predict: SQuAD's questions, or a table of texts"},
-    {FIELD(output_dir), .type = OPTION_TEXT, .jobs = JOB_FINETUNE | JOB_PREDICT, .unit = "DIR",
-     .aliases = "output", .help = "folder for the results"},
+    {FIELD(output_dir), .type = OPTION_TEXT, .jobs = JOB_FINETUNE | JOB_PREDICT | JOB_PREPARE,
+     .unit = "DIR", .aliases = "output", .help = "folder for the results"},
     {FIELD(deepspeed_config), .type = OPTION_TEXT, .jobs = JOB_FINETUNE, .unit = "FILE",
      .help = "DeepSpeed JSON; options given here win over it"},
     {FIELD(overwrite_output_dir), .type = OPTION_FLAG, .jobs = JOB_FINETUNE | JOB_PREDICT,
@@ -67,25 +69,25 @@ const struct option_row option_rows[] = {
      .help = "what the labels of your own files are; auto: numbers where one has a fraction"},
 
     // --- text and features ---
-    {FIELD(max_seq_length), .type = OPTION_INTEGER, .jobs = WINDOW_JOBS | CLASSIFY_JOBS | JOB_EMBED,
-     BETWEEN(8, 65536), .unit = "N", .aliases = "max_length",
-     .help = "tokens of a window or a pair, special ones included",
-     .fallback =
-         "384, in classification 128, for embeddings 256; or the model's positions where these are "
-         "fewer"},
+    {FIELD(max_seq_length), .type = OPTION_INTEGER,
+     .jobs = WINDOW_JOBS | CLASSIFY_JOBS | JOB_EMBED | JOB_PREPARE, BETWEEN(8, 65536), .unit = "N",
+     .aliases = "max_length", .help = "tokens of a window or a pair, special ones included",
+     .fallback = "384, in classification and for pre-training data 128, for embeddings 256; or the "
+                 "model's positions where these are "
+                 "fewer"},
     {FIELD(doc_stride), .type = OPTION_INTEGER, .jobs = WINDOW_JOBS, BETWEEN(1, 65536), .unit = "N",
      .help = "tokens from one window of a context to the next"},
     {FIELD(max_query_length), .type = OPTION_INTEGER, .jobs = WINDOW_JOBS, BETWEEN(1, 65536),
      .unit = "N", .help = "questions are cut to so many tokens"},
-    {FIELD(do_lower_case), .type = OPTION_FLAG, .jobs = TEXT_JOBS, BETWEEN(-1, 1),
+    {FIELD(do_lower_case), .type = OPTION_FLAG, .jobs = VOCABULARY_JOBS, BETWEEN(-1, 1),
      .help = "lower-case the text and strip accents",
      .fallback = "as the model's tokenizer_config.json says, else yes"},
-    {FIELD(tokenizer), .type = OPTION_TEXT, .jobs = TEXT_JOBS, .unit = "RULES",
+    {FIELD(tokenizer), .type = OPTION_TEXT, .jobs = VOCABULARY_JOBS, .unit = "RULES",
      .choices = "huggingface|google", .help = "whose tokenizer rules to follow"},
-    {FIELD(max_word_length), .type = OPTION_INTEGER, .jobs = TEXT_JOBS, BETWEEN(0, 1 << 20),
+    {FIELD(max_word_length), .type = OPTION_INTEGER, .jobs = VOCABULARY_JOBS, BETWEEN(0, 1 << 20),
      .unit = "N", .help = "longer words become [UNK]",
      .fallback = "0: 100 by Hugging Face's rules, 200 by Google's"},
-    {FIELD(split_special), .type = OPTION_FLAG, .jobs = TEXT_JOBS, BETWEEN(-1, 1),
+    {FIELD(split_special), .type = OPTION_FLAG, .jobs = VOCABULARY_JOBS, BETWEEN(-1, 1),
      .help = "split [CLS], [MASK] and the like in the text as other words",
      .fallback = "no by Hugging Face's rules, yes by Google's"},
     {FIELD(features), .type = OPTION_TEXT, .jobs = SQUAD_JOBS | JOB_FEATURES, .unit = "RULES",
@@ -115,6 +117,35 @@ const struct option_row option_rows[] = {
     {FIELD(max_eval_samples), .type = OPTION_INTEGER, .jobs = JOB_FINETUNE | JOB_PREDICT,
      AT_LEAST(0), .unit = "N", .aliases = "max_predict_samples",
      .help = "use only the first N examples to be predicted", .fallback = "0: all"},
+
+    // --- data for pre-training ---
+    {FIELD(max_predictions_per_seq), .type = OPTION_INTEGER, .jobs = JOB_PREPARE, BETWEEN(1, 8192),
+     .unit = "N", .help = "masked positions of an instance at most"},
+    {FIELD(dupe_factor), .type = OPTION_INTEGER, .jobs = JOB_PREPARE, BETWEEN(1, 1000), .unit = "N",
+     .help = "rounds through the articles, each cut and masked anew"},
+    {FIELD(masked_lm_prob), .type = OPTION_REAL, .jobs = JOB_PREPARE, BETWEEN(1e-6, 1), .unit = "X",
+     .help = "share of the tokens that is predicted"},
+    {FIELD(short_seq_prob), .type = OPTION_REAL, .jobs = JOB_PREPARE, BETWEEN(0, 1), .unit = "X",
+     .help = "share of the articles that is cut into shorter instances"},
+    {FIELD(whole_word_mask), .type = OPTION_FLAG, .jobs = JOB_PREPARE,
+     .aliases = "do_whole_word_mask", .help = "mask all pieces of a word or none"},
+    {FIELD(rng), .type = OPTION_TEXT, .jobs = JOB_PREPARE, .unit = "WHICH",
+     .choices = "fast|python",
+     .help = "random numbers; python: those of CPython, which give the published script's "
+             "instances bit for bit"},
+    {FIELD(shards), .type = OPTION_INTEGER, .jobs = JOB_PREPARE, BETWEEN(1, 4096), .unit = "N",
+     .aliases = "n_training_shards", .help = "files for training"},
+    {FIELD(test_shards), .type = OPTION_INTEGER, .jobs = JOB_PREPARE, BETWEEN(-1, 4096),
+     .unit = "N", .aliases = "n_test_shards", .help = "files for testing; 0: none",
+     .fallback = "as many as for training"},
+    {FIELD(fraction_test_set), .type = OPTION_REAL, .jobs = JOB_PREPARE, BETWEEN(0, 0.99),
+     .unit = "X", .help = "share of the articles that is for testing"},
+    {FIELD(stages), .type = OPTION_TEXT, .jobs = JOB_PREPARE, .unit = "NAMES",
+     .help = "which to run, with commas: text, shards, hdf5, pack", .fallback = "text,shards,hdf5"},
+    {FIELD(pack), .type = OPTION_FLAG, .jobs = JOB_PREPARE,
+     .help = "also the stage pack: up to three instances a row"},
+    {FIELD(format), .type = OPTION_TEXT, .jobs = JOB_PREPARE, .unit = "FORMAT",
+     .choices = "hdf5|tfrecord", .help = "files of instances"},
 
     // --- training ---
     {FIELD(train_batch_size), .type = OPTION_INTEGER, .jobs = JOB_FINETUNE, BETWEEN(1, 1 << 24),
@@ -233,8 +264,10 @@ const struct option_row option_rows[] = {
     {FIELD(loss_average), .type = OPTION_TEXT, .jobs = JOB_FINETUNE, .unit = "RULE",
      .choices = "update|micro",
      .help = "loss of an update: over all its sequences, or the originals' mean of means"},
-    {FIELD(seed), .type = OPTION_INTEGER, .jobs = JOB_FINETUNE | JOB_BENCH, AT_LEAST(0),
-     .unit = "N", .help = "seed of initial weights, order and dropout"},
+    {FIELD(seed), .type = OPTION_INTEGER, .jobs = JOB_FINETUNE | JOB_BENCH | JOB_PREPARE,
+     AT_LEAST(0), .unit = "N", .aliases = "random_seed",
+     .help = "seed of initial weights, order and dropout; of pre-training data, where it is 12345 "
+             "unless given"},
     {FIELD(precision), .type = OPTION_CHOICE, .jobs = MACHINE_JOBS, .unit = "TYPE",
      .choices = "fp32|bf16", .deepspeed = "bf16.enabled", .aliases = "dtype",
      .help = "number format of activations and matrix products",
@@ -270,8 +303,9 @@ const struct option_row option_rows[] = {
     // --- machine ---
     {FIELD(device), .type = OPTION_TEXT, .jobs = MACHINE_JOBS, .unit = "NAME",
      .choices = "auto|cpu|cuda", .help = "where to compute"},
-    {FIELD(threads), .type = OPTION_INTEGER, .jobs = MACHINE_JOBS | JOB_FEATURES, BETWEEN(0, 4096),
-     .unit = "N", .aliases = "num_threads num_intra_threads intra_op preprocessing_num_workers",
+    {FIELD(threads), .type = OPTION_INTEGER, .jobs = MACHINE_JOBS | JOB_FEATURES | JOB_PREPARE,
+     BETWEEN(0, 4096), .unit = "N",
+     .aliases = "n_processes num_threads num_intra_threads intra_op preprocessing_num_workers",
      .help = "threads to use", .fallback = "0: all that the process may use"},
     {FIELD(instructions), .type = OPTION_TEXT, .jobs = MACHINE_JOBS, .unit = "SET",
      .choices = "auto|generic|avx2|avx512|avx512bf16", .help = "instruction set to use"},
@@ -291,7 +325,7 @@ const struct option_row option_rows[] = {
      .help = "share of the former mean in TensorBoard's train_ema_loss"},
     {FIELD(wall_clock_breakdown), .type = OPTION_FLAG, .jobs = JOB_FINETUNE,
      .deepspeed = "wall_clock_breakdown", .help = "time forward, backward and step"},
-    {FIELD(no_progress), .type = OPTION_FLAG, .jobs = MODEL_JOBS,
+    {FIELD(no_progress), .type = OPTION_FLAG, .jobs = MODEL_JOBS | JOB_PREPARE,
      .aliases = "disable_progress_bar disable_tqdm", .help = "no progress bar"},
     {FIELD(quiet), .type = OPTION_FLAG, .jobs = TEXT_JOBS | JOB_BENCH,
      .help = "only results, warnings and errors"},
@@ -316,6 +350,15 @@ void option_defaults(struct berth_config *config) {
         .keras_answers = "first",
         .keras_end = "inclusive",
         .window_filter = "none",
+        .max_predictions_per_seq = 20,
+        .dupe_factor = 5,
+        .masked_lm_prob = 0.15,
+        .short_seq_prob = 0.1,
+        .rng = "fast",
+        .shards = 256,
+        .test_shards = -1,
+        .fraction_test_set = 0.1,
+        .format = "hdf5",
         .train_batch_size = 32,
         .num_train_epochs = 2.0,
         .learning_rate = 3e-5,

@@ -1,23 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files listed once, read one after the other, cut into articles by the rule of their form.
+// Files listed once, read one after the other through a window, cut into articles by the rule of
+// their form.
 #include "data/corpus.h"
 
 #include "core/buffer.h"
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/utf8.h"
+#include "format/utf8.h"
 
 #include <string.h>
 
 #define FOLDER_DEPTH 2
+#define WINDOW_BYTES ((size_t)256 << 10)
 
 struct corpus {
     enum corpus_form form;
     char **files; // paths
     size_t file_count, file_capacity, next_file;
-    char *bytes; // of the open file; NULL: none is
-    size_t length, at;
-    uint64_t size, read; // of all files; of those that were read to their end
+    uint64_t size;           // of all files
+    struct file_reader file; // the open one; its descriptor is -1 when none is
+    uint64_t read;           // of the open file
+    uint64_t before;         // bytes of the files before
+    char *window;            // bytes of the open file up to `read`
+    size_t filled, at, capacity;
     struct buffer article;
 };
 
@@ -47,9 +52,9 @@ static enum berth_status add_file(struct corpus *corpus, char *path, struct bert
     return BERTH_OK;
 }
 
-// "wiki_00" of the extracted form; of books every file that is not hidden.
+// "wiki_00" of the extracted form; else every file that is not hidden.
 static int is_wanted(const struct corpus *corpus, const char *name) {
-    if (corpus->form == CORPUS_BOOKS) {
+    if (corpus->form != CORPUS_EXTRACTED) {
         return name[0] != '.';
     }
     size_t digits = strncmp(name, "wiki_", 5) == 0 ? strspn(name + 5, "0123456789") : 0;
@@ -84,7 +89,7 @@ static enum berth_status add_folder(struct corpus *corpus, const char *folder, i
 static enum berth_status list_files(struct corpus *corpus, const char *const *paths, size_t count,
                                     struct berth_error *error) {
     for (size_t i = 0; i < count; i++) {
-        if (corpus->form == CORPUS_TEXT) {
+        if (corpus->form == CORPUS_TEXT && !dir_exists(paths[i])) {
             TRY(add_file(corpus, memory_string(paths[i]), error));
         } else {
             TRY(add_folder(corpus, paths[i], 0, error));
@@ -107,6 +112,7 @@ enum berth_status corpus_open(enum corpus_form form, const char *const *paths, s
         return error_no_memory(error, sizeof *made, "a corpus");
     }
     made->form = form;
+    made->file.descriptor = -1;
     enum berth_status status = list_files(made, paths, count, error);
     for (size_t i = 0; i < made->file_count && status == BERTH_OK; i++) {
         struct file_reader file;
@@ -133,21 +139,55 @@ uint64_t corpus_size(const struct corpus *corpus) {
 }
 
 uint64_t corpus_position(const struct corpus *corpus) {
-    size_t at = corpus->at < corpus->length ? corpus->at : corpus->length;
-    return corpus->read + (corpus->bytes != NULL ? at : 0);
+    return corpus->before + corpus->read - (corpus->filled - corpus->at);
+}
+
+const char *const *corpus_files(const struct corpus *corpus, size_t *count) {
+    *count = corpus->file_count;
+    return (const char *const *)corpus->files;
 }
 
 static enum berth_status open_file(struct corpus *corpus, struct berth_error *error) {
-    const char *path = corpus->files[corpus->next_file++];
-    TRY(file_read(path, CORPUS_FILE_MAX, &corpus->bytes, &corpus->length, error));
-    corpus->at = 0;
-    size_t text = strlen(corpus->bytes);
-    const char *bad = utf8_find_ill_formed(corpus->bytes);
-    if (bad != NULL || text < corpus->length) {
-        return error_set(error, BERTH_BAD_DATA, "%s: byte %zu: expected UTF-8, found %s", path,
-                         bad != NULL ? (size_t)(bad - corpus->bytes) : text,
-                         bad != NULL ? "something else" : "a NUL");
+    TRY(file_reader_open(&corpus->file, corpus->files[corpus->next_file], error));
+    corpus->next_file++;
+    corpus->read = 0;
+    corpus->filled = corpus->at = 0;
+    return BERTH_OK;
+}
+
+static void close_file(struct corpus *corpus) {
+    file_reader_close(&corpus->file);
+    corpus->file.descriptor = -1;
+    corpus->before += corpus->read;
+    corpus->read = 0;
+    corpus->filled = corpus->at = 0;
+}
+
+// Appends to the window what it has room for, or room itself where a line fills it.
+static enum berth_status fill_window(struct corpus *corpus, struct berth_error *error) {
+    if (corpus->at > 0) {
+        memmove(corpus->window, corpus->window + corpus->at, corpus->filled - corpus->at);
+        corpus->filled -= corpus->at;
+        corpus->at = 0;
     }
+    if (corpus->filled == corpus->capacity) {
+        size_t capacity = corpus->capacity > 0 ? 2 * corpus->capacity : WINDOW_BYTES;
+        if (capacity > CORPUS_ARTICLE_MAX) {
+            return error_set(error, BERTH_BAD_DATA, "%s: a line is longer than %zu bytes",
+                             corpus_path(corpus), CORPUS_ARTICLE_MAX / 2);
+        }
+        char *grown = memory_resize(corpus->window, capacity, 1);
+        if (grown == NULL) {
+            return error_no_memory(error, capacity, corpus_path(corpus));
+        }
+        corpus->window = grown;
+        corpus->capacity = capacity;
+    }
+    uint64_t left = corpus->file.size - corpus->read;
+    size_t room = corpus->capacity - corpus->filled, more = left < room ? (size_t)left : room;
+    TRY(file_reader_at(&corpus->file, corpus->read, corpus->window + corpus->filled, more, error));
+    corpus->filled += more;
+    corpus->read += more;
     return BERTH_OK;
 }
 
@@ -157,73 +197,127 @@ static int is_blank(char byte) {
     return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\v' || byte == '\f';
 }
 
-// The next line; 0 at the end of the file.
-static int next_line(struct corpus *corpus, struct line *line) {
-    if (corpus->at >= corpus->length) {
-        return 0;
+// Where text that is no UTF-8, or a NUL, begins; `length` when it is all well.
+static size_t find_bad(const char *text, size_t length) {
+    const char *nul = memchr(text, '\0', length);
+    length = nul != NULL ? (size_t)(nul - text) : length;
+    for (size_t i = 0; i < length;) {
+        uint64_t eight;
+        if (length - i >= sizeof eight) { // mostly ASCII
+            memcpy(&eight, text + i, sizeof eight);
+            if ((eight & 0x8080808080808080u) == 0) {
+                i += sizeof eight;
+                continue;
+            }
+        }
+        size_t step = utf8_character(text + i, length - i);
+        if (step == 0) {
+            return i;
+        }
+        i += step;
     }
-    const char *text = corpus->bytes + corpus->at;
-    size_t left = corpus->length - corpus->at;
-    const char *end = memchr(text, '\n', left);
-    size_t length = end != NULL ? (size_t)(end - text) : left;
-    corpus->at += length + 1;
+    return length;
+}
+
+static enum berth_status check_line(const struct corpus *corpus, const struct line *line,
+                                    struct berth_error *error) {
+    size_t bad = find_bad(line->text, line->length);
+    if (bad == line->length) {
+        return BERTH_OK;
+    }
+    size_t in_window = (size_t)(line->text - corpus->window) + bad;
+    return error_set(error, BERTH_BAD_DATA, "%s: byte %llu: expected UTF-8, found %s",
+                     corpus_path(corpus),
+                     (unsigned long long)(corpus->read - corpus->filled + in_window),
+                     line->text[bad] == '\0' ? "a NUL" : "something else");
+}
+
+// The next line, borrowed until the next call; *more is 0 at the end of the file.
+static enum berth_status next_line(struct corpus *corpus, struct line *line, int *more,
+                                   struct berth_error *error) {
+    const char *end = NULL;
+    size_t seen = 0;
+    for (;;) {
+        size_t there = corpus->filled - corpus->at;
+        end = there > seen ? memchr(corpus->window + corpus->at + seen, '\n', there - seen) : NULL;
+        if (end != NULL || corpus->read == corpus->file.size) {
+            break;
+        }
+        seen = there;
+        TRY(fill_window(corpus, error));
+    }
+    const char *text = corpus->window + corpus->at;
+    size_t length = end != NULL ? (size_t)(end - text) : corpus->filled - corpus->at;
+    *more = end != NULL || length > 0;
+    corpus->at += length + (end != NULL);
     while (length > 0 && is_blank(text[length - 1])) {
         length--;
     }
     *line = (struct line){text, length};
-    return 1;
+    return check_line(corpus, line, error);
 }
 
 static int line_is(const struct line *line, const char *text) {
     return line->length == strlen(text) && memcmp(line->text, text, line->length) == 0;
 }
 
-static void put_line(struct corpus *corpus, const struct line *line) {
+static enum berth_status put_line(struct corpus *corpus, const struct line *line,
+                                  struct berth_error *error) {
     if (line->length > 0) {
         buffer_put(&corpus->article, line->text, line->length);
         buffer_put_byte(&corpus->article, '\n');
     }
+    if (corpus->article.failed) {
+        return error_no_memory(error, corpus->article.length, corpus_path(corpus));
+    }
+    return corpus->article.length <= CORPUS_ARTICLE_MAX
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA, "%s: an article is longer than %zu bytes",
+                           corpus_path(corpus), CORPUS_ARTICLE_MAX);
 }
 
 // Up to the next </doc>.
 static enum berth_status read_extracted(struct corpus *corpus, struct berth_error *error) {
     static const char open[] = "<doc id=";
     struct line line;
-    int inside = 0, titled = 0;
-    while (next_line(corpus, &line)) {
+    int inside = 0, titled = 0, more;
+    for (;;) {
+        TRY(next_line(corpus, &line, &more, error));
         int begins = line.length > strlen(open) && memcmp(line.text, open, strlen(open)) == 0;
-        if (line_is(&line, "</doc>")) {
+        if (line_is(&line, "</doc>") || (!more && !inside)) {
             return BERTH_OK;
         }
-        if (begins && inside) {
+        if (!more || (begins && inside)) {
             break;
         }
         if (inside && !titled) {
             titled = line.length > 0;
         } else if (inside) {
-            put_line(corpus, &line);
+            TRY(put_line(corpus, &line, error));
         }
         inside |= begins;
     }
-    return inside ? error_set(error, BERTH_BAD_DATA,
-                              "%s: byte %zu: expected </doc> before this: the file is cut",
-                              corpus_path(corpus), corpus->at)
-                  : BERTH_OK;
+    return error_set(
+        error, BERTH_BAD_DATA, "%s: byte %llu: expected </doc> before this: the file is cut",
+        corpus_path(corpus), (unsigned long long)(corpus->read - (corpus->filled - corpus->at)));
 }
 
-// Up to an empty line.
-static void read_text(struct corpus *corpus) {
+// Up to an empty line, or the end of the file where these do not count.
+static enum berth_status read_lines(struct corpus *corpus, int to_empty,
+                                    struct berth_error *error) {
     struct line line;
-    while (next_line(corpus, &line) && line.length > 0) {
-        put_line(corpus, &line);
+    int more;
+    for (;;) {
+        TRY(next_line(corpus, &line, &more, error));
+        if (!more || (to_empty && line.length == 0)) {
+            return BERTH_OK;
+        }
+        TRY(put_line(corpus, &line, error));
     }
 }
 
-static void read_book(struct corpus *corpus) {
-    struct line line;
-    while (next_line(corpus, &line)) {
-        put_line(corpus, &line);
-    }
+static int at_end(const struct corpus *corpus) {
+    return corpus->at == corpus->filled && corpus->read == corpus->file.size;
 }
 
 enum berth_status corpus_next(struct corpus *corpus, const char **lines, size_t *length,
@@ -232,25 +326,16 @@ enum berth_status corpus_next(struct corpus *corpus, const char **lines, size_t 
     *length = 0;
     buffer_clear(&corpus->article);
     while (corpus->article.length == 0) {
-        if (corpus->bytes == NULL || corpus->at >= corpus->length) {
-            corpus->read = corpus_position(corpus);
-            memory_free(corpus->bytes);
-            corpus->bytes = NULL;
+        if (corpus->file.descriptor < 0 || at_end(corpus)) {
+            close_file(corpus);
             if (corpus->next_file == corpus->file_count) {
                 return BERTH_OK;
             }
             TRY(open_file(corpus, error));
         }
-        if (corpus->form == CORPUS_EXTRACTED) {
-            TRY(read_extracted(corpus, error));
-        } else if (corpus->form == CORPUS_TEXT) {
-            read_text(corpus);
-        } else {
-            read_book(corpus);
-        }
-        if (corpus->article.failed) {
-            return error_no_memory(error, corpus->length, corpus_path(corpus));
-        }
+        TRY(corpus->form == CORPUS_EXTRACTED
+                ? read_extracted(corpus, error)
+                : read_lines(corpus, corpus->form == CORPUS_TEXT, error));
     }
     *lines = corpus->article.bytes;
     *length = corpus->article.length;
@@ -265,7 +350,8 @@ void corpus_close(struct corpus *corpus) {
         memory_free(corpus->files[i]);
     }
     memory_free(corpus->files);
-    memory_free(corpus->bytes);
+    file_reader_close(&corpus->file);
+    memory_free(corpus->window);
     buffer_done(&corpus->article);
     memory_free(corpus);
 }

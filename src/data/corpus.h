@@ -8,7 +8,7 @@
 //   books      a folder with a file a book; its empty lines are dropped
 //
 // Files come in the order of their names. What no reader of words can use, ill-formed UTF-8, is an
-// error that names file and byte. A file is in memory as a whole, one at a time.
+// error that names file and byte. Memory holds a window of a file and one article.
 #ifndef BERTH_DATA_CORPUS_H
 #define BERTH_DATA_CORPUS_H
 
@@ -19,26 +19,29 @@
 
 enum corpus_form { CORPUS_EXTRACTED, CORPUS_TEXT, CORPUS_BOOKS };
 
-// Of one file; WikiExtractor's -b and books are far below.
-#define CORPUS_FILE_MAX ((size_t)4 << 30)
+// Of one line, and of one article.
+#define CORPUS_ARTICLE_MAX ((size_t)1 << 30)
 
 struct corpus;
 
-// `paths` are a folder for extracted and books, files for text. A folder without such files is
-// BERTH_NO_INPUT.
+// `paths` are a folder for extracted and books; for text files, or folders of which every file is
+// taken. A folder without such files is BERTH_NO_INPUT.
 enum berth_status corpus_open(enum corpus_form form, const char *const *paths, size_t count,
                               struct corpus **corpus, struct berth_error *error);
 
 // The next article: lines that are not empty, without blanks at their ends, each with its newline;
 // valid until the next call. Articles without lines are passed over. A *length of 0 is the end.
-// BERTH_BAD_DATA: ill-formed UTF-8, NUL bytes, a <doc> without its </doc> (the file is cut).
+// BERTH_BAD_DATA: ill-formed UTF-8, NUL bytes, a <doc> without its </doc> (the file is cut), more
+// than CORPUS_ARTICLE_MAX bytes.
 enum berth_status corpus_next(struct corpus *corpus, const char **lines, size_t *length,
                               struct berth_error *error);
-// Where the article stands, for messages: path and byte.
+// The file that is being read, for messages.
 const char *corpus_path(const struct corpus *corpus);
 // Bytes of all files, and how many of them have been read.
 uint64_t corpus_size(const struct corpus *corpus);
 uint64_t corpus_position(const struct corpus *corpus);
+// All files, in their order.
+const char *const *corpus_files(const struct corpus *corpus, size_t *count);
 
 void corpus_close(struct corpus *corpus);
 

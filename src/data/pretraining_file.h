@@ -32,13 +32,6 @@ enum berth_status pretraining_write_tfrecord(const char *path, const struct inst
                                              int max_seq_length, int max_predictions,
                                              struct berth_error *error);
 
-// What the instances of a shard came to, as JSON, atomically: instances, tokens, fill (share of the
-// rows that is not padding), predictions, the shares masked, kept and replaced of them, random_next
-// (of the instances), and lengths: how many instances have 0, 1, ... max_seq_length tokens. Shares
-// of nothing are null.
-enum berth_status pretraining_write_statistics(const char *path, const struct instances *instances,
-                                               int max_seq_length, struct berth_error *error);
-
 // A row of a packed file: numbers of instances; PRETRAINING_NONE where there is none.
 #define PRETRAINING_NONE UINT32_MAX
 struct pretraining_pack {

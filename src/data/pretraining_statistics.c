@@ -1,47 +1,83 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/memory.h"
-#include "data/pretraining_file.h"
-#include "format/json.h"
+#include "data/pretraining_statistics.h"
 
-static void set_share(json *object, const char *key, uint64_t part, uint64_t whole) {
-    json_set(object, key, json_new_real((double)part / (double)whole));
+#include <stddef.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    size_t offset;
+} counts[] = {
+#define COUNT(field)                                                                               \
+    { #field, offsetof(struct pretraining_statistics, field) }
+    COUNT(instances), COUNT(tokens),   COUNT(predictions), COUNT(masked),
+    COUNT(kept),      COUNT(replaced), COUNT(random_next),
+};
+enum { COUNTS = sizeof counts / sizeof *counts };
+
+static int64_t *count_of(struct pretraining_statistics *statistics, size_t i) {
+    return (int64_t *)((char *)statistics + counts[i].offset);
 }
 
-static json *lengths_of(const struct instances *instances, int64_t *counts, int max_seq_length) {
-    json *list = json_new_array();
+void pretraining_statistics_add(struct pretraining_statistics *statistics,
+                                const struct instances *instances) {
+    statistics->instances += (int64_t)instances->count;
+    statistics->tokens += (int64_t)instances->token_count;
+    statistics->predictions += (int64_t)instances->prediction_count;
+    statistics->masked += (int64_t)instances->counts.masked;
+    statistics->kept += (int64_t)instances->counts.kept;
+    statistics->replaced += (int64_t)instances->counts.replaced;
     for (size_t i = 0; i < instances->count; i++) {
-        if (instances->items[i].length <= max_seq_length) {
-            counts[instances->items[i].length]++;
-        }
+        statistics->lengths[instances->items[i].length]++;
+        statistics->random_next += instances->items[i].is_random;
     }
+}
+
+static json *lengths_to_json(const struct pretraining_statistics *statistics, int max_seq_length) {
+    json *list = json_new_array();
     for (int i = 0; i <= max_seq_length; i++) {
-        json_append(list, json_new_integer(counts[i]));
+        json_append(list, json_new_integer(statistics->lengths[i]));
     }
     return list;
 }
 
-enum berth_status pretraining_write_statistics(const char *path, const struct instances *instances,
-                                               int max_seq_length, struct berth_error *error) {
-    const struct instance_counts *counts = &instances->counts;
-    uint64_t predictions = counts->masked + counts->kept + counts->replaced;
-    size_t size = (size_t)max_seq_length + 1;
-    int64_t *lengths = memory_array_zeroed(size, sizeof *lengths);
-    if (lengths == NULL) {
-        return error_no_memory(error, size * sizeof *lengths, path);
-    }
+json *pretraining_statistics_to_json(const struct pretraining_statistics *statistics,
+                                     int max_seq_length) {
     json *object = json_new_object();
-    json_set(object, "instances", json_new_integer((int64_t)instances->count));
-    json_set(object, "tokens", json_new_integer((int64_t)instances->token_count));
-    json_set(object, "predictions", json_new_integer((int64_t)predictions));
-    set_share(object, "fill", instances->token_count,
-              (uint64_t)instances->count * (uint64_t)max_seq_length);
-    set_share(object, "masked", counts->masked, predictions);
-    set_share(object, "kept", counts->kept, predictions);
-    set_share(object, "replaced", counts->replaced, predictions);
-    set_share(object, "random_next", counts->random_next, instances->count);
-    json_set(object, "lengths", lengths_of(instances, lengths, max_seq_length));
+    for (size_t i = 0; i < COUNTS; i++) {
+        const char *at = (const char *)statistics + counts[i].offset;
+        json_set(object, counts[i].name, json_new_integer(*(const int64_t *)at));
+    }
+    json_set(object, "lengths", lengths_to_json(statistics, max_seq_length));
+    return object;
+}
+
+void pretraining_statistics_add_json(struct pretraining_statistics *statistics,
+                                     const json *object) {
+    const json *lengths = json_member(object, "lengths");
+    for (size_t i = 0; i < COUNTS; i++) {
+        *count_of(statistics, i) += json_as_integer(json_member(object, counts[i].name));
+    }
+    for (size_t i = 0; i < json_length(lengths) && i <= INSTANCE_LENGTH_MAX; i++) {
+        statistics->lengths[i] += json_as_integer(json_at(lengths, i));
+    }
+}
+
+static void set_share(json *object, const char *key, int64_t part, int64_t whole) {
+    json_set(object, key, json_new_real((double)part / (double)whole));
+}
+
+enum berth_status pretraining_statistics_write(const struct pretraining_statistics *statistics,
+                                               int max_seq_length, const char *path,
+                                               struct berth_error *error) {
+    json *object = pretraining_statistics_to_json(statistics, max_seq_length);
+    int64_t predictions = statistics->masked + statistics->kept + statistics->replaced;
+    set_share(object, "fill", statistics->tokens, statistics->instances * max_seq_length);
+    set_share(object, "masked", statistics->masked, predictions);
+    set_share(object, "kept", statistics->kept, predictions);
+    set_share(object, "replaced", statistics->replaced, predictions);
+    set_share(object, "random_next", statistics->random_next, statistics->instances);
     enum berth_status status = json_write_file(object, JSON_INDENT_2_SORTED, path, error);
     json_free(object);
-    memory_free(lengths);
     return status;
 }

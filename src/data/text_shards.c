@@ -60,9 +60,9 @@ enum berth_status shard_plan_fit(struct shard_plan *plan, uint64_t articles, int
     }
     uint64_t tests = tests_among(plan, articles), rest = articles - tests;
     struct shard_plan before = *plan;
-    plan->test = tests < plan->test ? (uint32_t)tests : plan->test;
+    plan->test = tests < 2 * (uint64_t)plan->test ? (uint32_t)((tests + 1) / 2) : plan->test;
     rest = plan->test == 0 ? articles : rest;
-    plan->training = rest < plan->training ? (uint32_t)rest : plan->training;
+    plan->training = rest < 2 * (uint64_t)plan->training ? (uint32_t)(rest / 2) : plan->training;
     plan->training = plan->training > 0 ? plan->training : 1;
     *changed = plan->test != before.test || plan->training != before.training;
     return BERTH_OK;
@@ -71,43 +71,49 @@ enum berth_status shard_plan_fit(struct shard_plan *plan, uint64_t articles, int
 // --- files
 // ------------------------------------------------------------------------------------------
 
-static size_t file_count(const struct shard_plan *plan) {
-    return (size_t)plan->training + plan->test;
+char *shard_file_name(const struct shard_plan *plan, size_t i, const char *name) {
+    size_t training = plan->training, room = strlen(name) + 48;
+    char *text = memory_new(room);
+    if (text != NULL) {
+        snprintf(text, room, "%s_%s_%zu.txt", name, i < training ? "training" : "test",
+                 i < training ? i : i - training);
+    }
+    return text;
 }
 
-static enum berth_status open_file(struct shard_writer *writer, size_t i, const char *folder,
-                                   const char *name, struct berth_error *error) {
-    size_t training = writer->plan.training, room = strlen(folder) + strlen(name) + 64;
-    char *path = memory_new(room);
-    if (path == NULL) {
-        return error_no_memory(error, room, "a path");
-    }
-    snprintf(path, room, "%s/%s_%s_%zu.txt", folder, name, i < training ? "training" : "test",
-             i < training ? i : i - training);
-    enum berth_status status = file_writer_open(&writer->files[i], path, error);
+static enum berth_status open_file(struct shard_writer *writer, size_t i,
+                                   struct berth_error *error) {
+    const struct shard_target *target = &writer->target;
+    char *name = shard_file_name(&writer->plan, target->first + i, target->name);
+    char *path = name != NULL ? path_join(target->folder, name) : NULL;
+    enum berth_status status = path != NULL
+                                   ? file_writer_open(&writer->files[i], path, error)
+                                   : error_no_memory(error, strlen(target->folder), "a path");
     memory_free(path);
+    memory_free(name);
     return status;
 }
 
 enum berth_status shard_writer_open(struct shard_writer *writer, const struct shard_plan *plan,
-                                    const char *folder, const char *name,
-                                    struct berth_error *error) {
-    size_t count = file_count(plan);
-    *writer = (struct shard_writer){.plan = *plan};
-    TRY(dir_make(folder, error));
+                                    const struct shard_target *target, struct berth_error *error) {
+    size_t count = target->count;
+    *writer = (struct shard_writer){.plan = *plan, .target = *target};
+    TRY(dir_make(target->folder, error));
     writer->files = memory_array_zeroed(count, sizeof *writer->files);
-    if (writer->files == NULL) {
-        return error_no_memory(error, count * sizeof *writer->files, folder);
-    }
-    for (size_t i = 0; i < count; i++) {
+    writer->counts = memory_array_zeroed(count, sizeof *writer->counts);
+    for (size_t i = 0; writer->files != NULL && i < count; i++) {
         writer->files[i].descriptor = -1;
     }
     enum berth_status status = BERTH_OK;
+    if (writer->files == NULL || writer->counts == NULL) {
+        status = error_no_memory(error, count * sizeof *writer->files, target->folder);
+    }
     for (size_t i = 0; i < count && status == BERTH_OK; i++) {
-        status = open_file(writer, i, folder, name, error);
+        status = open_file(writer, i, error);
     }
     if (status != BERTH_OK) {
         shard_writer_abort(writer);
+        shard_writer_done(writer);
     }
     return status;
 }
@@ -115,39 +121,51 @@ enum berth_status shard_writer_open(struct shard_writer *writer, const struct sh
 enum berth_status shard_writer_put(struct shard_writer *writer, const char *text, size_t length,
                                    struct berth_error *error) {
     struct shard_place place = shard_place_of(&writer->plan, writer->articles++);
-    struct file_writer *file =
-        &writer->files[place.is_test ? writer->plan.training + place.shard : place.shard];
+    size_t i = shard_number(&writer->plan, place) - writer->target.first; // wraps below first
+    if (i >= writer->target.count) {
+        return BERTH_OK;
+    }
+    struct file_writer *file = &writer->files[i];
+    struct shard_counts *counts = &writer->counts[i];
     struct sentences sentences = {text, length, 0};
     const char *begin;
     size_t bytes, count = 0;
     for (; sentences_next(&sentences, &begin, &bytes); count++) {
         file_writer_put(file, begin, bytes, NULL);
         file_writer_put(file, "\n", 1, NULL);
+        counts->bytes += bytes + 1;
     }
-    writer->sentences[place.is_test] += count;
+    counts->sentences += count;
+    counts->articles++;
+    counts->bytes += count > 0;
     return file_writer_put(file, "\n", count > 0, error); // also says what failed before
 }
 
-static void forget(struct shard_writer *writer) {
+static void forget_files(struct shard_writer *writer) {
     memory_free(writer->files);
     writer->files = NULL;
 }
 
 enum berth_status shard_writer_commit(struct shard_writer *writer, struct berth_error *error) {
-    for (size_t i = 0; i < file_count(&writer->plan); i++) {
+    for (size_t i = 0; i < writer->target.count; i++) {
         enum berth_status status = file_writer_commit(&writer->files[i], error);
         if (status != BERTH_OK) {
             shard_writer_abort(writer);
             return status;
         }
     }
-    forget(writer);
+    forget_files(writer);
     return BERTH_OK;
 }
 
 void shard_writer_abort(struct shard_writer *writer) {
-    for (size_t i = 0; writer->files != NULL && i < file_count(&writer->plan); i++) {
+    for (size_t i = 0; writer->files != NULL && i < writer->target.count; i++) {
         file_writer_abort(&writer->files[i]);
     }
-    forget(writer);
+    forget_files(writer);
+}
+
+void shard_writer_done(struct shard_writer *writer) {
+    memory_free(writer->counts);
+    writer->counts = NULL;
 }

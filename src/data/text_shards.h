@@ -29,29 +29,52 @@ enum { SHARDS_LIMIT = 4096 }; // of each kind
 
 // Where article number `article`, from 0, goes.
 struct shard_place shard_place_of(const struct shard_plan *plan, uint64_t article);
-// Lowers the numbers of shards to what `articles` can fill, each with one article at least; returns
-// whether that changed them. A plan out of range (no training shard, more than SHARDS_LIMIT, a
-// fraction outside [0, 1)) is BERTH_CONFIG.
+// Lowers the numbers of shards to what `articles` can fill, each with two articles where there are
+// two, since random next sentences come from another one; returns whether that changed them. A plan
+// out of range (no training shard, more than SHARDS_LIMIT, a fraction outside [0, 1)) is
+// BERTH_CONFIG.
 enum berth_status shard_plan_fit(struct shard_plan *plan, uint64_t articles, int *changed,
                                  struct berth_error *error);
 
-// The files of all shards, written at once: FOLDER/NAME_training_I.txt and FOLDER/NAME_test_I.txt.
+// Shards in one row: those for training, then those for testing.
+static inline size_t shard_count(const struct shard_plan *plan) {
+    return (size_t)plan->training + plan->test;
+}
+static inline size_t shard_number(const struct shard_plan *plan, struct shard_place place) {
+    return (place.is_test ? plan->training : 0) + (size_t)place.shard;
+}
+// "NAME_training_I.txt" or "NAME_test_I.txt" of shard number `i` of the row; newly allocated, NULL
+// when memory is out.
+char *shard_file_name(const struct shard_plan *plan, size_t i, const char *name);
+
+// Which shards to write, and where.
+struct shard_target {
+    const char *folder, *name;
+    size_t first, count; // of the row
+};
+
+struct shard_counts {
+    uint64_t articles, sentences, bytes;
+};
+
+// The files of some shards, written at once; articles of others are counted and passed over.
 struct shard_writer {
     struct shard_plan plan;
-    struct file_writer *files; // training, then test
-    uint64_t articles;         // put so far
-    uint64_t sentences[2];     // of training and test
+    struct shard_target target;
+    struct file_writer *files;   // [target.count]
+    struct shard_counts *counts; // [target.count]
+    uint64_t articles;           // of all shards, so far
 };
 // Makes the folder. Each file appears whole at commit or not at all. Close with commit, which
-// aborts when it fails, or with abort.
+// aborts when it fails, or with abort; the counts stay until shard_writer_done.
 enum berth_status shard_writer_open(struct shard_writer *writer, const struct shard_plan *plan,
-                                    const char *folder, const char *name,
-                                    struct berth_error *error);
-// Splits an article's text into sentences and puts it where it belongs. An article without a
-// sentence still counts.
+                                    const struct shard_target *target, struct berth_error *error);
+// Splits the text of the next article into sentences and puts it where it belongs. An article
+// without a sentence still counts.
 enum berth_status shard_writer_put(struct shard_writer *writer, const char *text, size_t length,
                                    struct berth_error *error);
 enum berth_status shard_writer_commit(struct shard_writer *writer, struct berth_error *error);
 void shard_writer_abort(struct shard_writer *writer);
+void shard_writer_done(struct shard_writer *writer);
 
 #endif

@@ -80,7 +80,8 @@ int json_set(json *object, const char *key, json *value); // 0 on success
 int json_append(json *array, json *value);
 
 enum json_style {
-    JSON_COMPACT,         // one line
+    JSON_COMPACT, // one line
+    JSON_COMPACT_SORTED,
     JSON_INDENT_2_SORTED, // Hugging Face config files
     JSON_INDENT_4_ASCII   // predictions.json: indent 4, \uXXXX escapes, insertion order
 };

@@ -122,8 +122,12 @@ static void put_real(struct output *out, double value) {
     put_text(out, text);
 }
 
+static int is_compact(enum json_style style) {
+    return style == JSON_COMPACT || style == JSON_COMPACT_SORTED;
+}
+
 static void put_line_break(struct output *out, int depth) {
-    if (out->style == JSON_COMPACT) {
+    if (is_compact(out->style)) {
         return;
     }
     put(out, "\n", 1);
@@ -138,7 +142,7 @@ static void put_array(struct output *out, const json *array, int depth) {
     size_t count = json_length(array);
     put(out, "[", 1);
     for (size_t i = 0; i < count; i++) {
-        put_text(out, i == 0 ? "" : out->style == JSON_COMPACT ? ", " : ",");
+        put_text(out, i == 0 ? "" : is_compact(out->style) ? ", " : ",");
         put_line_break(out, depth + 1);
         put_value(out, json_at(array, i), depth + 1);
     }
@@ -160,7 +164,7 @@ static const char **object_keys(const json *object, enum json_style style) {
     while (keys != NULL && json_walk_next(&walk)) {
         keys[count++] = walk.key;
     }
-    if (keys != NULL && style == JSON_INDENT_2_SORTED) {
+    if (keys != NULL && (style == JSON_INDENT_2_SORTED || style == JSON_COMPACT_SORTED)) {
         qsort(keys, count, sizeof *keys, compare_keys);
     }
     return keys;
@@ -175,7 +179,7 @@ static void put_object(struct output *out, const json *object, int depth) {
     }
     put(out, "{", 1);
     for (size_t i = 0; i < count; i++) {
-        put_text(out, i == 0 ? "" : out->style == JSON_COMPACT ? ", " : ",");
+        put_text(out, i == 0 ? "" : is_compact(out->style) ? ", " : ",");
         put_line_break(out, depth + 1);
         put_string(out, keys[i], strlen(keys[i]));
         put_text(out, ": ");

@@ -3,6 +3,7 @@
 // dev/fixtures/make_pretraining.py) comes back as the instances they were made of, so does what is
 // written here, and contradictions are refused by name.
 #include "data/pretraining_file.h"
+#include "data/pretraining_statistics.h"
 #include "format/hdf5.h"
 #include "format/json.h"
 #include "format/tfrecord.h"
@@ -152,9 +153,15 @@ static void test_tfrecord(void **state) {
 static void test_statistics(void **state) {
     (void)state;
     struct documents documents = made_up(31, 60, 9, 20);
-    struct instances made = make(&documents), none = {0};
+    struct instances made = make(&documents);
+    struct pretraining_statistics all = {0}, again = {0};
     json *object;
-    assert_int_equal(pretraining_write_statistics(scratch("a"), &made, LENGTH, NULL), BERTH_OK);
+    pretraining_statistics_add(&all, &made);
+    object = pretraining_statistics_to_json(&all, LENGTH);
+    pretraining_statistics_add_json(&again, object);
+    assert_memory_equal(&again, &all, sizeof all);
+    json_free(object);
+    assert_int_equal(pretraining_statistics_write(&all, LENGTH, scratch("a"), NULL), BERTH_OK);
     assert_int_equal(json_read_file(scratch("a"), &object, NULL), BERTH_OK);
     double shares = json_as_real(json_member(object, "masked")) +
                     json_as_real(json_member(object, "kept")) +
@@ -173,7 +180,9 @@ static void test_statistics(void **state) {
     assert_float_equal(json_as_real(json_member(object, "fill")),
                        (double)tokens / (double)(sum * LENGTH), 1e-9);
     json_free(object);
-    assert_int_equal(pretraining_write_statistics(scratch("a"), &none, LENGTH, NULL), BERTH_OK);
+    assert_int_equal(all.random_next, made.counts.random_next);
+    all = (struct pretraining_statistics){0};
+    assert_int_equal(pretraining_statistics_write(&all, LENGTH, scratch("a"), NULL), BERTH_OK);
     assert_int_equal(json_read_file(scratch("a"), &object, NULL), BERTH_OK);
     assert_true(json_is_null_value(json_member(object, "masked")));
     json_free(object);

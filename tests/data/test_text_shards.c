@@ -38,7 +38,7 @@ static void test_even_shards(void **state) {
             assert_int_equal(shard_plan_fit(&plan, articles[i], &changed, NULL), BERTH_OK);
             assert_int_equal(changed, plan.training != shards[j] || plan.test != shards[j]);
             count_places(&plan, articles[i], counts);
-            check_even(counts, plan.training, 1);
+            check_even(counts, plan.training, articles[i] > 2 ? 2 : 1);
             check_even(counts + 512, plan.test, plan.test > 0);
             uint64_t tests = 0;
             for (uint32_t k = 0; k < plan.test; k++) {
@@ -85,14 +85,19 @@ static void put(struct shard_writer *writer, const char *text) {
 static void test_files(void **state) {
     (void)state;
     const struct shard_plan plan = {2, 0, 0, 7};
+    const struct shard_target all = {scratch("to"), "wiki", 0, 2};
     struct shard_writer writer;
-    assert_int_equal(shard_writer_open(&writer, &plan, scratch("to"), "wiki", NULL), BERTH_OK);
+    assert_int_equal(shard_writer_open(&writer, &plan, &all, NULL), BERTH_OK);
     put(&writer, "One. Two.\nThree");
     put(&writer, "Four! Five?");
     put(&writer, "");
     put(&writer, "Six.");
-    assert_int_equal(writer.sentences[0], 6);
+    assert_int_equal(writer.articles, 4);
+    assert_int_equal(writer.counts[0].sentences + writer.counts[1].sentences, 6);
+    assert_int_equal(writer.counts[0].articles + writer.counts[1].articles, 4);
+    assert_int_equal(writer.counts[0].bytes + writer.counts[1].bytes, 36);
     assert_int_equal(shard_writer_commit(&writer, NULL), BERTH_OK);
+    shard_writer_done(&writer);
     int first = (int)shard_place_of(&plan, 0).shard, third = (int)shard_place_of(&plan, 3).shard;
     char name[64];
     snprintf(name, sizeof name, "to/wiki_training_%d.txt", first);
@@ -101,6 +106,39 @@ static void test_files(void **state) {
     snprintf(name, sizeof name, "to/wiki_training_%d.txt", 1 - first);
     assert_file_holds(scratch(name),
                       third == first ? "Four!\nFive?\n\n" : "Four!\nFive?\n\nSix.\n\n");
+}
+
+// Shards that are made one by one are those that are made at once.
+static void test_some_shards(void **state) {
+    (void)state;
+    const struct shard_plan plan = {3, 2, 0.4, 7};
+    struct shard_target target = {scratch("to"), "wiki", 0, 5};
+    for (size_t step = 0; step < 6; step++) {
+        struct shard_writer writer;
+        target.folder = scratch(step == 0 ? "to" : "one");
+        target.first = step > 0 ? step - 1 : 0;
+        target.count = step > 0 ? 1 : 5;
+        assert_int_equal(shard_writer_open(&writer, &plan, &target, NULL), BERTH_OK);
+        for (int i = 0; i < 40; i++) {
+            char text[32];
+            snprintf(text, sizeof text, "Number %d. End.", i);
+            put(&writer, text);
+        }
+        assert_int_equal(writer.articles, 40);
+        assert_int_equal(shard_writer_commit(&writer, NULL), BERTH_OK);
+        shard_writer_done(&writer);
+    }
+    for (size_t i = 0; i < 5; i++) {
+        char *name = shard_file_name(&plan, i, "wiki"), *bytes, path[64];
+        size_t length;
+        snprintf(path, sizeof path, "to/%s", name);
+        assert_int_equal(file_read(scratch(path), 1 << 20, &bytes, &length, NULL), BERTH_OK);
+        assert_true(length > 100);
+        snprintf(path, sizeof path, "one/%s", name);
+        assert_file_holds(scratch(path), bytes);
+        memory_free(bytes);
+        memory_free(name);
+    }
 }
 
 // Every call to the system, and every allocation, that fails.
@@ -113,7 +151,8 @@ static void test_failures(void **state) {
             struct shard_writer writer = {0};
             memory_fail_at(memory ? at : 0, 0);
             file_fail_at(memory ? 0 : at, ENOSPC);
-            status = shard_writer_open(&writer, &plan, scratch("to"), "wiki", NULL);
+            const struct shard_target all = {scratch("to"), "wiki", 0, 5};
+            status = shard_writer_open(&writer, &plan, &all, NULL);
             if (status == BERTH_OK) {
                 shard_writer_put(&writer, "One. Two.", 9, NULL);
                 status = shard_writer_commit(&writer, NULL);
@@ -122,6 +161,7 @@ static void test_failures(void **state) {
             file_fail_at(0, 0);
             char **names;
             assert_null(writer.files);
+            shard_writer_done(&writer);
             if (dir_exists(scratch("to"))) {
                 assert_int_equal(dir_list(scratch("to"), &names, NULL), BERTH_OK);
                 for (size_t i = 0; names[i] != NULL; i++) {
@@ -138,7 +178,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(test_even_shards),   SCRATCH_TEST(test_seeds),
         SCRATCH_TEST(test_refused_plans), SCRATCH_TEST(test_files),
-        SCRATCH_TEST(test_failures),
+        SCRATCH_TEST(test_some_shards),   SCRATCH_TEST(test_failures),
     };
     return cmocka_run_group_tests_name("text_shards", tests, NULL, NULL);
 }

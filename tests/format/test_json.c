@@ -299,6 +299,7 @@ static void test_missing_memory_passes_through(void **state) {
 static void test_locale_does_not_matter(void **state) {
     (void)state;
     foreign_locale_set();
+    assert_written("{\"b\": [1, 2], \"a\": {}}", JSON_COMPACT_SORTED, "{\"a\": {}, \"b\": [1, 2]}");
     assert_written("[0.5, 1.25e-7]", JSON_COMPACT, "[0.5, 1.25e-07]");
     json *value = parse("[2.5]");
     assert_true(json_as_real(json_at(value, 0)) == 2.5);

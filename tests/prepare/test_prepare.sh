@@ -34,9 +34,15 @@ run 0 --wikipedia dump.xml --stages text --output data --json
 grep -q '"articles": *1,' out || die "the counts as JSON"
 [ "$(stat -c %i $text)" = "$before" ] || die "a finished file was written again"
 
-run 2 --wikipedia dump.xml --stages shards --output data
-grep -q 'found "shards"' err || die "another stage is not named"
+run 2 --wikipedia dump.xml --stages text,shard --output data
+grep -q 'found "shard"' err || die "an unknown stage is not named"
 run 2 --wikipedia dump.xml --output data
+grep -q 'vocab_file is missing' err || die "a missing vocabulary"
+run 2 --stages text --output data
+grep -q 'no articles are named' err || die "missing articles"
+run 66 --wikipedia dump.xml --stages shards --output other
+grep -q 'run the stage "text" first' err || die "a stage before another"
+[ ! -e other/sharded* ] || die "a folder was made for nothing"
 run 66 --wikipedia absent.xml --stages text --output other
 grep -q 'absent.xml: no such file; expected a dump' err || die "what is missing"
 [ ! -e other ] || die "a folder was made for nothing"

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/shard_stage.h"
+
+#include "core/buffer.h"
+#include "core/memory.h"
+#include "core/number.h"
+#include "format/sha256.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { GROUPS = 16, GROUP_MAX = 64, POLL_ARTICLES = 64 };
+#define HEAD_BYTES ((size_t)4096) // of each file, for the corpora's identity
+
+struct job {
+    struct shard_stage *asked;
+    struct shard_plan plan; // that the articles can fill
+    struct stage stage;
+    struct stage_work work;
+    uint64_t bytes; // of the corpora
+};
+
+// --- the corpora one after the other ------------------------------------------------------------
+
+struct articles {
+    const struct shard_stage *asked;
+    struct corpus *corpus;
+    size_t next; // source
+    uint64_t before;
+};
+
+static enum berth_status next_article(struct articles *articles, const char **text, size_t *length,
+                                      struct berth_error *error) {
+    *length = 0;
+    while (*length == 0) {
+        if (articles->corpus == NULL) {
+            if (articles->next == articles->asked->source_count) {
+                return BERTH_OK;
+            }
+            const struct corpus_source *source = &articles->asked->sources[articles->next++];
+            TRY(corpus_open(source->form, source->paths, source->count, &articles->corpus, error));
+        }
+        TRY(corpus_next(articles->corpus, text, length, error));
+        if (*length == 0) {
+            articles->before += corpus_position(articles->corpus);
+            corpus_close(articles->corpus);
+            articles->corpus = NULL;
+        }
+    }
+    return BERTH_OK;
+}
+
+static uint64_t position(const struct articles *articles) {
+    return articles->before + (articles->corpus != NULL ? corpus_position(articles->corpus) : 0);
+}
+
+// --- what the corpora are -----------------------------------------------------------------------
+
+// Name, size and first bytes of a file.
+static enum berth_status describe_file(const char *path, struct buffer *to,
+                                       struct berth_error *error) {
+    struct file_reader file;
+    char head[HEAD_BYTES], size[NUMBER_TEXT_SIZE];
+    const char *slash = strrchr(path, '/');
+    TRY(file_reader_open(&file, path, error));
+    size_t length = file.size < HEAD_BYTES ? (size_t)file.size : HEAD_BYTES;
+    enum berth_status status = file_reader_at(&file, 0, head, length, error);
+    number_format(size, sizeof size, " %" PRIu64 "\n", file.size);
+    buffer_put_text(to, slash != NULL ? slash + 1 : path);
+    buffer_put_text(to, size);
+    buffer_put(to, head, length);
+    file_reader_close(&file);
+    return status;
+}
+
+static enum berth_status describe_source(struct job *job, const struct corpus_source *source,
+                                         struct buffer *to, struct berth_error *error) {
+    struct corpus *corpus;
+    TRY(corpus_open(source->form, source->paths, source->count, &corpus, error));
+    size_t count;
+    const char *const *files = corpus_files(corpus, &count);
+    enum berth_status status = BERTH_OK;
+    buffer_put_byte(to, (char)('0' + source->form));
+    job->bytes += corpus_size(corpus);
+    for (size_t i = 0; i < count && status == BERTH_OK; i++) {
+        status = describe_file(files[i], to, error);
+    }
+    corpus_close(corpus);
+    return status;
+}
+
+// A digest that changes with the corpora, and how many bytes they have.
+static enum berth_status describe(struct job *job, char digest[SHA256_HEX_SIZE],
+                                  struct berth_error *error) {
+    struct buffer all = {0};
+    enum berth_status status = BERTH_OK;
+    for (size_t i = 0; i < job->asked->source_count && status == BERTH_OK; i++) {
+        status = describe_source(job, &job->asked->sources[i], &all, error);
+    }
+    if (status == BERTH_OK && all.failed) {
+        status = error_no_memory(error, all.length, "the corpora's files");
+    }
+    if (status == BERTH_OK) {
+        status = sha256_memory(all.bytes, all.length, digest, error);
+    }
+    buffer_done(&all);
+    return status;
+}
+
+// --- how many shards ----------------------------------------------------------------------------
+
+// Counts articles until there are enough for all shards.
+static enum berth_status fit_plan(struct job *job, struct berth_error *error) {
+    struct articles articles = {.asked = job->asked};
+    const struct shard_plan *asked = &job->asked->plan;
+    uint64_t count = 0, check_at = 1;
+    const char *text;
+    size_t length;
+    int changed = 1;
+    enum berth_status status = BERTH_OK;
+    while (changed && status == BERTH_OK) {
+        status = next_article(&articles, &text, &length, error);
+        if (status != BERTH_OK || (length > 0 && ++count < check_at)) {
+            continue;
+        }
+        check_at = 2 * count;
+        job->plan = *asked;
+        status = count > 0 ? shard_plan_fit(&job->plan, count, &changed, error)
+                           : error_set(error, BERTH_BAD_DATA,
+                                       "%s: no article in it; nothing to make shards of",
+                                       job->asked->sources[0].paths[0]);
+        if (length == 0) {
+            break;
+        }
+    }
+    corpus_close(articles.corpus);
+    if (status == BERTH_OK && changed) {
+        log_note(job->work.log,
+                 "%" PRIu64 " articles are fewer than the shards need: %u for training and %u for "
+                 "testing in place of %u and %u",
+                 count, job->plan.training, job->plan.test, asked->training, asked->test);
+    }
+    return status;
+}
+
+// --- a group ------------------------------------------------------------------------------------
+
+static enum berth_status put_articles(struct job *job, struct shard_writer *writer,
+                                      struct articles *articles, struct berth_error *error) {
+    const char *text;
+    size_t length;
+    uint64_t said = 0;
+    do {
+        TRY(next_article(articles, &text, &length, error));
+        if (length > 0) {
+            TRY(shard_writer_put(writer, text, length, error));
+        }
+        if (length == 0 || writer->articles % POLL_ARTICLES == 0) {
+            uint64_t at = position(articles);
+            stage_advance(&job->work, (int64_t)(at - said));
+            said = at;
+            if (stage_must_end(&job->work)) {
+                return stage_outcome(&job->work, error);
+            }
+        }
+    } while (length > 0);
+    return BERTH_OK;
+}
+
+static enum berth_status enter(struct job *job, const struct shard_writer *writer, size_t i,
+                               struct berth_error *error) {
+    const struct shard_counts *counts = &writer->counts[i];
+    char *name = shard_file_name(&job->plan, writer->target.first + i, writer->target.name);
+    json *facts = name != NULL ? json_new_object() : NULL;
+    int failed = json_set(facts, "bytes", json_new_integer((int64_t)counts->bytes));
+    failed |= json_set(facts, "articles", json_new_integer((int64_t)counts->articles));
+    failed |= json_set(facts, "sentences", json_new_integer((int64_t)counts->sentences));
+    enum berth_status status = failed || name == NULL ? error_no_memory(error, 0, "a manifest")
+                                                      : stage_put(&job->stage, name, facts, error);
+    if (failed) {
+        json_free(facts);
+    }
+    memory_free(name);
+    return status;
+}
+
+static enum berth_status make_group(struct job *job, size_t first, size_t count,
+                                    struct berth_error *error) {
+    const struct shard_target target = {job->asked->folder, job->asked->name, first, count};
+    struct shard_writer writer;
+    struct articles articles = {.asked = job->asked};
+    TRY(shard_writer_open(&writer, &job->plan, &target, error));
+    enum berth_status status = put_articles(job, &writer, &articles, error);
+    corpus_close(articles.corpus);
+    if (status == BERTH_OK) {
+        status = shard_writer_commit(&writer, error);
+    } else {
+        shard_writer_abort(&writer);
+    }
+    for (size_t i = 0; i < count && status == BERTH_OK; i++) {
+        status = enter(job, &writer, i, error);
+    }
+    shard_writer_done(&writer);
+    return status == BERTH_OK ? stage_save(&job->stage, error) : status;
+}
+
+// --- all ----------------------------------------------------------------------------------------
+
+static enum berth_status is_missing(const struct job *job, size_t i, int *missing,
+                                    struct berth_error *error) {
+    char *name = shard_file_name(&job->plan, i, job->asked->name);
+    if (name == NULL) {
+        return error_no_memory(error, 0, "a file name");
+    }
+    *missing = stage_find(&job->stage, name) == NULL;
+    memory_free(name);
+    return BERTH_OK;
+}
+
+// Neighbouring shards that are still to be made.
+struct group {
+    size_t first, count;
+};
+
+// Cuts what is missing into groups; an array, newly allocated.
+static enum berth_status find_groups(const struct job *job, struct group **groups, size_t *count,
+                                     struct berth_error *error) {
+    size_t shards = shard_count(&job->plan);
+    size_t wanted = job->asked->threads > GROUPS ? (size_t)job->asked->threads : GROUPS;
+    size_t most = (shards + wanted - 1) / wanted;
+    most = most < GROUP_MAX ? most : GROUP_MAX;
+    *count = 0;
+    *groups = memory_array(shards, sizeof **groups);
+    if (*groups == NULL) {
+        return error_no_memory(error, shards * sizeof **groups, "groups of shards");
+    }
+    for (size_t i = 0; i < shards; i++) {
+        int missing = 0;
+        TRY(is_missing(job, i, &missing, error));
+        struct group *last = *count > 0 ? &(*groups)[*count - 1] : NULL;
+        if (missing && last != NULL && last->first + last->count == i && last->count < most) {
+            last->count++;
+        } else if (missing) {
+            (*groups)[(*count)++] = (struct group){i, 1};
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status make_groups(struct job *job, const struct group *groups, size_t count,
+                                     struct berth_error *error) {
+    job->work.total = (int64_t)(job->bytes * count);
+#pragma omp parallel for schedule(dynamic, 1) num_threads(job->asked->threads)
+    for (size_t i = 0; i < count; i++) {
+        struct berth_error own;
+        if (stage_must_end(&job->work)) {
+            continue;
+        }
+        enum berth_status status = make_group(job, groups[i].first, groups[i].count, &own);
+        if (status != BERTH_OK) {
+            stage_fail(&job->work, status, &own);
+        }
+    }
+    return stage_outcome(&job->work, error);
+}
+
+static enum berth_status make_missing(struct job *job, struct berth_error *error) {
+    struct group *groups = NULL;
+    size_t count;
+    enum berth_status status = find_groups(job, &groups, &count, error);
+    if (status == BERTH_OK) {
+        status = make_groups(job, groups, count, error);
+    }
+    memory_free(groups);
+    return status == BERTH_OK ? stage_finish(&job->stage, error) : status;
+}
+
+static void sum_up(struct job *job) {
+    struct json_walk walk = {.object = job->stage.files};
+    struct shard_stage *asked = job->asked;
+    asked->articles = asked->sentences = asked->text_bytes = 0;
+    asked->training = asked->test = 0;
+    while (json_walk_next(&walk)) {
+        asked->articles += json_as_integer(json_member(walk.value, "articles"));
+        asked->sentences += json_as_integer(json_member(walk.value, "sentences"));
+        asked->text_bytes += json_as_integer(json_member(walk.value, "bytes"));
+        int is_test = strncmp(walk.key + strlen(asked->name), "_test_", 6) == 0;
+        asked->test += (uint32_t)is_test;
+        asked->training += (uint32_t)!is_test;
+    }
+}
+
+static enum berth_status run(struct job *job, const struct stage_settings *settings,
+                             struct berth_error *error) {
+    char *manifest = path_join(job->asked->folder, SHARD_MANIFEST);
+    if (manifest == NULL) {
+        return error_no_memory(error, strlen(job->asked->folder), "a path");
+    }
+    enum berth_status status =
+        stage_open(&job->stage, job->asked->folder, manifest, settings, error);
+    memory_free(manifest);
+    if (status != BERTH_OK) {
+        return status;
+    }
+    if (!job->stage.complete) {
+        TRY(fit_plan(job, error));
+        TRY(make_missing(job, error));
+    }
+    sum_up(job);
+    return BERTH_OK;
+}
+
+enum berth_status shard_stage_run(struct shard_stage *stage, const struct berth_log *log,
+                                  const volatile int *stop, struct berth_error *error) {
+    struct job job = {.asked = stage, .plan = stage->plan, .stage.lock.descriptor = -1};
+    struct stage_settings settings = {.count = 0};
+    char digest[SHA256_HEX_SIZE];
+    job.work = (struct stage_work){.log = log, .stop = stop, .phase = "shards", .in_bytes = 1};
+    TRY(describe(&job, digest, error));
+    stage_set_text(&settings, "articles_sha256", digest);
+    stage_set_number(&settings, "shards", stage->plan.training);
+    stage_set_number(&settings, "test_shards", stage->plan.test);
+    stage_set_number(&settings, "fraction_test_set", stage->plan.test_fraction);
+    stage_set_number(&settings, "seed", (double)stage->plan.seed);
+    enum berth_status status = run(&job, &settings, error);
+    stage_close(&job.stage);
+    return status;
+}
