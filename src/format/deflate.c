@@ -5,7 +5,7 @@
 
 #include <zlib.h>
 
-enum { PIECE = 1 << 16 };
+enum { PIECE = 1 << 16, WINDOW_BITS = 15, MEMORY_LEVEL = 8 }; // zlib's own defaults
 
 uint32_t deflate_crc32(uint32_t crc, const void *bytes, size_t length) {
     return (uint32_t)crc32_z(crc, bytes, length);
@@ -37,7 +37,8 @@ static enum berth_status prepare(struct deflate_packer *packer, int level,
         return BERTH_OK;
     }
     z_stream *stream = new_stream();
-    if (stream == NULL || deflateInit(stream, level) != Z_OK) {
+    if (stream == NULL ||
+        deflateInit2(stream, level, Z_DEFLATED, WINDOW_BITS, MEMORY_LEVEL, Z_RLE) != Z_OK) {
         memory_free(stream);
         return error_no_memory(error, (size_t)256 << 10, "compression");
     }

@@ -7,8 +7,9 @@
 // as one chunk, implicitly or in a fixed array as the newest format has it). Groups inside the root
 // group, attributes and soft links are left out. Nothing in a file is believed: every address is
 // checked against the file's size, no byte of its description is read more than twice, and what a
-// chunk may unpack to is bounded by the bytes it takes. Written: superblock 0, one chunked and
-// compressed data set for each column, the layout of h5py's defaults.
+// chunk may unpack to is bounded by the bytes it takes. Written: superblock 0, one chunked data
+// set for each column, its numbers' bytes shuffled and compressed, as h5py does with
+// compression="gzip", shuffle=True.
 #ifndef BERTH_FORMAT_HDF5_H
 #define BERTH_FORMAT_HDF5_H
 
@@ -90,6 +91,7 @@ struct hdf5_written {
     struct hdf5_column column;
     size_t row_bytes, chunk_rows, filled; // filled: rows waiting in `rows`
     unsigned char *rows;                  // [chunk_rows] of them
+    unsigned char *shuffled;              // a chunk, as it is compressed
     struct bytes index;                   // the size of each chunk, in 8 bytes
     struct bytes data;                    // all chunks, compressed
     uint64_t row_count;

@@ -35,9 +35,10 @@ static enum berth_status open_column(struct hdf5_written *written, const struct 
     written->row_bytes = width * tensor_dtype_size(column->dtype);
     written->chunk_rows = written->row_bytes < CHUNK_BYTES ? CHUNK_BYTES / written->row_bytes : 1;
     written->rows = memory_array_zeroed(written->chunk_rows, written->row_bytes);
-    return written->rows != NULL
+    written->shuffled = memory_array_zeroed(written->chunk_rows, written->row_bytes);
+    return written->rows != NULL && written->shuffled != NULL
                ? BERTH_OK
-               : error_no_memory(error, written->chunk_rows * written->row_bytes, column->name);
+               : error_no_memory(error, 2 * written->chunk_rows * written->row_bytes, column->name);
 }
 
 enum berth_status hdf5_writer_open(struct hdf5_writer *writer, const struct hdf5_column *columns,
@@ -48,10 +49,28 @@ enum berth_status hdf5_writer_open(struct hdf5_writer *writer, const struct hdf5
                          count, HDF5_COLUMNS_MAX);
     }
     for (size_t i = 0; i < count; i++) {
-        TRY(open_column(&writer->columns[i], &columns[i], error));
         writer->count++;
+        TRY(open_column(&writer->columns[i], &columns[i], error));
     }
     return BERTH_OK;
+}
+
+static int is_shuffled(const struct hdf5_written *written) {
+    return tensor_dtype_size(written->column.dtype) > 1;
+}
+
+// The first bytes of all numbers, then the second ones, ...
+static const unsigned char *shuffle(struct hdf5_written *written, size_t bytes) {
+    size_t size = tensor_dtype_size(written->column.dtype), count = bytes / size;
+    if (!is_shuffled(written)) {
+        return written->rows;
+    }
+    for (size_t byte = 0; byte < size; byte++) {
+        for (size_t i = 0; i < count; i++) {
+            written->shuffled[byte * count + i] = written->rows[i * size + byte];
+        }
+    }
+    return written->shuffled;
 }
 
 // Compresses what waits; a chunk that is not full is padded with zeros.
@@ -60,7 +79,8 @@ static enum berth_status flush(struct hdf5_writer *writer, struct hdf5_written *
     size_t before = written->data.length, full = written->chunk_rows * written->row_bytes;
     size_t used = written->filled * written->row_bytes;
     memset(written->rows + used, 0, full - used);
-    TRY(deflate_pack(&writer->packer, writer->level, written->rows, full, &written->data, error));
+    TRY(deflate_pack(&writer->packer, writer->level, shuffle(written, full), full, &written->data,
+                     error));
     bytes_put_number(&written->index, written->data.length - before, 8);
     written->filled = 0;
     return written->index.failed ? error_no_memory(error, written->index.length, "an index")
@@ -89,6 +109,7 @@ enum berth_status hdf5_writer_put(struct hdf5_writer *writer, size_t column, con
 void hdf5_writer_done(struct hdf5_writer *writer) {
     for (size_t i = 0; i < writer->count; i++) {
         memory_free(writer->columns[i].rows);
+        memory_free(writer->columns[i].shuffled);
         bytes_done(&writer->columns[i].index);
         bytes_done(&writer->columns[i].data);
     }
@@ -128,10 +149,14 @@ static uint64_t tree_bytes(const struct hdf5_written *written) {
     return nodes * node_bytes(written);
 }
 
+static uint64_t filters_bytes(const struct hdf5_written *written) {
+    return 8 + 24 * (1 + (uint64_t)is_shuffled(written));
+}
+
 static uint64_t dataset_header_bytes(const struct hdf5_written *written) {
     uint64_t rank = (uint64_t)rank_of(written);
     uint64_t space = 8 + 16 * rank, layout = aligned(11 + 4 * (rank + 1));
-    return 16 + 5 * 8 + space + 16 + 8 + 32 + layout;
+    return 16 + 5 * 8 + space + 16 + 8 + filters_bytes(written) + layout;
 }
 
 struct places {
@@ -338,6 +363,28 @@ static void put_layout(struct bytes *bytes, const struct hdf5_written *written) 
     pad(bytes, begin + length);
 }
 
+// A filter with one value.
+static void put_filter(struct bytes *bytes, enum hdf5_filter filter, const char name[8],
+                       uint64_t value) {
+    put(bytes, filter, 2);
+    put(bytes, 8, 2);
+    put(bytes, 1, 2); // may be left out
+    put(bytes, 1, 2);
+    bytes_put(bytes, name, 8);
+    put(bytes, value, 8);
+}
+
+static void put_filters(struct bytes *bytes, const struct hdf5_writer *writer,
+                        const struct hdf5_written *written) {
+    put_message(bytes, 11, filters_bytes(written), 1);
+    put(bytes, 1, 1);
+    put(bytes, 1 + (uint64_t)is_shuffled(written), 7);
+    if (is_shuffled(written)) {
+        put_filter(bytes, HDF5_SHUFFLE, "shuffle", tensor_dtype_size(written->column.dtype));
+    }
+    put_filter(bytes, HDF5_DEFLATE, "deflate", (uint64_t)writer->level);
+}
+
 static void put_dataset_header(struct bytes *bytes, const struct hdf5_writer *writer,
                                const struct hdf5_written *written) {
     put_header_head(bytes, 5, dataset_header_bytes(written) - 16);
@@ -345,14 +392,7 @@ static void put_dataset_header(struct bytes *bytes, const struct hdf5_writer *wr
     put_type(bytes, written);
     put_message(bytes, 5, 8, 1); // the fill value is the default
     put(bytes, 0x01020302, 8);
-    put_message(bytes, 11, 32, 1);
-    put(bytes, 0x0101, 8);
-    put(bytes, HDF5_DEFLATE, 2);
-    put(bytes, 8, 2);
-    put(bytes, 1, 2); // may be left out
-    put(bytes, 1, 2);
-    bytes_put(bytes, "deflate", 8);
-    put(bytes, (uint64_t)writer->level, 8);
+    put_filters(bytes, writer, written);
     put_layout(bytes, written);
 }
 
