@@ -375,7 +375,7 @@ static enum berth_status check_required(const struct cli_call *call, struct bert
 
 enum berth_status cli_parse(struct cli_call *call, const struct cli_verb *verb, int count,
                             char **words, struct berth_error *error) {
-    *call = (struct cli_call){.verb = verb, .do_train = -1, .do_eval = -1};
+    *call = (struct cli_call){.verb = verb, .do_train = -1, .do_predict = -1};
     berth_config_init(&call->config);
     struct reader reader = {.words = words, .count = count};
     int only_arguments = 0;

@@ -65,7 +65,8 @@ struct cli_call {
     size_t argument_count;
     const char *const *list; // [list_count] the words of the verb's CLI_LIST
     size_t list_count;
-    int do_train, do_eval;   // -1: not said
+    int do_train;            // -1: not said
+    int do_predict;          // of SQuAD's scripts; the same
     int download_only;       // fetch the model and end
     int model_is_checkpoint; // --init_checkpoint or --model_file was given: --bert_model is a label
     char model_folder[4096]; // of a model that was given as a file

@@ -35,8 +35,8 @@ struct job {
     char *bytes; // of the input, cut into lines
     const char **texts;
     size_t count, size;
-    enum berth_pooling pooling;
-    int normalize, npy;
+    struct berth_embedding how;
+    int npy;
     struct berth_encoder *encoder;
     float *embeddings; // [CHUNK][size]
     struct json_line line;
@@ -59,9 +59,9 @@ static enum berth_status read_options(struct job *job, struct cli_call *call,
         return error_set(error, BERTH_USAGE,
                          "option pooling: expected one of mean, cls, max, found \"%s\"", pooling);
     }
-    job->pooling = (enum berth_pooling)found;
-    job->normalize = 1;
-    if (normalize != NULL && !number_parse_truth(normalize, &job->normalize)) {
+    job->how.pooling = (enum berth_pooling)found;
+    job->how.normalize = 1;
+    if (normalize != NULL && !number_parse_truth(normalize, &job->how.normalize)) {
         return error_set(error, BERTH_USAGE,
                          "option normalize: expected true or false, found \"%s\"", normalize);
     }
@@ -183,8 +183,8 @@ static enum berth_status embed_all(struct job *job, struct cli_call *call, const
     }
     for (size_t done = 0; done < job->count; done += CHUNK) {
         size_t count = job->count - done < CHUNK ? job->count - done : CHUNK;
-        TRY(berth_encoder_embed(job->encoder, job->texts + done, count, job->pooling,
-                                job->normalize, job->embeddings, error));
+        TRY(berth_encoder_embed(job->encoder, job->texts + done, count, job->how, job->embeddings,
+                                error));
         TRY(put_chunk(job, done, count, output != NULL, error));
     }
     return output != NULL ? file_writer_commit(&job->writer, error) : BERTH_OK;

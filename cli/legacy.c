@@ -146,9 +146,9 @@ static enum berth_status set_special(struct cli_call *call, const struct legacy 
         call->download_only = truth;
     } else if (strcmp(legacy->name, "do_train") == 0) {
         call->do_train = truth;
-    } else {
-        call->do_eval = truth || call->do_eval == 1;
-    }
+    } else if (strcmp(legacy->name, "do_predict") == 0) {
+        call->do_predict = truth;
+    } // what predicts evaluates where there is something to evaluate against
     return BERTH_OK;
 }
 
@@ -289,8 +289,11 @@ enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *e
     if (!trains && call->do_train == 1) {
         cli_note(call, "--do_train has no effect in `berth %s`", call->verb->name);
     }
-    if (trains && call->do_eval == 0) {
-        call->config.validation_file = NULL;
+    // SQuAD's scripts predict the development file; unless one says otherwise, do_eval is the same.
+    if (trains &&
+        (call->do_predict == 1 ||
+         (call->do_predict == 0 && !option_is_given(&call->config, option_find("do_eval"))))) {
+        TRY(set(call, "do_eval", call->do_predict ? "true" : "false", error));
     }
     folder_of_model(call);
     name_runs(call);

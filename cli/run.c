@@ -44,6 +44,9 @@ enum berth_status cli_run_job(struct cli_call *call, cli_job *job, const char *f
     note_precision(call, &log);
     enum berth_status status =
         job(&call->config, log, cli_stop_on_signals(follows), &result, error);
+    if (status == BERTH_OK) {
+        status = berth_reporter_check(reporter, error);
+    }
     berth_reporter_close(reporter);
     if (status == BERTH_OK && json) {
         status = print_result(&result, error);

@@ -33,6 +33,13 @@ static const struct cli_option options[] = {
      .unit = "M",
      .fallback = "10",
      .help = "how many questions to show"},
+    {.name = "random_samples",
+     .kind = CLI_INTEGER,
+     .minimum = 1,
+     .maximum = 1e12,
+     .unit = "M",
+     .fallback = "in order",
+     .help = "show so many questions drawn by --seed instead, none twice"},
     {.name = "json", .kind = CLI_FLAG, .help = "one JSON object a sample on standard output"},
 };
 
@@ -132,16 +139,33 @@ static void put_means(const struct show *show) {
     put_rule(show, title);
 }
 
+static enum berth_status choose(const struct cli_call *call, struct berth_selection *samples,
+                                struct berth_error *error) {
+    int64_t drawn = cli_integer(call, "random_samples", 0);
+    int in_order =
+        cli_value(call, "start_sample") != NULL || cli_value(call, "num_test_samples") != NULL;
+    if (drawn > 0 && in_order) {
+        return error_set(error, BERTH_USAGE,
+                         "--random_samples draws the samples; --start_sample and "
+                         "--num_test_samples take them in order: give one or the other");
+    }
+    *samples = (struct berth_selection){
+        .first = cli_integer(call, "start_sample", 0),
+        .count = drawn > 0 ? drawn : cli_integer(call, "num_test_samples", 10),
+        .random = drawn > 0};
+    return BERTH_OK;
+}
+
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
+    struct berth_selection samples;
+    TRY(choose(call, &samples, error));
     struct show show = {.colour = cli_colour(),
                         .json = cli_flag(call, "json"),
                         .scores_first = strcmp(call->config.keras_answers, "all") == 0,
                         .width = terminal_width(STDOUT_FILENO),
                         .error = error};
     show.wrap = terminal_is(STDOUT_FILENO) ? show.width : 0;
-    TRY(berth_show_squad(&call->config, cli_integer(call, "start_sample", 0),
-                         cli_integer(call, "num_test_samples", 10), cli_log(call), visit, &show,
-                         error));
+    TRY(berth_show_squad(&call->config, samples, cli_log(call), visit, &show, error));
     if (show.status == BERTH_OK && show.shown > 0 && !show.json) {
         put_means(&show);
     }
@@ -152,9 +176,11 @@ const struct cli_verb cli_show = {
     .name = "show",
     .task = "squad",
     .summary = "show samples with the model's answer highlighted",
-    .usage = "--model DIR --input FILE [--start-sample N] [--num-test-samples M] [--json]",
+    .usage = "--model DIR --input FILE [--start-sample N] [--num-test-samples M] [--json]\n"
+             "       berth show squad --model DIR --input FILE --random-samples M [--seed N]",
     .example = "berth show squad --model squad-minilm --input dev-v1.1.json \\\n"
-               "    --start-sample 100 --num-test-samples 5",
+               "    --start-sample 100 --num-test-samples 5\n"
+               "berth show squad --model squad-minilm --input dev-v1.1.json --random-samples 50",
     .notes = "Where colours are off the answer stands in a line of its own after the context. With "
              "--features keras the samples are the entries of Keras's recipe and the answer is "
              "its: the best start with the best end, each by itself.",

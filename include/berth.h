@@ -139,7 +139,7 @@ struct berth_config {
     double max_grad_norm;                /* 0: no clipping */
     const char *clip_by;                 /* "global", "tensor", "both"; NULL: as the optimizer does */
     double max_coeff, min_coeff;         /* of lamb */
-    const char *loss_scale;              /* "none", "dynamic" or "0", a number */
+    const char *loss_scale;              /* "none", "dynamic" or "0", a number, "static": init_loss_scale */
     const char *loss_scaler;             /* "zero" or "plain": the rule of a dynamic scale */
     double init_loss_scale, min_loss_scale;
     int64_t loss_scale_window, hysteresis;
@@ -149,8 +149,12 @@ struct berth_config {
     const char *loss_average;            /* "update" or "micro" */
     int64_t seed;
     enum berth_precision precision;
-    int evaluate_every_epoch;            /* evaluate on validation_file after each epoch */
+    int do_eval;                         /* evaluate on validation_file or, by task_name, on the
+                                            task's development set */
+    int evaluate_every_epoch;            /* after each epoch, and not only after the last */
     int64_t eval_steps;                  /* > 0: also every that many updates */
+    int do_predict;                      /* classification: after training predict predict_file, or
+                                            the task's test set; -1: where there is a predict_file */
 
     /* checkpoints */
     int64_t save_steps;                  /* 0: only at the end of each epoch */
@@ -174,7 +178,7 @@ struct berth_config {
     const char *log_format;   /* "plain", "deepspeed" or "dllogger" */
     const char *json_summary; /* file for JSON lines, in dllogger's form with its
                                  log_format; NULL: none */
-    const char *logging_dir;  /* folder for TensorBoard's files; NULL: none */
+    const char *logging_dir;  /* folder for TensorBoard's files; NULL: as a DeepSpeed file says */
     double loss_plot_alpha;   /* share of the former mean in train_ema_loss there */
     int wall_clock_breakdown;
     int no_progress;
@@ -239,6 +243,10 @@ struct berth_reporter;
 enum berth_status berth_reporter_open(const struct berth_config *config, int file_descriptor,
                                       struct berth_reporter **reporter, struct berth_error *error);
 struct berth_log berth_reporter_log(struct berth_reporter *reporter);
+/* Lines that cannot be written stop no job. BERTH_IO when one for standard output could not (by
+ * file_descriptor 1, or json_summary "-"), unless its reader went away. */
+enum berth_status berth_reporter_check(const struct berth_reporter *reporter,
+                                       struct berth_error *error);
 void berth_reporter_close(struct berth_reporter *reporter);
 
 /* ---------------------------------------------------------------------------------------------
@@ -275,8 +283,8 @@ enum berth_status berth_predict_squad(const struct berth_config *config, struct 
 
 /* Classification and regression on pairs of texts or single ones: the tasks of GLUE and XNLI by name
  * (task_name, data_dir) or files of the user's own (text_column, ...). Fine-tuning writes
- * eval_results.txt and eval_results.json beside the model; prediction test_results.tsv,
- * predict_results_TASK.txt and predict_results.json. */
+ * eval_results.txt and eval_results.json beside the model and, by do_predict, what prediction
+ * writes: test_results.tsv, predict_results_TASK.txt and predict_results.json. */
 enum berth_status berth_finetune_classify(const struct berth_config *config, struct berth_log log,
                                           const volatile int *stop,
                                           struct berth_run_result *result,
@@ -331,10 +339,17 @@ struct berth_sample {
     double exact_match, f1;
 };
 
-/* Answers `count` questions of config->predict_file from number `first` on and hands each to
- * `visit`, which returns 0 to go on. */
-enum berth_status berth_show_squad(const struct berth_config *config, int64_t first, int64_t count,
-                                   struct berth_log log,
+/* Which samples: `count` from number `first` on, or as many drawn from all by config->seed, none
+ * twice, in ascending order. */
+struct berth_selection {
+    int64_t first, count;
+    int random; /* draw; first means nothing */
+};
+
+/* Answers questions of config->predict_file and hands each to `visit`, which returns 0 to go on. A
+ * `first` that is not there is BERTH_USAGE; where there are fewer than `count`, these are shown. */
+enum berth_status berth_show_squad(const struct berth_config *config,
+                                   struct berth_selection samples, struct berth_log log,
                                    int (*visit)(void *context, const struct berth_sample *sample),
                                    void *context, struct berth_error *error);
 
@@ -349,6 +364,12 @@ enum berth_pooling {
     BERTH_POOL_MAX   /* the largest of each column */
 };
 
+/* What becomes of a text's rows. */
+struct berth_embedding {
+    enum berth_pooling pooling;
+    int normalize; /* scale to length 1 */
+};
+
 /* Opens config->model_name_or_path (max_seq_length, precision, device, threads, ...). Any number of
  * threads may share an encoder. */
 enum berth_status berth_encoder_open(const struct berth_config *config, struct berth_log log,
@@ -356,11 +377,10 @@ enum berth_status berth_encoder_open(const struct berth_config *config, struct b
 void berth_encoder_close(struct berth_encoder *encoder);
 /* Numbers of one embedding. */
 size_t berth_encoder_size(const struct berth_encoder *encoder);
-/* embeddings[count][size]: those of texts[count], each cut to max_seq_length; normalize: scaled to
- * length 1. */
+/* embeddings[count][size]: those of texts[count], each cut to max_seq_length. */
 enum berth_status berth_encoder_embed(const struct berth_encoder *encoder,
                                       const char *const *texts, size_t count,
-                                      enum berth_pooling pooling, int normalize, float *embeddings,
+                                      struct berth_embedding how, float *embeddings,
                                       struct berth_error *error);
 
 /* ---------------------------------------------------------------------------------------------

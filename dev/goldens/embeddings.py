@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Makes tests/golden/encoder: a tiny BertModel as a folder, and what transformers makes of some texts
-in float64: the mean, [CLS] and maximum of each text's rows, as they are and scaled to length 1.
+in float64: the mean, [CLS] and maximum of each text's rows, as they are and scaled to length 1. With
+--pre, tests/golden/encoder_preln: the same of an encoder with layer norms before its sub-layers
+(pre_layer_norm.py), which transformers has not.
 
     embeddings.py tests/golden/encoder
+    embeddings.py tests/golden/encoder_preln --pre
 """
 import os
 import sys
@@ -12,6 +15,7 @@ import numpy as np
 import torch
 from transformers import BertConfig, BertModel, BertTokenizer
 
+import pre_layer_norm as pre
 import reference as ref
 import tensors
 
@@ -29,8 +33,7 @@ def parameters_of(model, seed):
             for n, p in sorted(model.named_parameters())}
 
 
-def main(folder):
-    os.makedirs(folder, exist_ok=True)
+def usual():
     config = BertConfig(vocab_size=len(WORDS), hidden_size=24, num_hidden_layers=2, num_attention_heads=2,
                         intermediate_size=40, max_position_embeddings=32)
     model = BertModel(config, add_pooling_layer=False)
@@ -39,6 +42,21 @@ def main(folder):
         for name, p in model.named_parameters():
             p.copy_(torch.from_numpy(parameters[name]))
     model = model.double().eval()
+    return config, parameters, lambda ids: model(torch.tensor([ids]))[0][0]
+
+
+def norms_before():
+    config = BertConfig(vocab_size=len(WORDS), hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
+                        intermediate_size=20, max_position_embeddings=16, initializer_range=0.3)
+    body = {n: v for n, v in pre.pre_parameters(config, 43).items() if n.startswith("bert.")}
+    encoder = pre.Encoder(config, pre.make_leaves(body), pre=True)
+    parameters = {n.removeprefix("bert."): v for n, v in body.items()}
+    return config, parameters, lambda ids: encoder.forward(torch.tensor(ids), torch.zeros(len(ids), dtype=int))
+
+
+def main(folder, make):
+    os.makedirs(folder, exist_ok=True)
+    config, parameters, rows_of = make()
     with open(os.path.join(folder, "vocab.txt"), "w", encoding="utf-8") as file:
         file.write("\n".join(WORDS) + "\n")
     with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
@@ -48,7 +66,7 @@ def main(folder):
     out = {"mean": [], "cls": [], "max": []}
     for text in TEXTS:
         with torch.no_grad():
-            rows = model(**tokenizer(text, truncation=True, max_length=LENGTH, return_tensors="pt"))[0][0]
+            rows = rows_of(tokenizer(text, truncation=True, max_length=LENGTH)["input_ids"])
         out["mean"].append(rows.mean(0))
         out["cls"].append(rows[0])
         out["max"].append(rows.max(0).values)
@@ -60,4 +78,4 @@ def main(folder):
     ref.write(os.path.join(folder, "embeddings.safetensors"), found, texts=TEXTS, max_seq_length=LENGTH)
 
 
-main(sys.argv[1])
+main(sys.argv[1], norms_before if "--pre" in sys.argv else usual)

@@ -134,5 +134,6 @@ def make(folder, name, hidden, heads, layers, inner, activation, lengths, seed):
     print(name, os.path.getsize(path) // 1024, "KiB, loss", round(loss, 4))
 
 
-for case in CASES:
-    make(sys.argv[1], *case)
+if __name__ == "__main__":
+    for case in CASES:
+        make(sys.argv[1], *case)

@@ -3,6 +3,7 @@
 #include "api/conversion.h"
 #include "core/file.h"
 #include "core/memory.h"
+#include "format/json.h"
 #include "model/export_gguf.h"
 #include "model/folder.h"
 
@@ -199,6 +200,57 @@ static const char *architecture_of(const struct conversion *conversion) {
     return "BertModel";
 }
 
+static const struct {
+    const char *name; // as --dtype has it
+    enum tensor_dtype dtype;
+    const char *torch; // as config.json has it
+} dtype_names[] = {{"f32", TENSOR_F32, "float32"},
+                   {"f16", TENSOR_F16, "float16"},
+                   {"bf16", TENSOR_BF16, "bfloat16"}};
+
+// Puts the type into the keys that tell it; *changed tells whether another one stood there.
+static enum berth_status set_type(json *config, const char *type, int *changed,
+                                  struct berth_error *error) {
+    static const char *const keys[] = {"torch_dtype", "dtype"}; // transformers 4's and 5's
+    int found = 0, failed = 0;
+    *changed = 0;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const json *value = json_member(config, keys[i]);
+        const char *text = json_text(value);
+        found |= value != NULL;
+        if (value != NULL && (text == NULL || strcmp(text, type) != 0)) {
+            failed |= json_set(config, keys[i], json_new_text(type));
+            *changed = 1;
+        }
+    }
+    if (!found) {
+        failed |= json_set(config, keys[0], json_new_text(type));
+        *changed = 1;
+    }
+    return failed == 0 ? BERTH_OK : error_no_memory(error, 0, "config.json");
+}
+
+// The source's config.json tells the type of the source's tensors.
+static enum berth_status tell_type(const struct conversion *conversion, const char *path,
+                                   struct berth_error *error) {
+    size_t row = 0;
+    if (!conversion->retypes) {
+        return BERTH_OK;
+    }
+    while (dtype_names[row].dtype != conversion->matrices) {
+        row++;
+    }
+    json *config;
+    int changed;
+    TRY(json_read_file(path, &config, error));
+    enum berth_status status = set_type(config, dtype_names[row].torch, &changed, error);
+    if (status == BERTH_OK && changed) {
+        status = json_write_file(config, JSON_INDENT_2_SORTED, path, error);
+    }
+    json_free(config);
+    return status;
+}
+
 // config.json for a source without one (Google's); bert_config.json for a target that asks for it.
 static enum berth_status write_config(const struct conversion *conversion, const char *path,
                                       int google, struct berth_error *error) {
@@ -207,9 +259,10 @@ static enum berth_status write_config(const struct conversion *conversion, const
                    ? bert_config_write_google(&conversion->config, path, error)
                    : BERTH_OK;
     }
-    return file_exists(path)
-               ? BERTH_OK
-               : bert_config_write(&conversion->config, architecture_of(conversion), path, error);
+    if (!file_exists(path)) {
+        TRY(bert_config_write(&conversion->config, architecture_of(conversion), path, error));
+    }
+    return tell_type(conversion, path, error);
 }
 
 static enum berth_status write_configs(const struct conversion *conversion,
@@ -287,11 +340,6 @@ static enum berth_status find_target(const char *name, const struct convert_targ
     return error_set(error, BERTH_USAGE, "no format \"%s\" to convert to; known are: %s", name,
                      known);
 }
-
-static const struct {
-    const char *name;
-    enum tensor_dtype dtype;
-} dtype_names[] = {{"f32", TENSOR_F32}, {"f16", TENSOR_F16}, {"bf16", TENSOR_BF16}};
 
 // Whether `word` stands in the list, whose words are separated by blanks.
 static int stands_in(const char *word, const char *list) {

@@ -130,16 +130,15 @@ struct call {
     struct pair_dataset dataset;
     struct pair_feature_set features;
     size_t size;
-    enum berth_pooling pooling;
-    int normalize;
+    struct berth_embedding how;
     float *embeddings;
 };
 
 static void take(void *context, size_t index, const float *hidden, int64_t count) {
     struct call *call = context;
     float *to = call->embeddings + index * call->size;
-    pools[call->pooling](hidden, (size_t)count / call->size, call->size, to);
-    if (call->normalize) {
+    pools[call->how.pooling](hidden, (size_t)count / call->size, call->size, to);
+    if (call->how.normalize) {
         scale_to_one(to, call->size);
     }
 }
@@ -164,8 +163,8 @@ static enum berth_status run(const struct berth_encoder *encoder, struct call *c
 }
 
 enum berth_status berth_encoder_embed(const struct berth_encoder *encoder, const char *const *texts,
-                                      size_t count, enum berth_pooling pooling, int normalize,
-                                      float *embeddings, struct berth_error *error) {
+                                      size_t count, struct berth_embedding how, float *embeddings,
+                                      struct berth_error *error) {
     if (count == 0) {
         return BERTH_OK;
     }
@@ -179,8 +178,7 @@ enum berth_status berth_encoder_embed(const struct berth_encoder *encoder, const
     }
     struct call call = {.dataset = {.examples = examples, .count = count, .name = "the texts"},
                         .size = berth_encoder_size(encoder),
-                        .pooling = pooling,
-                        .normalize = normalize,
+                        .how = how,
                         .embeddings = embeddings};
     enum berth_status status = run(encoder, &call, error);
     pair_feature_set_done(&call.features);

@@ -2,6 +2,7 @@
 // The public jobs: fine-tune, predict, evaluate, show.
 #include "berth.h"
 #include "task/squad_metrics.h"
+#include "train/deepspeed.h"
 #include "train/finetune.h"
 #include "train/predict.h"
 
@@ -20,10 +21,28 @@ enum berth_status berth_predict_squad(const struct berth_config *config, struct 
     return predict(&task_squad, config, log, stop, result, error);
 }
 
+// The test set by the model that was just written, with the settings of its training.
+static enum berth_status predict_trained(const struct task *task, const struct berth_config *config,
+                                         struct berth_log log, const volatile int *stop,
+                                         struct berth_error *error) {
+    static const struct berth_log silent = {0}; // training has told what the file says
+    struct berth_config own = *config;
+    if (own.deepspeed_config != NULL) {
+        TRY(deepspeed_apply(&own, own.deepspeed_config, &silent, error));
+    }
+    own.model_name_or_path = own.output_dir;
+    own.vocab_file = NULL; // the model has it
+    own.overwrite_output_dir = 1;
+    return predict(task, &own, log, stop, NULL, error);
+}
+
 enum berth_status berth_finetune_classify(const struct berth_config *config, struct berth_log log,
                                           const volatile int *stop, struct berth_run_result *result,
                                           struct berth_error *error) {
-    return finetune(&task_classify, config, log, stop, result, error);
+    TRY(finetune(&task_classify, config, log, stop, result, error));
+    return config->dry_run || !task_predicts(config)
+               ? BERTH_OK
+               : predict_trained(&task_classify, config, log, stop, error);
 }
 
 enum berth_status berth_predict_classify(const struct berth_config *config, struct berth_log log,
@@ -49,15 +68,11 @@ enum berth_status berth_evaluate_squad(const char *dataset_path, const char *pre
                                 &log, text, error);
 }
 
-enum berth_status berth_show_squad(const struct berth_config *config, int64_t first, int64_t count,
-                                   struct berth_log log,
+enum berth_status berth_show_squad(const struct berth_config *config,
+                                   struct berth_selection samples, struct berth_log log,
                                    int (*visit)(void *context, const struct berth_sample *sample),
                                    void *context, struct berth_error *error) {
-    struct show_args args = {.config = config,
-                             .first = first,
-                             .count = count,
-                             .log = &log,
-                             .visit = visit,
-                             .context = context};
+    struct show_args args = {
+        .config = config, .samples = samples, .log = &log, .visit = visit, .context = context};
     return show_squad(&args, error);
 }

@@ -1,14 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // The public reporter: a thin door to the report room.
+#include "core/memory.h"
 #include "report/reporter.h"
+#include "train/deepspeed.h"
 
 enum berth_status berth_reporter_open(const struct berth_config *config, int file_descriptor,
                                       struct berth_reporter **reporter, struct berth_error *error) {
-    return reporter_open(config, file_descriptor, reporter, error);
+    struct berth_config own = *config;
+    char *folder = NULL;
+    *reporter = NULL;
+    if (config->logging_dir == NULL && config->deepspeed_config != NULL) {
+        TRY(deepspeed_logging_dir(config->deepspeed_config, &folder, error));
+        own.logging_dir = folder;
+    }
+    enum berth_status status = reporter_open(&own, file_descriptor, reporter, error);
+    memory_free(folder);
+    return status;
 }
 
 struct berth_log berth_reporter_log(struct berth_reporter *reporter) {
     return reporter_log(reporter);
+}
+
+enum berth_status berth_reporter_check(const struct berth_reporter *reporter,
+                                       struct berth_error *error) {
+    return reporter_check(reporter, error);
 }
 
 void berth_reporter_close(struct berth_reporter *reporter) {

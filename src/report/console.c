@@ -42,14 +42,15 @@ void console_init(struct console *console, int descriptor, int progress) {
                                 .progress = progress};
 }
 
-// A reader that went away or a full disk must not stop a training run: failures are dropped.
-static void write_all(int descriptor, const char *bytes, size_t length) {
+// A reader that went away or a full disk must not stop a training run: failures are kept only.
+static void write_all(struct console *console, const char *bytes, size_t length) {
     while (length > 0) {
-        ssize_t written = write(descriptor, bytes, length);
+        ssize_t written = write(console->descriptor, bytes, length);
         if (written < 0 && errno == EINTR) {
             continue;
         }
         if (written <= 0) {
+            console->failed = console->failed != 0 ? console->failed : written < 0 ? errno : EIO;
             return;
         }
         bytes += written;
@@ -59,7 +60,7 @@ static void write_all(int descriptor, const char *bytes, size_t length) {
 
 void console_clear(struct console *console) {
     if (console->bar_shown) {
-        write_all(console->descriptor, "\r\033[K", 4);
+        write_all(console, "\r\033[K", 4);
         console->bar_shown = 0;
     }
 }
@@ -70,7 +71,7 @@ void console_line(struct console *console, const char *text) {
     int length = snprintf(line, limit, "%s%s", console->bar_shown ? "\r\033[K" : "", text);
     size_t used = (size_t)length < limit ? (size_t)length : limit - 1;
     line[used++] = '\n';
-    write_all(console->descriptor, line, used);
+    write_all(console, line, used);
     console->bar_shown = 0;
     console->line_time = console_now();
 }
@@ -147,7 +148,7 @@ static void draw_bar(struct console *console, int64_t done, int64_t total) {
     shown = shown < (int)sizeof line - 1 ? shown : (int)sizeof line - 1;
     char out[sizeof line + 8];
     snprintf(out, sizeof out, "\r%.*s\033[K", shown, line);
-    write_all(console->descriptor, out, strlen(out));
+    write_all(console, out, strlen(out));
     console->bar_shown = 1;
     console->bar_drawn = console_now();
 }

@@ -20,6 +20,7 @@ struct console {
     int64_t phase_first; // `done` when the phase began, for the rate
     char detail[64];     // right of the bar: "loss 1.234"
     int bytes;           // the phase counts bytes
+    int failed;          // errno of the first write that failed; 0: none
 };
 
 void console_init(struct console *console, int descriptor, int progress);

@@ -8,8 +8,10 @@
 #include "report/dllogger.h"
 #include "report/lines.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 // The average leaves out the first records, which pay for warming up, as DeepSpeed's does.
 #define RATES_SKIPPED 2
@@ -220,6 +222,21 @@ static void write_record(void *context, const struct berth_record *record) {
 
 struct berth_log reporter_log(struct berth_reporter *reporter) {
     return (struct berth_log){.write = write_record, .context = reporter};
+}
+
+enum berth_status reporter_check(const struct berth_reporter *reporter, struct berth_error *error) {
+    const struct {
+        int descriptor, failed;
+    } outputs[] = {{reporter->console.descriptor, reporter->console.failed},
+                   {reporter->json.descriptor, reporter->json.failed}};
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
+        if (outputs[i].descriptor == STDOUT_FILENO && outputs[i].failed != 0 &&
+            outputs[i].failed != EPIPE) {
+            return error_set_errno(error, BERTH_IO, outputs[i].failed,
+                                   "writing to standard output failed");
+        }
+    }
+    return BERTH_OK;
 }
 
 void reporter_close(struct berth_reporter *reporter) {

@@ -45,6 +45,8 @@ struct berth_reporter {
 enum berth_status reporter_open(const struct berth_config *config, int descriptor,
                                 struct berth_reporter **reporter, struct berth_error *error);
 struct berth_log reporter_log(struct berth_reporter *reporter);
+// As berth_reporter_check.
+enum berth_status reporter_check(const struct berth_reporter *reporter, struct berth_error *error);
 void reporter_close(struct berth_reporter *reporter);
 
 #endif

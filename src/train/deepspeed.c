@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/deepspeed.h"
 
+#include "core/file.h"
+#include "core/memory.h"
 #include "core/number.h"
 #include "core/options.h"
 #include "train/deepspeed_keys.h"
@@ -20,7 +22,8 @@ struct reading {
     const struct berth_log *log;
 };
 
-// Sets a row from text unless the command line did; `key` is what the user calls it.
+// Sets a row from text unless the command line did; `key` is what the user calls it. The text of a
+// row of type OPTION_TEXT must be a constant.
 static enum berth_status set_row(struct reading *r, const char *name, const char *key,
                                  const char *text, struct berth_error *error) {
     const struct option_row *row = option_find(name);
@@ -276,6 +279,12 @@ static enum berth_status take_dynamic_scale(struct reading *r, struct berth_erro
     return take(r, "fp16.min_loss_scale", "min_loss_scale", "1", error);
 }
 
+static enum berth_status take_static_scale(struct reading *r, struct berth_error *error) {
+    TRY(set_row(r, "loss_scale", "fp16.loss_scale", "static", error));
+    return is_given(r, "loss_scale") ? BERTH_OK
+                                     : take(r, "fp16.loss_scale", "init_loss_scale", NULL, error);
+}
+
 static enum berth_status take_loss_scale(struct reading *r, struct berth_error *error) {
     const json *fixed = deepspeed_value(r->root, "fp16.loss_scale");
     if (fixed == NULL && !has_any(r, dynamic_keys) &&
@@ -285,9 +294,8 @@ static enum berth_status take_loss_scale(struct reading *r, struct berth_error *
     }
     log_note(r->log, "%s: fp16 runs as bf16 on the CPU, with the loss scaling of the file",
              r->path);
-    return fixed != NULL && json_as_real(fixed) != 0
-               ? take(r, "fp16.loss_scale", "loss_scale", NULL, error)
-               : take_dynamic_scale(r, error);
+    return fixed != NULL && json_as_real(fixed) != 0 ? take_static_scale(r, error)
+                                                     : take_dynamic_scale(r, error);
 }
 
 static enum berth_status take_precision(struct reading *r, struct berth_error *error) {
@@ -303,6 +311,45 @@ static enum berth_status take_precision(struct reading *r, struct berth_error *e
     }
     const char *key = half ? "fp16.enabled" : "bf16.enabled";
     return set_row(r, "precision", key, half || brain ? "bf16" : "fp32", error);
+}
+
+// --- scalars ------------------------------------------------------------------------------------
+
+// output_path/job_name, with DeepSpeed's own defaults: no folder and a fixed name.
+static enum berth_status scalars_folder(const json *root, char **folder,
+                                        struct berth_error *error) {
+    const char *path = json_text(deepspeed_value(root, "tensorboard.output_path"));
+    const char *job = json_text(deepspeed_value(root, "tensorboard.job_name"));
+    *folder = NULL;
+    if (!json_truth(deepspeed_value(root, "tensorboard.enabled"))) {
+        return BERTH_OK;
+    }
+    job = job != NULL ? job : "DeepSpeedJobName";
+    *folder = path == NULL || path[0] == '\0' ? memory_string(job) : path_join(path, job);
+    return *folder != NULL ? BERTH_OK : error_no_memory(error, strlen(job), "a path");
+}
+
+enum berth_status deepspeed_logging_dir(const char *path, char **folder,
+                                        struct berth_error *error) {
+    json *root;
+    *folder = NULL;
+    TRY(json_read_file(path, &root, error));
+    enum berth_status status = scalars_folder(root, folder, error);
+    json_free(root);
+    return status;
+}
+
+// The reporter has them; only what the file loses is told here.
+static enum berth_status note_scalars(const struct reading *r, struct berth_error *error) {
+    const char *own = r->before.logging_dir;
+    char *folder;
+    TRY(scalars_folder(r->root, &folder, error));
+    if (folder != NULL && own != NULL && strcmp(folder, own) != 0) {
+        log_note(r->log, "logging_dir: %s on the command line wins over tensorboard %s of %s", own,
+                 folder, r->path);
+    }
+    memory_free(folder);
+    return BERTH_OK;
 }
 
 enum berth_status deepspeed_apply(struct berth_config *config, const char *path,
@@ -321,6 +368,7 @@ enum berth_status deepspeed_apply(struct berth_config *config, const char *path,
     TRY_DONE(take(&reading, "gradient_clipping", "max_grad_norm", "0", error));
     TRY_DONE(take(&reading, "steps_per_print", "logging_steps", NULL, error));
     TRY_DONE(take(&reading, "wall_clock_breakdown", "wall_clock_breakdown", NULL, error));
+    TRY_DONE(note_scalars(&reading, error));
 done:
     json_free(root);
     return status;

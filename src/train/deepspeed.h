@@ -6,8 +6,8 @@
 // - An unknown key is an error that names the nearest known one; so is max_grad_norm among the
 //   optimizer's parameters (gradient_clipping is meant) and fp16 together with bf16.
 // - fp16 runs as bf16 on the CPU and says so, without loss scaling unless the file has keys of it.
-//   Keys that need several processes are checked for
-//   their types and noted.
+//   Keys that need several processes are checked for their types and noted.
+// - TensorBoard's folder is no setting of a job: the reporter asks for it (deepspeed_logging_dir).
 // Leaves out: optimizers other than Adam, AdamW and Lamb, and the schedules OneCycle and
 // LRRangeTest.
 #ifndef BERTH_TRAIN_DEEPSPEED_H
@@ -20,5 +20,9 @@
 // naming file and key.
 enum berth_status deepspeed_apply(struct berth_config *config, const char *path,
                                   const struct berth_log *log, struct berth_error *error);
+
+// The folder that the file's section "tensorboard" asks for (memory_free); NULL where it is off.
+// Types are deepspeed_apply's to check.
+enum berth_status deepspeed_logging_dir(const char *path, char **folder, struct berth_error *error);
 
 #endif

@@ -20,6 +20,7 @@ const struct deepspeed_key deepspeed_keys[] = {
     {"", "fp16", KEY_OBJECT, KEY_SECTION},
     {"", "bf16", KEY_OBJECT, KEY_SECTION},
     {"", "bfloat16", KEY_OBJECT, KEY_SECTION},
+    {"", "tensorboard", KEY_OBJECT, KEY_SECTION},
     {"", ZERO, KEY_OBJECT, KEY_SECTION},
     {"", "prescale_gradients", KEY_BOOLEAN, KEY_PROCESSES},
     {"", "gradient_predivide_factor", KEY_REAL, KEY_PROCESSES},
@@ -37,7 +38,6 @@ const struct deepspeed_key deepspeed_keys[] = {
     {"", "activation_checkpointing", KEY_OBJECT, KEY_WITHOUT},
     {"", "progressive_layer_drop", KEY_OBJECT, KEY_WITHOUT},
     {"", "sparse_attention", KEY_OBJECT, KEY_WITHOUT},
-    {"", "tensorboard", KEY_OBJECT, KEY_WITHOUT},
     {"", "wandb", KEY_OBJECT, KEY_WITHOUT},
     {"", "csv_monitor", KEY_OBJECT, KEY_WITHOUT},
     {"", "flops_profiler", KEY_OBJECT, KEY_WITHOUT},
@@ -85,6 +85,10 @@ const struct deepspeed_key deepspeed_keys[] = {
     {"bf16", "immediate_grad_update", KEY_BOOLEAN, KEY_WITHOUT},
     {"bfloat16", "enabled", KEY_BOOLEAN, KEY_READ},
 
+    {"tensorboard", "enabled", KEY_BOOLEAN, KEY_READ},
+    {"tensorboard", "output_path", KEY_TEXT, KEY_READ},
+    {"tensorboard", "job_name", KEY_TEXT, KEY_READ},
+
     {ZERO, "stage", KEY_INTEGER, KEY_PROCESSES},
     {ZERO, "allgather_partitions", KEY_BOOLEAN, KEY_PROCESSES},
     {ZERO, "allgather_bucket_size", KEY_REAL, KEY_PROCESSES},
@@ -109,9 +113,9 @@ const struct deepspeed_key deepspeed_keys[] = {
 };
 const size_t deepspeed_key_count = sizeof deepspeed_keys / sizeof deepspeed_keys[0];
 
-static const char *const sections[] = {"",          "optimizer",        "optimizer.params",
-                                       "scheduler", "scheduler.params", "fp16",
-                                       "bf16",      "bfloat16",         ZERO};
+static const char *const sections[] = {
+    "",     "optimizer", "optimizer.params", "scheduler",   "scheduler.params",
+    "fp16", "bf16",      "bfloat16",         "tensorboard", ZERO};
 
 // The object or value at a dotted path, "auto" included.
 static const json *at(const json *root, const char *path) {

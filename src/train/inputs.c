@@ -124,11 +124,26 @@ static enum berth_status check_lengths(const struct model_files *files, struct b
     return BERTH_OK;
 }
 
+// What the weights tell of the layer norms, or config.json where a plan is made before they are
+// there.
+static enum berth_status find_norms(struct model_files *files, const struct berth_config *config,
+                                    const char *folder, const struct berth_log *log,
+                                    struct berth_error *error) {
+    struct berth_error missing;
+    enum berth_status status = folder_find_norms(folder, &files->shape, &missing);
+    if (status == BERTH_NO_INPUT && config->dry_run) {
+        log_warning(log, "%s; the plan is made by the configuration, but the run will need them",
+                    missing.message);
+        return BERTH_OK;
+    }
+    return status == BERTH_OK ? BERTH_OK : error_set(error, status, "%s", missing.message);
+}
+
 // A wish that is not the model's: its weights would mean nothing.
-static enum berth_status check_norms(struct model_files *files, const struct berth_config *config,
-                                     const char *folder, struct berth_error *error) {
+static enum berth_status check_norms(const struct model_files *files,
+                                     const struct berth_config *config, const char *folder,
+                                     struct berth_error *error) {
     static const char *const places[] = {"after", "before"};
-    TRY(folder_find_norms(folder, &files->shape, error));
     int found = files->shape.pre_layer_norm;
     if (config->pre_layer_norm < 0 || config->pre_layer_norm == found) {
         return BERTH_OK;
@@ -158,6 +173,7 @@ enum berth_status model_files_open(struct model_files *files, struct berth_confi
     TRY_DONE(open_tokenizer(files, config, folder, error));
     TRY_DONE(check_vocabulary(files, folder, error));
     TRY_DONE(check_lengths(files, config, folder, log, error));
+    TRY_DONE(find_norms(files, config, folder, log, error));
     TRY_DONE(check_norms(files, config, folder, error));
     TRY_DONE(param_table_init(&files->table, &files->shape, head, error));
     return BERTH_OK;

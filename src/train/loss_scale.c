@@ -23,10 +23,13 @@ static enum berth_status read_kind(const struct berth_config *config, enum loss_
         *kind = LOSS_SCALE_NONE;
     } else if (strcmp(text, "dynamic") == 0) {
         *kind = dynamic_kind(config);
+    } else if (strcmp(text, "static") == 0) {
+        *kind = LOSS_SCALE_STATIC;
+        *fixed = config->init_loss_scale;
     } else if (!number_parse_real(text, fixed) || *fixed < 0 || *fixed > 0x1p126) {
         return error_set(error, BERTH_USAGE,
-                         "option loss_scale: expected none, dynamic or a number from 0 (dynamic) "
-                         "to 2^126, found \"%s\"",
+                         "option loss_scale: expected none, static, dynamic or a number from 0 "
+                         "(dynamic) to 2^126, found \"%s\"",
                          text);
     } else {
         *kind = *fixed > 0 ? LOSS_SCALE_STATIC : dynamic_kind(config);

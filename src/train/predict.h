@@ -38,7 +38,7 @@ enum berth_status predict(const struct task *task, const struct berth_config *co
 // As berth_show_squad.
 struct show_args {
     const struct berth_config *config;
-    int64_t first, count;
+    struct berth_selection samples;
     const struct berth_log *log;
     int (*visit)(void *context, const struct berth_sample *sample);
     void *context;

@@ -4,6 +4,7 @@
 // By Keras's rules it shows what the CSCS demos show: samples are the entries that training would
 // have, and the answer is the best start with the best end, each by itself.
 #include "core/memory.h"
+#include "core/rng.h"
 #include "task/squad_answers.h"
 #include "task/squad_metrics.h"
 #include "train/infer.h"
@@ -11,13 +12,17 @@
 #include "train/predict.h"
 #include "train/squad_input.h"
 
+#define STREAM_SAMPLES 0x53414D50u // of random numbers
+
 // The wanted part of a data set, its features and logits.
 struct show {
     struct berth_config config; // as it fits the model
     struct predictor predictor;
     struct squad_feature_options rules;
-    struct squad_dataset dataset, part; // part borrows from dataset, or from dataset and entries
+    struct squad_dataset dataset, part; // part borrows from dataset, or from dataset and copies
     struct squad_example *entries;      // by Keras's rules; NULL else
+    struct squad_example *drawn;        // at random; NULL else
+    int64_t *numbers;                   // of the samples of part
     struct squad_feature_set features;
     struct packer_source source;
     struct infer_shape shape;
@@ -59,6 +64,55 @@ static enum berth_status list_entries(const struct show_args *args, struct show 
                : error_no_memory(error, show->part.count * sizeof *show->entries, "the entries");
 }
 
+// Samples of which every choice is as likely as another, in ascending order: each is taken with the
+// probability of those still wanted among those still left.
+static void draw(const struct show *show, size_t all, size_t wanted) {
+    uint64_t draws = 0, seed = (uint64_t)show->config.seed;
+    size_t taken = 0;
+    for (size_t i = 0; taken < wanted; i++) {
+        if (rng_below(seed, STREAM_SAMPLES, &draws, (uint32_t)(all - i)) < wanted - taken) {
+            show->drawn[taken] = show->part.examples[i];
+            show->numbers[taken++] = (int64_t)i;
+        }
+    }
+}
+
+static enum berth_status draw_samples(struct show *show, size_t wanted, struct berth_error *error) {
+    show->drawn = memory_array(wanted + 1, sizeof *show->drawn);
+    if (show->drawn == NULL) {
+        return error_no_memory(error, wanted * sizeof *show->drawn, "the samples");
+    }
+    draw(show, show->part.count, wanted);
+    show->part.examples = show->drawn;
+    return BERTH_OK;
+}
+
+static enum berth_status take_samples(const struct show_args *args, struct show *show,
+                                      struct berth_error *error) {
+    const struct berth_selection *samples = &args->samples;
+    int64_t all = (int64_t)show->part.count, first = samples->random ? 0 : samples->first;
+    if (first < 0 || first >= all) {
+        return error_set(error, BERTH_USAGE, "sample %lld does not exist: %s has samples 0 to %lld",
+                         (long long)first, show->config.predict_file, (long long)all - 1);
+    }
+    int64_t wanted = samples->count < all - first ? samples->count : all - first;
+    wanted = wanted > 0 ? wanted : 0;
+    show->numbers = memory_array((size_t)wanted + 1, sizeof *show->numbers);
+    if (show->numbers == NULL) {
+        return error_no_memory(error, (size_t)wanted * sizeof *show->numbers, "the samples");
+    }
+    if (samples->random) {
+        TRY(draw_samples(show, (size_t)wanted, error));
+    } else {
+        show->part.examples += first;
+        for (int64_t i = 0; i < wanted; i++) {
+            show->numbers[i] = first + i;
+        }
+    }
+    show->part.count = (size_t)wanted;
+    return BERTH_OK;
+}
+
 static enum berth_status choose(const struct show_args *args, struct show *show,
                                 struct berth_error *error) {
     const struct berth_config *config = &show->config;
@@ -72,15 +126,7 @@ static enum berth_status choose(const struct show_args *args, struct show *show,
     if (show->rules.rules == SQUAD_RULES_KERAS) {
         TRY(list_entries(args, show, error));
     }
-    int64_t all = (int64_t)show->part.count;
-    if (args->first < 0 || args->first >= all) {
-        return error_set(error, BERTH_USAGE, "sample %lld does not exist: %s has samples 0 to %lld",
-                         (long long)args->first, config->predict_file, (long long)all - 1);
-    }
-    int64_t left = all - args->first;
-    show->part.examples += args->first;
-    show->part.count = (size_t)(args->count < left ? args->count : left);
-    return BERTH_OK;
+    return take_samples(args, show, error);
 }
 
 static enum berth_status prepare(const struct show_args *args, struct show *show,
@@ -140,13 +186,12 @@ static const struct squad_candidate *chosen(const struct squad_result *result) {
     return &result->candidates[0];
 }
 
-static struct berth_sample sample_of(const struct show_args *args, const struct show *show,
-                                     size_t index) {
+static struct berth_sample sample_of(const struct show *show, size_t index) {
     const struct squad_example *example = &show->part.examples[index];
     const struct squad_result *result = &show->results[index];
     const struct squad_candidate *candidate = chosen(result);
     struct berth_sample sample = {
-        .index = args->first + (int64_t)index,
+        .index = show->numbers[index],
         .title = example->title,
         .question = example->question,
         .context = example->context,
@@ -173,7 +218,7 @@ static void visit_samples(const struct show_args *args, const struct show *show)
             outside++;
             continue;
         }
-        struct berth_sample sample = sample_of(args, show, shown);
+        struct berth_sample sample = sample_of(show, shown);
         if (args->visit(args->context, &sample) != 0) {
             break;
         }
@@ -190,7 +235,7 @@ static enum berth_status run(const struct show_args *args, struct show *show,
     show->config = *args->config;
     TRY(predictor_open(&show->predictor, &show->config, PARAM_HEAD_SPAN, args->log, error));
     TRY(choose(args, show, error));
-    if (args->count <= 0) {
+    if (show->part.count == 0) {
         return BERTH_OK;
     }
     TRY(prepare(args, show, error));
@@ -207,6 +252,8 @@ enum berth_status show_squad(const struct show_args *args, struct berth_error *e
     }
     squad_logits_done(&show.logits);
     memory_free(show.entries);
+    memory_free(show.drawn);
+    memory_free(show.numbers);
     squad_feature_set_done(&show.features);
     squad_dataset_done(&show.dataset);
     predictor_done(&show.predictor);

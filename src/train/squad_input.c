@@ -125,24 +125,20 @@ enum berth_status squad_input_follow_model(struct berth_config *config,
 // Reading and building, with or without a cache.
 struct opening {
     struct squad_input *input;
-    const char *path;
-    int64_t limit;
-    const struct berth_config *config;
-    const struct tokenizer *tokenizer;
+    const struct squad_input_args *args;
     struct squad_feature_options options;
-    const struct berth_log *log;
 };
 
 static enum berth_status build(const struct opening *opening, struct berth_error *error) {
     struct squad_input *input = opening->input;
-    TRY(squad_features_build(&input->dataset, opening->tokenizer, &opening->options,
-                             machine_threads(opening->config), opening->log, &input->features,
-                             error));
+    TRY(squad_features_build(&input->dataset, opening->args->tokenizer, &opening->options,
+                             machine_threads(opening->args->config), opening->args->log,
+                             &input->features, error));
     input->examples = (int64_t)input->dataset.count;
     if (input->features.count == 0) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: no question gave a window to %s; check the file's answers",
-                         opening->path, opening->options.training ? "train on" : "answer");
+                         opening->args->path, opening->options.training ? "train on" : "answer");
     }
     return BERTH_OK;
 }
@@ -152,21 +148,22 @@ static int take_from_cache(const struct opening *opening, const struct squad_cac
                            const char *file) {
     struct squad_input *input = opening->input;
     struct berth_error error = {0};
-    if (opening->config->overwrite_cache || !file_exists(file)) {
+    if (opening->args->config->overwrite_cache || !file_exists(file)) {
         return 0;
     }
     if (squad_cache_read(file, key, opening->options.training ? NULL : &input->dataset,
                          &input->features, &input->examples, &error) != BERTH_OK) {
-        log_note(opening->log, "%s; the features are built anew", error.message);
+        log_note(opening->args->log, "%s; the features are built anew", error.message);
         return 0;
     }
     const struct berth_field fact = log_text("features_file", file);
-    event_facts(opening->log, &fact, 1);
+    event_facts(opening->args->log, &fact, 1);
     if (input->features.skipped_examples > 0) {
-        log_note(opening->log, "features from %s; questions left out when they were built: %zu",
-                 file, input->features.skipped_examples);
+        log_note(opening->args->log,
+                 "features from %s; questions left out when they were built: %zu", file,
+                 input->features.skipped_examples);
     } else {
-        log_note(opening->log, "features from %s", file);
+        log_note(opening->args->log, "features from %s", file);
     }
     return 1;
 }
@@ -175,13 +172,13 @@ static int take_from_cache(const struct opening *opening, const struct squad_cac
 static void put_into_cache(const struct opening *opening, const struct squad_cache_key *key,
                            const char *file) {
     struct berth_error error = {0};
-    enum berth_status status = dir_make(opening->config->cache_dir, &error);
+    enum berth_status status = dir_make(opening->args->config->cache_dir, &error);
     if (status == BERTH_OK) {
         status = squad_cache_write(file, key, &opening->input->dataset, &opening->input->features,
                                    &error);
     }
     if (status != BERTH_OK) {
-        log_warning(opening->log, "the features are not cached: %s", error.message);
+        log_warning(opening->args->log, "the features are not cached: %s", error.message);
     }
 }
 
@@ -191,12 +188,13 @@ static enum berth_status open_with_cache(const struct opening *opening, const ch
     struct squad_dataset *dataset = &opening->input->dataset;
     int training = opening->options.training;
     struct squad_cache_key key;
-    TRY(squad_cache_key_of(bytes, length, opening->limit, opening->tokenizer, &opening->options,
-                           &key, error));
+    TRY(squad_cache_key_of(bytes, length, opening->args->limit, opening->args->tokenizer,
+                           &opening->options, &key, error));
     if (!training) {
-        TRY(squad_read_memory(opening->path, bytes, length, opening->limit, dataset, error));
+        TRY(squad_read_memory(opening->args->path, bytes, length, opening->args->limit, dataset,
+                              error));
     }
-    char *file = squad_cache_path(opening->config->cache_dir, opening->path, &key);
+    char *file = squad_cache_path(opening->args->config->cache_dir, opening->args->path, &key);
     enum berth_status status = BERTH_OK;
     if (file == NULL) {
         return error_no_memory(error, 0, "a path");
@@ -205,10 +203,11 @@ static enum berth_status open_with_cache(const struct opening *opening, const ch
         goto done;
     }
     if (training) {
-        TRY_DONE(squad_read_memory(opening->path, bytes, length, opening->limit, dataset, error));
+        TRY_DONE(squad_read_memory(opening->args->path, bytes, length, opening->args->limit,
+                                   dataset, error));
     }
     TRY_DONE(build(opening, error));
-    if (!opening->config->dry_run) {
+    if (!opening->args->config->dry_run) {
         put_into_cache(opening, &key, file);
     }
 done:
@@ -217,40 +216,33 @@ done:
 }
 
 static enum berth_status open_input(const struct opening *opening, struct berth_error *error) {
-    const struct berth_config *config = opening->config;
+    const struct berth_config *config = opening->args->config;
     if (config->cache_dir == NULL || config->skip_cache) {
-        TRY(squad_read(opening->path, opening->limit, &opening->input->dataset, error));
+        TRY(squad_read(opening->args->path, opening->args->limit, &opening->input->dataset, error));
         return build(opening, error);
     }
     char *bytes;
     size_t length;
-    TRY(file_read(opening->path, SQUAD_FILE_LIMIT, &bytes, &length, error));
+    TRY(file_read(opening->args->path, SQUAD_FILE_LIMIT, &bytes, &length, error));
     enum berth_status status = open_with_cache(opening, bytes, length, error);
     memory_free(bytes);
     return status;
 }
 
-enum berth_status squad_input_open(struct squad_input *input, const char *path, int64_t limit,
-                                   int training, const struct berth_config *config,
-                                   const struct tokenizer *tokenizer, const struct berth_log *log,
+enum berth_status squad_input_open(struct squad_input *input, const struct squad_input_args *args,
                                    struct berth_error *error) {
     *input = (struct squad_input){0};
     double begin = machine_seconds();
-    struct opening opening = {.input = input,
-                              .path = path,
-                              .limit = limit,
-                              .config = config,
-                              .tokenizer = tokenizer,
-                              .log = log};
-    TRY(squad_input_feature_options(config, &opening.options, error));
-    opening.options.training = training;
+    struct opening opening = {.input = input, .args = args};
+    TRY(squad_input_feature_options(args->config, &opening.options, error));
+    opening.options.training = args->training;
     enum berth_status status = open_input(&opening, error);
     if (status != BERTH_OK) {
         squad_input_done(input);
         return status;
     }
     input->seconds = machine_seconds() - begin;
-    log_note(log, "%s: %" PRId64 " questions, %zu features, %zu tokens in %.2f s", path,
+    log_note(args->log, "%s: %" PRId64 " questions, %zu features, %zu tokens in %.2f s", args->path,
              input->examples, input->features.count, input->features.token_count, input->seconds);
     return BERTH_OK;
 }

@@ -39,12 +39,17 @@ struct squad_input {
     double seconds;   // that reading and featurising took
 };
 
-// `limit` > 0: only the first questions. training: labels, and one answer a question; where the
-// features come from config->cache_dir, the data set is then empty, and so are words and
-// max_context.
-enum berth_status squad_input_open(struct squad_input *input, const char *path, int64_t limit,
-                                   int training, const struct berth_config *config,
-                                   const struct tokenizer *tokenizer, const struct berth_log *log,
+struct squad_input_args {
+    const char *path;
+    int64_t limit; // > 0: only the first questions
+    // Labels, and one answer a question; where the features come from config->cache_dir, the data
+    // set is then empty, and so are words and max_context.
+    int training;
+    const struct berth_config *config;
+    const struct tokenizer *tokenizer;
+    const struct berth_log *log;
+};
+enum berth_status squad_input_open(struct squad_input *input, const struct squad_input_args *args,
                                    struct berth_error *error);
 void squad_input_done(struct squad_input *input);
 

@@ -83,4 +83,17 @@ struct task {
 
 extern const struct task task_squad, task_classify;
 
+// --- settings of every task ---------------------------------------------------------------------
+
+// The file that is named for a use, or NULL.
+const char *task_file(const struct berth_config *config, enum task_use use);
+// BERTH_USAGE where the setting `name` is empty or NULL; `otherwise` says what else would do.
+enum berth_status task_need(const char *value, const char *name, const char *otherwise,
+                            struct berth_error *error);
+// As `validates`, of a validation_file; `what` it should be: "a SQuAD file".
+enum berth_status task_validates(const struct berth_config *config, const char *what, int *answer,
+                                 struct berth_error *error);
+// Whether do_predict asks for a prediction after training.
+int task_predicts(const struct berth_config *config);
+
 #endif

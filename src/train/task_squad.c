@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // SQuAD, both versions, as a task: train_file, validation_file and predict_file are its sets.
-#include "core/file.h"
 #include "core/memory.h"
 #include "task/squad_metrics.h"
 #include "train/machine.h"
@@ -20,30 +19,15 @@ struct squad {
 
 // --- settings -----------------------------------------------------------------------------------
 
-static const char *path_of(const struct berth_config *config, enum task_use use) {
-    return use == TASK_TRAIN      ? config->train_file
-           : use == TASK_VALIDATE ? config->validation_file
-                                  : config->predict_file;
-}
-
 static enum berth_status settle(struct berth_config *config, enum task_use use,
                                 struct berth_error *error) {
-    const char *path = path_of(config, use);
-    if (path == NULL || path[0] == '\0') {
-        return error_set(error, BERTH_USAGE, "--%s is missing",
-                         use == TASK_TRAIN ? "train_file" : "predict_file");
-    }
-    return BERTH_OK;
+    return task_need(task_file(config, use), use == TASK_TRAIN ? "train_file" : "predict_file", "",
+                     error);
 }
 
 static enum berth_status validates(const struct berth_config *config, int *answer,
                                    struct berth_error *error) {
-    *answer = config->validation_file != NULL;
-    if (*answer && !file_exists(config->validation_file)) {
-        return error_set(error, BERTH_NO_INPUT, "%s: no such file; expected a SQuAD file",
-                         config->validation_file);
-    }
-    return BERTH_OK;
+    return task_validates(config, "a SQuAD file", answer, error);
 }
 
 // --- sets ---------------------------------------------------------------------------------------
@@ -68,10 +52,15 @@ static enum berth_status fill(struct squad *squad, const struct task_open *args,
                               struct task_set *set, struct berth_error *error) {
     const struct berth_config *config = args->config;
     int training = args->use == TASK_TRAIN;
-    int64_t limit = training ? config->max_train_samples : config->max_eval_samples;
-    set->path = path_of(config, args->use);
-    TRY(squad_input_open(&squad->input, set->path, limit, training, config, args->files->tokenizer,
-                         args->log, error));
+    set->path = task_file(config, args->use);
+    struct squad_input_args input = {.path = set->path,
+                                     .limit = training ? config->max_train_samples
+                                                       : config->max_eval_samples,
+                                     .training = training,
+                                     .config = config,
+                                     .tokenizer = args->files->tokenizer,
+                                     .log = args->log};
+    TRY(squad_input_open(&squad->input, &input, error));
     set->source = squad_input_source(&squad->input.features);
     set->examples = squad->input.examples;
     set->tokens = (int64_t)squad->input.features.token_count;

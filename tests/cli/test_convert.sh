@@ -93,6 +93,28 @@ run convert squad-minilm new --to nvidia --step -1
 expect_code 2
 expect_left ""
 
+# The new type is told where transformers looks for it.
+sed 's/"torch_dtype"/"dtype"/' squad-minilm/config.json >config.new
+sed 's/"torch_dtype": *"float32",//' squad-minilm/config.json >config.silent
+grep -q '"dtype": "float32"' config.new || fail "no type to begin with"
+cp -r squad-minilm typed
+for config in squad-minilm/config.json config.new config.silent; do
+    cp $config typed/config.json
+    for to in hf torch nvidia; do
+        run convert typed there --to $to --dtype bf16 --allow_lossy
+        expect_code 0
+        grep -qE '"(torch_)?dtype": "bfloat16"' there/config.json || fail "$config, $to: not bfloat16"
+        expect_no there/config.json float32
+        rm -r there
+    done
+done
+cp squad-minilm/config.json typed/
+run convert typed there --dtype f32
+cmp -s typed/config.json there/config.json || fail "config.json changed for the type that it tells"
+run convert "$here/../format/data/tensorflow/bert" google --dtype f16 --allow_lossy
+grep -q '"torch_dtype": "float16"' google/config.json || fail "not float16"
+rm -r there typed google config.new config.silent
+
 # --- what others wrote (dev/fixtures/make_nvidia.py, make_deepspeed.py) -------------------------
 
 data=$here/../format/data

@@ -64,6 +64,21 @@ grep -q '"type":"METADATA","metric":"e2e_train_time","metadata":{"unit":"s"}' "$
 expect_err ' - Training Epoch: 0 Training Iteration: 2  step_loss : '
 expect_no "$err" "step 2/2"
 
+# TensorBoard's files where the DeepSpeed file asks for them, unless the command line does.
+cat >"$work/ds.json" <<END
+{"train_batch_size": 4,
+ "tensorboard": {"enabled": true, "output_path": "$work/scalars", "job_name": "squad"}}
+END
+for folder in "$work/scalars/squad" "$work/elsewhere"; do
+    words=""
+    [ "$folder" = "$work/scalars/squad" ] || words="--logging_dir $folder"
+    run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/deep" $small \
+        --max_steps 1 --logging_steps 1 --overwrite_output_dir --deepspeed_config "$work/ds.json" $words
+    expect_code 0
+    [ "$(ls "$folder" | grep -c tfevents)" -eq 1 ] || fail "no scalars in $folder"
+done
+[ "$(ls "$work/scalars/squad" | wc -l)" -eq 1 ] || fail "scalars in both folders"
+
 run predict squad --model "$work/run" --input "$work/data.json" --output "$work/answers" $small
 expect_code 0
 cmp -s "$work/run/predictions.json" "$work/answers/predictions.json" || fail "predictions differ"

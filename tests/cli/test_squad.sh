@@ -53,9 +53,32 @@ expect_code 0
 shown=$(grep -c '^❓' "$out")
 [ "$(grep -c "^─* {'exact_match': [0-9.]*, 'f1': [0-9.]*} ─*$" "$out")" -eq "$shown" ] || fail "titles"
 [ "$shown" -gt 0 ] || fail "nothing shown"
+run show squad --model "$work/keras" --input "$work/data.json" $keras --random-samples 3 --json
+expect_code 0
+[ "$(wc -l <"$out")" -le 3 ] || fail "more than 3 samples"
 run show squad --model "$work/keras" --input "$work/data.json" $keras --start-sample 8
 expect_code 2
 expect_err 'has samples 0 to 7'
+
+# Samples drawn at random: by the seed alone, in ascending order, none twice, at most all.
+drawn() { # WORDS...: the numbers of the samples
+    run show squad --model "$work/model" --input "$work/data.json" $small --json "$@"
+    expect_code 0
+    sed 's/^{"index":\([0-9]*\),.*/\1/' "$out" | tr '\n' ' '
+}
+first=$(drawn --random-samples 3 --seed 1)
+[ "$(echo $first | wc -w)" -eq 3 ] || fail "samples $first"
+[ "$(drawn --random-samples 3 --seed 1)" = "$first" ] || fail "another draw by the same seed"
+[ "$(echo $first | tr ' ' '\n' | sort -nu | tr '\n' ' ')" = "$first" ] || fail "samples $first"
+[ "$(drawn --random-samples 50)" = "0 1 2 3 4 5 6 7 " ] || fail "not all samples"
+others=$(for seed in 2 3 4 5 6 7 8 9; do drawn --random-samples 3 --seed $seed; echo; done | sort -u)
+[ "$(echo "$others" | wc -l)" -ge 4 ] || fail "few draws: $others"
+for number in 0 7; do
+    echo "$others $first" | grep -qw $number || fail "sample $number was never drawn"
+done
+run show squad --model "$work/model" --input "$work/data.json" --random-samples 3 --num-test-samples 3
+expect_code 2
+expect_err 'give one or the other'
 
 # SQuAD 2.0: questions without answers, the official keys, null odds, the thresholds.
 sed -E 's/("id": "q[1-8]")/\1, "is_impossible": false/

@@ -93,6 +93,44 @@ if [ -w /dev/full ]; then
     expect_err 'No space left'
 fi
 
+# Every verb that says something on standard output, the lines of a reporter among them.
+make_model "$work/model"
+printf '{"q1":"Oslo"}' >"$work/one.json"
+job="--model $work/model --output $work/out --max_seq_length 64 --threads 1 --quiet"
+mkdir -p "$work/glue" && printf 'sentence\tlabel\na\t0\nb\t1\n' >"$work/glue/train.tsv"
+while read -r words; do
+    [ -w /dev/full ] || break
+    what="berth $words >/dev/full"
+    eval "\"$BERTH\" $words" >/dev/full 2>"$err" </dev/null
+    code=$?
+    expect_code 74
+    expect_err 'No space left'
+    rm -rf "$work/out"
+    eval "\"$BERTH\" $words" 2>"$err" </dev/null | true
+    codes=("${PIPESTATUS[@]}")
+    [ "${codes[0]}" -eq 0 ] || fail "code ${codes[0]} when the reader went away"
+    rm -rf "$work/out"
+done <<END
+--help
+--version
+finetune squad --help
+finetune squad ${job% --quiet} --train $work/data.json --dry-run
+finetune squad $job --train $work/data.json --dry-run --json_summary -
+finetune squad $job --train $work/data.json --max_steps 1 --json_summary -
+finetune squad $job --train $work/data.json --max_steps 1 --json
+finetune classify ${job% --quiet} --task sst2 --data_dir $work/glue --do_eval false --dry-run
+predict squad ${job% --quiet} --input $work/data.json --dry-run
+predict squad $job --input $work/data.json --json
+evaluate squad $work/data.json $work/one.json
+answer --model $work/model --question Who --context Ada --quiet
+show squad --model $work/model --input $work/data.json --max_seq_length 64 --num-test-samples 1
+embed --model $work/model $work/lines
+inspect $work/model
+inspect $work/model --json
+compare $work/model $work/model
+doctor
+END
+
 what="a model that does not fit"
 (trap '' XFSZ; ulimit -f 8; exec "$BERTH" init --config tiny --output "$work/part") >"$out" 2>"$err"
 code=$?
@@ -111,7 +149,6 @@ what="evaluate from standard input"
 same '{"exact_match": 75.0, "f1": 75.0}'
 
 what="inspect and doctor"
-make_model "$work/model"
 run inspect "$work/model"
 expect_code 0
 expect_out 'bert.embeddings.word_embeddings.weight'

@@ -58,4 +58,44 @@ grep -q '^eval_spearmanr = ' models/stsb/eval_results.txt || fail "no correlatio
 [ -s reviews/model.safetensors ] && [ -s reviews-said/predict_results.txt ] || fail "own texts"
 grep -q '^eval_mse = ' pairs/eval_results.txt || fail "own pairs"
 [ -s texts.npy ] || fail "no texts.npy"
+
+# Whether a run evaluates and predicts, by the flags of run_classifier and run_glue.
+put mrpc test MRPC/test.tsv
+classify="finetune classify --model model --max_steps 1 --threads 1"
+mrpc="$classify --task mrpc --data_dir glue"
+own="$classify --train reviews.csv --text-column text --label-column label"
+run $mrpc --output silent --do_train --do_eval false
+expect_code 0
+expect_no "$err" eval_accuracy
+[ ! -e silent/eval_results.txt ] && [ ! -e silent/test_results.tsv ] || fail "--do_eval false evaluates"
+[ -s silent/model.safetensors ] || fail "no model"
+run $own --output silent --overwrite_output_dir --dev reviews.csv --do_eval false
+expect_code 0
+[ ! -e silent/eval_results.txt ] || fail "--do_eval false evaluates"
+run $mrpc --output predicted --do_train --do_eval --do_predict --json
+expect_code 0
+expect_out '"accuracy":'
+[ -s predicted/eval_results.txt ] || fail "no eval_results.txt"
+[ "$(wc -l <predicted/test_results.tsv)" -eq 1 ] || fail "not the one row of test.tsv"
+run predict classify --model predicted --task mrpc --data_dir glue --output again --threads 1
+expect_code 0
+cmp -s predicted/test_results.tsv again/test_results.tsv || fail "predict says something else"
+run $own --output own --test_file reviews.csv
+expect_code 0
+[ "$(wc -l <own/predict_results.txt)" -eq 4 ] || fail "not the three rows of the test file"
+run $own --output own2 --test_file reviews.csv --do_predict false
+expect_code 0
+[ ! -e own2/test_results.tsv ] || fail "--do_predict false predicts"
+run $mrpc --output none --do_predict --dry-run
+expect_code 0
+run $classify --task rte --data_dir glue --output none --do_predict
+expect_code 66
+expect_err "there is no test.tsv"
+run $own --output none --do_predict
+expect_code 2
+expect_err "--predict_file is missing"
+run $own --output none --predict_file nowhere.csv
+expect_code 66
+expect_err "nowhere.csv: no such file"
+[ ! -e none ] || fail "something was written"
 finish

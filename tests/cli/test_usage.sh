@@ -104,6 +104,19 @@ plan finetune squad --model "$work/model" --train "$work/data.json" --output "$w
     --local_rank 0
 expect_no "$err" "note"
 
+# A plan needs the configuration and the vocabulary, not the weights.
+mkdir "$work/weightless"
+cp "$work/model/config.json" "$work/model/vocab.txt" "$work/weightless"
+plan $base
+cp "$out" "$work/plan"
+plan finetune squad --model "$work/weightless" --train "$work/data.json" --output "$work/run"
+expect_out "weightless: no weights"
+expect_out "the run will need them"
+sed "/warning/d;s|$work/weightless|$work/model|" "$out" | cmp -s - "$work/plan" || fail "another plan without weights"
+run finetune squad --model "$work/weightless" --train "$work/data.json" --output "$work/run" --max_seq_length 64
+expect_code 66
+expect_err "weightless: no weights"
+
 # Inputs that are missing or malformed, and outputs that cannot be made.
 missing() { # CODE FRAGMENT WORDS...
     expected=$1

@@ -295,13 +295,13 @@ static void report(const struct berth_config *config) {
     struct berth_reporter *reporter;
     struct berth_error error;
     int nowhere = open("/dev/null", O_WRONLY);
-    assert_int_equal(berth_reporter_open(config, nowhere, &reporter, &error), BERTH_OK);
-    struct berth_log log = berth_reporter_log(reporter);
+    assert_int_equal(reporter_open(config, nowhere, &reporter, &error), BERTH_OK);
+    struct berth_log log = reporter_log(reporter);
     const struct berth_field seed = log_integer("seed", 42);
     log_fields(&log, BERTH_RECORD_PLAN, "optimizer", &seed, 1);
     log_note(&log, "nothing for the file");
     log_fields(&log, BERTH_RECORD_EVENT, "train_start", NULL, 0);
-    berth_reporter_close(reporter);
+    reporter_close(reporter);
     close(nowhere);
 }
 

@@ -184,7 +184,7 @@ static struct berth_config config_of(const char *folder) {
 static struct berth_reporter *open_reporter(const struct berth_config *config, int descriptor) {
     struct berth_reporter *reporter;
     struct berth_error error;
-    if (berth_reporter_open(config, descriptor, &reporter, &error) != BERTH_OK) {
+    if (reporter_open(config, descriptor, &reporter, &error) != BERTH_OK) {
         fail_msg("%s", error.message);
     }
     return reporter;
@@ -195,7 +195,7 @@ static void test_records_become_scalars(void **state) {
     struct scalars scalars;
     struct berth_config config = config_of(scratch("runs/a"));
     struct berth_reporter *reporter = open_reporter(&config, -1);
-    struct berth_log log = berth_reporter_log(reporter);
+    struct berth_log log = reporter_log(reporter);
     plan(&log);
     log_note(&log, "a note");
     log_progress(&log, "train", 1, 2);
@@ -207,7 +207,7 @@ static void test_records_become_scalars(void **state) {
     step(&log, 20, NAN);
     evaluation(&log, 20, 66.5);
     step(&log, 30, 0.5);
-    berth_reporter_close(reporter);
+    reporter_close(reporter);
     assert_int_equal(read_folder(scratch("runs/a"), &scalars), 1);
     assert_int_equal(scalars.versions, 1);
     assert_int_equal(scalars.count, 10 + 1 + 8 + 2 + 10);
@@ -271,13 +271,13 @@ static void test_values_become_a_histogram(void **state) {
     (void)state;
     struct berth_config config = config_of(scratch("values"));
     struct berth_reporter *reporter = open_reporter(&config, -1);
-    struct berth_log log = berth_reporter_log(reporter);
+    struct berth_log log = reporter_log(reporter);
     struct berth_field fields[] = {log_integer("step", 7),    log_real("a.weight", 0.25),
                                    log_real("b.weight", 0.5), log_real("c.weight", NAN),
                                    log_real("d.weight", 1),   log_real("e.weight", 0.25)};
     log_fields(&log, BERTH_RECORD_VALUES, "lamb_coeffs", fields, 6);
     log_fields(&log, BERTH_RECORD_VALUES, "nothing", fields, 1);
-    berth_reporter_close(reporter);
+    reporter_close(reporter);
     char **names, *bytes;
     size_t length;
     assert_int_equal(dir_list(scratch("values"), &names, NULL), BERTH_OK);
@@ -304,9 +304,9 @@ static void test_each_run_has_its_file(void **state) {
     struct berth_config config = config_of(scratch("runs"));
     for (int64_t run = 0; run < 3; run++) {
         struct berth_reporter *reporter = open_reporter(&config, -1);
-        struct berth_log log = berth_reporter_log(reporter);
+        struct berth_log log = reporter_log(reporter);
         step(&log, 1 + run, 1);
-        berth_reporter_close(reporter);
+        reporter_close(reporter);
         assert_int_equal(read_folder(scratch("runs"), &scalars), run + 1);
         assert_int_equal(scalars.versions, run + 1);
     }
@@ -317,9 +317,9 @@ static void test_nothing_asked_for(void **state) {
     (void)state;
     struct berth_config config = config_of(NULL);
     struct berth_reporter *reporter = open_reporter(&config, -1);
-    struct berth_log log = berth_reporter_log(reporter);
+    struct berth_log log = reporter_log(reporter);
     step(&log, 1, 1);
-    berth_reporter_close(reporter);
+    reporter_close(reporter);
     assert_int_equal(scratch_count(), 0);
 }
 
@@ -331,7 +331,7 @@ static void test_a_file_is_no_folder(void **state) {
     struct berth_config config = config_of(scratch("taken"));
     struct berth_reporter *reporter;
     struct berth_error error;
-    assert_int_equal(berth_reporter_open(&config, -1, &reporter, &error), BERTH_CANT_CREATE);
+    assert_int_equal(reporter_open(&config, -1, &reporter, &error), BERTH_CANT_CREATE);
     assert_null(reporter);
     assert_message_has(&error, "logging_dir: ");
     assert_message_has(&error, "taken is a file");
@@ -345,11 +345,11 @@ static int count_warnings(const char *folder) {
     assert_int_equal(pipe(ends), 0);
     struct berth_config config = config_of(folder);
     struct berth_reporter *reporter = open_reporter(&config, ends[1]);
-    struct berth_log log = berth_reporter_log(reporter);
+    struct berth_log log = reporter_log(reporter);
     step(&log, 1, 1);
     step(&log, 2, 1);
     evaluation(&log, 2, 1);
-    berth_reporter_close(reporter);
+    reporter_close(reporter);
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     ssize_t length = read(ends[0], text, sizeof text - 1);
     text[length > 0 ? length : 0] = '\0';

@@ -52,9 +52,9 @@ static void capture(const struct berth_config *config, int terminal, void (*act)
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     struct berth_reporter *reporter;
     struct berth_error error = {0};
-    assert_int_equal(berth_reporter_open(config, ends[1], &reporter, &error), BERTH_OK);
-    act(berth_reporter_log(reporter));
-    berth_reporter_close(reporter);
+    assert_int_equal(reporter_open(config, ends[1], &reporter, &error), BERTH_OK);
+    act(reporter_log(reporter));
+    reporter_close(reporter);
     drain(ends[0], output);
     close(ends[0]);
     close(ends[1]);
@@ -309,7 +309,7 @@ static void a_json_file_that_cannot_be_made_is_an_error(void **state) {
     struct berth_reporter *reporter;
     struct berth_error error = {0};
     config.json_summary = "/nowhere/at/all.json";
-    assert_int_equal(berth_reporter_open(&config, 2, &reporter, &error), BERTH_CANT_CREATE);
+    assert_int_equal(reporter_open(&config, 2, &reporter, &error), BERTH_CANT_CREATE);
     assert_non_null(strstr(error.message, "/nowhere/at/all.json"));
     assert_null(reporter);
 }
@@ -335,10 +335,60 @@ static void a_reader_that_went_away_is_no_crash(void **state) {
     signal(SIGPIPE, SIG_IGN); // as the program does
     assert_int_equal(pipe(ends), 0);
     close(ends[0]);
-    assert_int_equal(berth_reporter_open(&config, ends[1], &reporter, &error), BERTH_OK);
-    train_a_little(berth_reporter_log(reporter));
-    berth_reporter_close(reporter);
+    assert_int_equal(reporter_open(&config, ends[1], &reporter, &error), BERTH_OK);
+    train_a_little(reporter_log(reporter));
+    reporter_close(reporter);
+    config.json_summary = "-";
+    config.quiet = 1;
+    int own = dup(STDOUT_FILENO);
+    dup2(ends[1], STDOUT_FILENO);
+    assert_int_equal(reporter_open(&config, STDOUT_FILENO, &reporter, &error), BERTH_OK);
+    train_a_little(reporter_log(reporter));
+    assert_int_equal(reporter_check(reporter, &error), BERTH_OK);
+    reporter_close(reporter);
+    dup2(own, STDOUT_FILENO);
+    close(own);
     close(ends[1]);
+}
+
+// What reporter_check says after a run whose lines go to `descriptor`, with `path` as standard
+// output.
+static enum berth_status check_with_output(const struct berth_config *config, const char *path,
+                                           int descriptor) {
+    struct berth_reporter *reporter;
+    struct berth_error error = {0};
+    fflush(stdout);
+    int own = dup(STDOUT_FILENO), output = open(path, O_WRONLY);
+    assert_true(own >= 0 && output >= 0);
+    dup2(output, STDOUT_FILENO);
+    close(output);
+    enum berth_status status = reporter_open(config, descriptor, &reporter, &error);
+    if (status == BERTH_OK) {
+        train_a_little(reporter_log(reporter));
+        status = reporter_check(reporter, &error);
+        reporter_close(reporter);
+    }
+    dup2(own, STDOUT_FILENO);
+    close(own);
+    return status;
+}
+
+static void what_standard_output_lost_is_an_error(void **state) {
+    struct berth_config config = plain_config();
+    if (access("/dev/full", W_OK) != 0) {
+        skip();
+    }
+    int full = open("/dev/full", O_WRONLY);
+    assert_int_equal(check_with_output(&config, "/dev/null", STDOUT_FILENO), BERTH_OK);
+    assert_int_equal(check_with_output(&config, "/dev/full", STDOUT_FILENO), BERTH_IO);
+    // Lines elsewhere are for people to watch.
+    assert_int_equal(check_with_output(&config, "/dev/null", full), BERTH_OK);
+    config.json_summary = "-";
+    assert_int_equal(check_with_output(&config, "/dev/null", full), BERTH_OK);
+    assert_int_equal(check_with_output(&config, "/dev/full", -1), BERTH_IO);
+    config.json_summary = "/dev/full";
+    assert_int_equal(check_with_output(&config, "/dev/null", full), BERTH_OK);
+    close(full);
 }
 
 static void long_texts_are_cut_not_overrun(void **state) {
@@ -403,6 +453,7 @@ int main(void) {
         cmocka_unit_test(a_json_file_that_cannot_be_made_is_an_error),
         cmocka_unit_test(a_full_disk_is_told_once),
         cmocka_unit_test(a_reader_that_went_away_is_no_crash),
+        cmocka_unit_test(what_standard_output_lost_is_an_error),
         cmocka_unit_test(long_texts_are_cut_not_overrun),
         cmocka_unit_test(json_text_is_escaped_and_repaired),
         cmocka_unit_test(columns_count_wide_and_combining_characters),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The DeepSpeed JSON (systems.md section 4): the published configurations, defaults, conflicts with
 // the command line, and every error.
+#include "core/memory.h"
 #include "core/options.h"
 #include "core/scratch.h"
 #include "train/deepspeed.h"
@@ -132,7 +133,8 @@ static void test_loss_scaling(void **state) {
     assert_string_equal(config.loss_scale, "none"); // bf16 needs none
     assert_note("no loss scaling is needed");
     config = with_fp16(",\"loss_scale\":128", zero);
-    assert_string_equal(config.loss_scale, "128");
+    assert_string_equal(config.loss_scale, "static");
+    assert_true(config.init_loss_scale == 128);
     config = with_fp16(",\"loss_scale\":0,\"initial_scale_power\":20,\"loss_scale_window\":500,"
                        "\"hysteresis\":3,\"min_loss_scale\":4,\"consecutive_hysteresis\":true",
                        zero);
@@ -174,6 +176,41 @@ static void test_command_line_wins_and_says_so(void **state) {
     assert_note("learning_rate: 1e-05 on the command line wins over optimizer.params.lr 5e-05");
     assert_note("precision: fp32 on the command line wins over bf16.enabled bf16");
     assert_null(strstr(notes, "train_batch_size")); // the same value is no conflict
+}
+
+static void expect_scalars(const char *section, const char *expected) {
+    char text[256], *folder;
+    snprintf(text, sizeof text, "{\"train_batch_size\":8,\"tensorboard\":%s}", section);
+    scratch_write("ds.json", text);
+    assert_int_equal(deepspeed_logging_dir(scratch("ds.json"), &folder, NULL), BERTH_OK);
+    if (expected == NULL) {
+        assert_null(folder);
+    } else {
+        assert_string_equal(folder, expected);
+    }
+    memory_free(folder);
+}
+
+static void test_scalars_go_where_the_section_says(void **state) {
+    expect_scalars("{\"enabled\":true,\"output_path\":\"logs/\",\"job_name\":\"a\"}", "logs/a");
+    expect_scalars("{\"enabled\":true,\"output_path\":\"logs\"}", "logs/DeepSpeedJobName");
+    expect_scalars("{\"enabled\":true,\"output_path\":\"\",\"job_name\":\"a\"}", "a");
+    expect_scalars("{\"enabled\":true}", "DeepSpeedJobName");
+    expect_scalars("{\"enabled\":false,\"output_path\":\"logs\"}", NULL);
+    expect_scalars("{\"output_path\":\"logs\"}", NULL);
+    expect_scalars("null", NULL);
+    static const char text[] = "{\"train_batch_size\":8,\"tensorboard\":{\"enabled\":true,"
+                               "\"output_path\":\"logs\",\"job_name\":\"a\"}}";
+    good(text);
+    assert_null(strstr(notes, "tensorboard")); // followed: neither without effect nor lost
+    struct berth_config config;
+    option_defaults(&config);
+    set(&config, "logging_dir", "elsewhere");
+    assert_int_equal(apply(&config, text, NULL), BERTH_OK);
+    assert_note("logging_dir: elsewhere on the command line wins over tensorboard logs/a");
+    char *folder;
+    assert_int_equal(deepspeed_logging_dir(scratch("none.json"), &folder, NULL), BERTH_NO_INPUT);
+    assert_null(folder);
 }
 
 static void test_auto_leaves_the_setting(void **state) {
@@ -220,6 +257,10 @@ static void test_errors_name_file_and_key(void **state) {
            "OneCycle", "WarmupLR");
     refuse("{\"train_batch_size\":8,\"fp16\":{\"enabled\":true},\"bf16\":{\"enabled\":true}}",
            BERTH_CONFIG, "fp16", "bf16");
+    refuse("{\"train_batch_size\":8,\"tensorboard\":{\"job\":\"a\"}}", BERTH_CONFIG,
+           "tensorboard.job", "job_name");
+    refuse("{\"train_batch_size\":8,\"tensorboard\":{\"output_path\":1}}", BERTH_CONFIG,
+           "tensorboard.output_path", "expected text");
     refuse("{\"gradient_accumulation_steps\":4}", BERTH_CONFIG, "train_batch_size",
            "train_micro_batch_size_per_gpu");
     refuse("{\"train_batch_size\":-8}", BERTH_CONFIG, "train_batch_size", "");
@@ -246,6 +287,7 @@ int main(void) {
         SCRATCH_TEST(test_schedules),
         SCRATCH_TEST(test_loss_scaling),
         SCRATCH_TEST(test_command_line_wins_and_says_so),
+        SCRATCH_TEST(test_scalars_go_where_the_section_says),
         SCRATCH_TEST(test_auto_leaves_the_setting),
         SCRATCH_TEST(test_errors_name_file_and_key),
         SCRATCH_TEST(test_missing_file),

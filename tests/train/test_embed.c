@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Embeddings against transformers', through the folder tests/golden/encoder
-// (dev/goldens/embeddings.py), whatever the batches and the threads.
+// Embeddings against transformers', through the folder tests/golden/encoder, and with layer norms
+// before the sub-layers against PyTorch's, through encoder_preln (dev/goldens/embeddings.py),
+// whatever the batches and the threads.
 #include "berth.h"
 #include "core/harness.h"
 #include "core/memory.h"
@@ -13,6 +14,7 @@
 #include <string.h>
 
 #define FOLDER BERTH_TEST_SOURCE_DIR "/tests/golden/encoder"
+#define FOLDER_PRE BERTH_TEST_SOURCE_DIR "/tests/golden/encoder_preln"
 #define TEXTS_MAX 16
 
 struct golden {
@@ -22,8 +24,8 @@ struct golden {
     size_t count, size;
 };
 
-static void golden_open(struct golden *golden) {
-    golden_file_open(&golden->file, FOLDER "/embeddings.safetensors");
+static void golden_open(struct golden *golden, const char *embeddings) {
+    golden_file_open(&golden->file, embeddings);
     const char *text = safetensors_metadata(&golden->file, "texts");
     assert_int_equal(json_read_memory("texts", text, strlen(text), &golden->list, NULL), BERTH_OK);
     golden->count = json_length(golden->list);
@@ -77,9 +79,9 @@ static void check(const struct golden *golden, const struct berth_encoder *encod
         int normalize = i % 2;
         float *expected =
             golden_floats(&golden->file, pools[i / 2].name, normalize ? ".normalized" : "", NULL);
-        assert_int_equal(berth_encoder_embed(encoder, golden->texts, golden->count,
-                                             pools[i / 2].pooling, normalize, found, NULL),
-                         BERTH_OK);
+        struct berth_embedding how = {pools[i / 2].pooling, normalize};
+        assert_int_equal(
+            berth_encoder_embed(encoder, golden->texts, golden->count, how, found, NULL), BERTH_OK);
         double apart = farthest(found, expected, numbers);
         if (!(apart <= bound)) {
             fail_msg("%s, normalize %d: apart by %g", pools[i / 2].name, normalize, apart);
@@ -91,7 +93,7 @@ static void check(const struct golden *golden, const struct berth_encoder *encod
 
 static void embeddings_equal_transformers(void **state) {
     struct golden golden;
-    golden_open(&golden);
+    golden_open(&golden, FOLDER "/embeddings.safetensors");
     struct berth_encoder *encoder = encoder_open(FOLDER, 32, BERTH_FP32);
     assert_int_equal(berth_encoder_size(encoder), golden.size);
     check(&golden, encoder, 3e-6);
@@ -101,6 +103,17 @@ static void embeddings_equal_transformers(void **state) {
     berth_encoder_close(encoder);
     encoder = encoder_open(FOLDER, 32, BERTH_BF16);
     check(&golden, encoder, 0.1);
+    berth_encoder_close(encoder);
+    golden_close(&golden);
+}
+
+// Neither a head nor a word in config.json: the tensors tell where the norms stand.
+static void norms_may_stand_before_the_sub_layers(void **state) {
+    struct golden golden;
+    golden_open(&golden, FOLDER_PRE "/embeddings.safetensors");
+    struct berth_encoder *encoder = encoder_open(FOLDER_PRE, 2, BERTH_FP32);
+    assert_int_equal(berth_encoder_size(encoder), golden.size);
+    check(&golden, encoder, 3e-6);
     berth_encoder_close(encoder);
     golden_close(&golden);
 }
@@ -117,14 +130,14 @@ static void *call(void *argument) {
     for (int i = 0; i < 20 && caller->status == BERTH_OK; i++) {
         caller->status =
             berth_encoder_embed(caller->encoder, caller->golden->texts, caller->golden->count,
-                                BERTH_POOL_MEAN, 0, caller->found, NULL);
+                                (struct berth_embedding){0}, caller->found, NULL);
     }
     return NULL;
 }
 
 static void threads_may_share_an_encoder(void **state) {
     struct golden golden;
-    golden_open(&golden);
+    golden_open(&golden, FOLDER "/embeddings.safetensors");
     struct berth_encoder *encoder = encoder_open(FOLDER, 2, BERTH_FP32);
     float *expected = golden_floats(&golden.file, "mean", "", NULL);
     struct caller callers[3];
@@ -150,8 +163,8 @@ static void threads_may_share_an_encoder(void **state) {
 static void nothing_and_no_model(void **state) {
     struct berth_encoder *encoder = encoder_open(FOLDER, 2, BERTH_FP32);
     float untouched = 7;
-    assert_int_equal(berth_encoder_embed(encoder, NULL, 0, BERTH_POOL_CLS, 1, &untouched, NULL),
-                     BERTH_OK);
+    struct berth_embedding how = {.pooling = BERTH_POOL_CLS, .normalize = 1};
+    assert_int_equal(berth_encoder_embed(encoder, NULL, 0, how, &untouched, NULL), BERTH_OK);
     assert_true(untouched == 7);
     berth_encoder_close(encoder);
     berth_encoder_close(NULL);
@@ -167,6 +180,7 @@ static void nothing_and_no_model(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(embeddings_equal_transformers),
+        cmocka_unit_test(norms_may_stand_before_the_sub_layers),
         cmocka_unit_test(threads_may_share_an_encoder),
         cmocka_unit_test(nothing_and_no_model),
     };

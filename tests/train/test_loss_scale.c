@@ -153,6 +153,10 @@ static void test_settings(void **state) {
     config.loss_scale = "dynamic";
     config.loss_scaler = "plain";
     assert_int_equal(make(&config).kind, LOSS_SCALE_PLAIN);
+    config.loss_scale = "static";
+    config.init_loss_scale = 128;
+    assert_int_equal(make(&config).kind, LOSS_SCALE_STATIC);
+    assert_true(make(&config).scale == 128);
 }
 
 static void refuse(const char *text, double start, enum berth_status status, const char *part) {

@@ -123,10 +123,13 @@ static void test_show_and_answer(void **state) {
     struct berth_log silent = {0};
     int count = 0;
     struct berth_error error = {0};
-    assert_int_equal(berth_show_squad(&run.config, 1, 3, silent, count_samples, &count, &error),
+    assert_int_equal(berth_show_squad(&run.config, (struct berth_selection){.first = 1, .count = 3},
+                                      silent, count_samples, &count, &error),
                      BERTH_OK);
     assert_int_equal(count, 3);
-    assert_int_equal(berth_show_squad(&run.config, 99, 1, silent, count_samples, &count, &error),
+    assert_int_equal(berth_show_squad(&run.config,
+                                      (struct berth_selection){.first = 99, .count = 1}, silent,
+                                      count_samples, &count, &error),
                      BERTH_USAGE);
     struct berth_model *model;
     assert_int_equal(berth_model_open(&run.config, silent, &model, &error), BERTH_OK);

@@ -43,8 +43,12 @@ static struct squad_input open_input(const struct berth_config *config, int trai
     struct berth_error error = {0};
     struct berth_log log = {hear, &heard};
     heard = (struct heard){0};
-    if (squad_input_open(&input, fixture_source("tests/data/squad/v1.json"), 0, training, config,
-                         tokenizer, &log, &error) != BERTH_OK) {
+    struct squad_input_args args = {.path = fixture_source("tests/data/squad/v1.json"),
+                                    .training = training,
+                                    .config = config,
+                                    .tokenizer = tokenizer,
+                                    .log = &log};
+    if (squad_input_open(&input, &args, &error) != BERTH_OK) {
         fail_msg("%s", error.message);
     }
     assert_int_equal(input.examples, 7);
@@ -151,10 +155,13 @@ static void a_cache_that_cannot_be_written_is_a_warning(void **state) {
         struct berth_error error = {0};
         struct berth_log log = {hear, &heard};
         heard = (struct heard){0};
+        struct squad_input_args args = {.path = fixture_source("tests/data/squad/v1.json"),
+                                        .training = 1,
+                                        .config = &config,
+                                        .tokenizer = tokenizer,
+                                        .log = &log};
         file_fail_at(n, ENOSPC);
-        enum berth_status status =
-            squad_input_open(&input, fixture_source("tests/data/squad/v1.json"), 0, 1, &config,
-                             tokenizer, &log, &error);
+        enum berth_status status = squad_input_open(&input, &args, &error);
         file_fail_at(0, 0);
         if (status == BERTH_OK) {
             assert_int_equal(sum_of(&input), plain);
