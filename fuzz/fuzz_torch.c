@@ -55,9 +55,6 @@ static void read_tensor(const struct torch_file *file, const struct tensor_entry
         require(error.status == BERTH_BAD_DATA); // its CRC
     }
     require(torch_read(file, entry, size, (size_t)bytes, part, &error) == BERTH_INTERNAL);
-    float *numbers = memory_array((size_t)count, sizeof *numbers);
-    torch_read_f32(file, entry, 0, count, numbers, &error);
-    memory_free(numbers);
     memory_free(whole);
     memory_free(part);
 }
@@ -67,9 +64,7 @@ static void look_at(const struct torch_file *file, const struct pickle_value *va
     const struct pickle *pickle = &file->pickle;
     struct pickle_storage storage;
     int64_t integer;
-    double real;
     pickle_integer(value, &integer);
-    pickle_real(value, &real);
     pickle_storage(pickle, value, &storage);
     require((pickle_text(pickle, value) != NULL) ==
             (pickle_is(value, PICKLE_TEXT) || pickle_is(value, PICKLE_NAME)));

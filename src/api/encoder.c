@@ -1,32 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // An encoder in memory, for embeddings: texts in, one row of numbers for each out.
 //
-// Threads: as with a model for questions (model.c), text work runs at once and passes through the
-// network take turns.
+// Threads may share one (inference.h).
+#include "api/inference.h"
 #include "berth.h"
 #include "core/memory.h"
 #include "data/pair_features.h"
-#include "train/infer.h"
 #include "train/machine.h"
-#include "train/predict.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <string.h>
 
 #define USUAL_LENGTH 256 // sentence-transformers' for its smaller models
 
 struct berth_encoder {
-    struct berth_config config;
-    struct predictor predictor;
-    struct infer_shape shape;
-    pthread_mutex_t *pass; // held during a pass through the network
+    struct inference inference;
 };
 
-static enum berth_status load(struct berth_encoder *encoder, const struct berth_log *log,
+static enum berth_status load(struct inference *inference, const struct berth_log *log,
                               struct berth_error *error) {
-    struct berth_config *config = &encoder->config;
-    TRY(predictor_open(&encoder->predictor, config, PARAM_HEAD_NONE, log, error));
+    struct berth_config *config = &inference->config;
+    TRY(predictor_open(&inference->predictor, config, PARAM_HEAD_NONE, log, error));
     inputs_prefer_length(config, USUAL_LENGTH);
     int64_t tokens = config->predict_batch_size * config->max_seq_length;
     tokens = tokens < INFER_TOKENS ? tokens : INFER_TOKENS;
@@ -34,21 +28,9 @@ static enum berth_status load(struct berth_encoder *encoder, const struct berth_
         tokens = config->max_seq_length;
     }
     // A text has two tokens at least.
-    encoder->shape = (struct infer_shape){
+    inference->shape = (struct infer_shape){
         .tokens = tokens, .sequences = tokens / 2, .max_length = config->max_seq_length};
-    struct trainer_shape shape = {.infer_tokens = encoder->shape.tokens,
-                                  .infer_sequences = encoder->shape.sequences,
-                                  .max_length = encoder->shape.max_length};
-    TRY(predictor_load(&encoder->predictor, config, &shape, log, error));
-    encoder->pass = memory_new(sizeof *encoder->pass);
-    if (encoder->pass == NULL || pthread_mutex_init(encoder->pass, NULL) != 0) {
-        memory_free(encoder->pass);
-        encoder->pass = NULL;
-        return error_no_memory(error, sizeof *encoder->pass, "a lock");
-    }
-    // The paths are borrowed and were needed for opening only.
-    config->model_name_or_path = config->vocab_file = NULL;
-    return BERTH_OK;
+    return inference_load(inference, log, error);
 }
 
 enum berth_status berth_encoder_open(const struct berth_config *config, struct berth_log log,
@@ -58,8 +40,8 @@ enum berth_status berth_encoder_open(const struct berth_config *config, struct b
     if (opened == NULL) {
         return error_no_memory(error, sizeof *opened, "an encoder");
     }
-    opened->config = *config;
-    enum berth_status status = load(opened, &log, error);
+    opened->inference.config = *config;
+    enum berth_status status = load(&opened->inference, &log, error);
     if (status == BERTH_OK) {
         *encoder = opened;
     } else {
@@ -69,19 +51,14 @@ enum berth_status berth_encoder_open(const struct berth_config *config, struct b
 }
 
 void berth_encoder_close(struct berth_encoder *encoder) {
-    if (encoder == NULL) {
-        return;
+    if (encoder != NULL) {
+        inference_done(&encoder->inference);
+        memory_free(encoder);
     }
-    if (encoder->pass != NULL) {
-        pthread_mutex_destroy(encoder->pass);
-        memory_free(encoder->pass);
-    }
-    predictor_done(&encoder->predictor);
-    memory_free(encoder);
 }
 
 size_t berth_encoder_size(const struct berth_encoder *encoder) {
-    return (size_t)encoder->predictor.files.shape.hidden_size;
+    return (size_t)encoder->inference.predictor.files.shape.hidden_size;
 }
 
 // --- pooling ------------------------------------------------------------------------------------
@@ -143,23 +120,16 @@ static void take(void *context, size_t index, const float *hidden, int64_t count
     }
 }
 
-static enum berth_status run(const struct berth_encoder *encoder, struct call *call,
+static enum berth_status run(const struct inference *inference, struct call *call,
                              struct berth_error *error) {
-    const struct berth_config *config = &encoder->config;
-    TRY(pair_features_build(&call->dataset, encoder->predictor.files.tokenizer,
+    const struct berth_config *config = &inference->config;
+    TRY(pair_features_build(&call->dataset, inference->predictor.files.tokenizer,
                             config->max_seq_length, machine_threads(config), &call->features,
                             error));
     struct packer_source source = {
         .get = pair_features_sequence, .data = &call->features, .count = call->dataset.count};
-    struct infer_args args = {
-        .source = &source, .shape = &encoder->shape, .take = take, .context = call};
-    struct infer_result timing;
-    // The trainer is the encoder's changeable part: activations, batch arrays, scratch memory.
-    struct trainer *trainer = (struct trainer *)&encoder->predictor.trainer;
-    pthread_mutex_lock(encoder->pass);
-    enum berth_status status = infer_run(trainer, &args, &timing, error);
-    pthread_mutex_unlock(encoder->pass);
-    return status;
+    struct infer_args args = {.source = &source, .take = take, .context = call};
+    return inference_run(inference, args, error);
 }
 
 enum berth_status berth_encoder_embed(const struct berth_encoder *encoder, const char *const *texts,
@@ -180,7 +150,7 @@ enum berth_status berth_encoder_embed(const struct berth_encoder *encoder, const
                         .size = berth_encoder_size(encoder),
                         .how = how,
                         .embeddings = embeddings};
-    enum berth_status status = run(encoder, &call, error);
+    enum berth_status status = run(&encoder->inference, &call, error);
     pair_feature_set_done(&call.features);
     memory_free(examples);
     return status;

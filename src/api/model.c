@@ -1,49 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model in memory, for questions.
 //
-// Threads: any number may call berth_model_answer on one model. Text work (tokenising, choosing and
-// cutting answers) runs at once; the passes through the network take turns under a mutex, because
-// one pass already uses all the threads that the model was opened with and the device's scratch
-// memory.
+// Threads: any number may call berth_model_answer on one model (inference.h). Text work is
+// tokenising, choosing and cutting answers.
+#include "api/inference.h"
 #include "berth.h"
 #include "core/memory.h"
 #include "task/squad_answers.h"
-#include "train/infer.h"
-#include "train/predict.h"
 #include "train/squad_input.h"
 
-#include <pthread.h>
 #include <string.h>
 
 // Windows of one question that go through the network together: this many of full length.
 #define ANSWER_WINDOWS 8
 
 struct berth_model {
-    struct berth_config config;
-    struct predictor predictor;
-    struct infer_shape shape;
-    pthread_mutex_t *pass; // held during a pass through the network
+    struct inference inference;
 };
 
-static enum berth_status load(struct berth_model *model, const struct berth_log *log,
+static enum berth_status load(struct inference *inference, const struct berth_log *log,
                               struct berth_error *error) {
-    TRY(predictor_open(&model->predictor, &model->config, PARAM_HEAD_SPAN, log, error));
-    int64_t length = model->config.max_seq_length;
-    model->shape = (struct infer_shape){
+    TRY(predictor_open(&inference->predictor, &inference->config, PARAM_HEAD_SPAN, log, error));
+    int64_t length = inference->config.max_seq_length;
+    inference->shape = (struct infer_shape){
         .tokens = ANSWER_WINDOWS * length, .sequences = ANSWER_WINDOWS, .max_length = length};
-    struct trainer_shape shape = {.infer_tokens = model->shape.tokens,
-                                  .infer_sequences = model->shape.sequences,
-                                  .max_length = length};
-    TRY(predictor_load(&model->predictor, &model->config, &shape, log, error));
-    model->pass = memory_new(sizeof *model->pass);
-    if (model->pass == NULL || pthread_mutex_init(model->pass, NULL) != 0) {
-        memory_free(model->pass);
-        model->pass = NULL;
-        return error_no_memory(error, sizeof *model->pass, "a lock");
-    }
-    // The paths are borrowed and were needed for opening only.
-    model->config.model_name_or_path = model->config.vocab_file = NULL;
-    return BERTH_OK;
+    return inference_load(inference, log, error);
 }
 
 enum berth_status berth_model_open(const struct berth_config *config, struct berth_log log,
@@ -53,8 +34,8 @@ enum berth_status berth_model_open(const struct berth_config *config, struct ber
     if (opened == NULL) {
         return error_no_memory(error, sizeof *opened, "a model");
     }
-    opened->config = *config;
-    enum berth_status status = load(opened, &log, error);
+    opened->inference.config = *config;
+    enum berth_status status = load(&opened->inference, &log, error);
     if (status == BERTH_OK) {
         *model = opened;
     } else {
@@ -64,15 +45,10 @@ enum berth_status berth_model_open(const struct berth_config *config, struct ber
 }
 
 void berth_model_close(struct berth_model *model) {
-    if (model == NULL) {
-        return;
+    if (model != NULL) {
+        inference_done(&model->inference);
+        memory_free(model);
     }
-    if (model->pass != NULL) {
-        pthread_mutex_destroy(model->pass);
-        memory_free(model->pass);
-    }
-    predictor_done(&model->predictor);
-    memory_free(model);
 }
 
 // --- one question -------------------------------------------------------------------------------
@@ -85,13 +61,13 @@ struct call {
     struct squad_result result;
 };
 
-static enum berth_status make_features(const struct berth_model *model, struct call *call,
+static enum berth_status make_features(const struct inference *inference, struct call *call,
                                        struct berth_error *error) {
-    const struct berth_config *config = &model->config;
+    const struct berth_config *config = &inference->config;
     struct squad_feature_options options;
     TRY(squad_input_feature_options(config, &options, error));
-    TRY(squad_features_build(&call->dataset, model->predictor.files.tokenizer, &options, 1, NULL,
-                             &call->features, error));
+    TRY(squad_features_build(&call->dataset, inference->predictor.files.tokenizer, &options, 1,
+                             NULL, &call->features, error));
     if (call->features.count == 0) {
         return error_set(error, BERTH_BAD_DATA,
                          options.rules == SQUAD_RULES_KERAS
@@ -105,20 +81,12 @@ static enum berth_status make_features(const struct berth_model *model, struct c
     return squad_logits_init(&call->logits, &call->features, error);
 }
 
-static enum berth_status pass(const struct berth_model *model, struct call *call,
+static enum berth_status pass(const struct inference *inference, struct call *call,
                               struct berth_error *error) {
     struct packer_source source = squad_input_source(&call->features);
-    struct infer_args args = {.source = &source,
-                              .shape = &model->shape,
-                              .take = squad_logits_take,
-                              .context = &call->logits};
-    struct infer_result timing;
-    // The trainer is the model's changeable part: activations, batch arrays, scratch memory.
-    struct trainer *trainer = (struct trainer *)&model->predictor.trainer;
-    pthread_mutex_lock(model->pass);
-    enum berth_status status = infer_run(trainer, &args, &timing, error);
-    pthread_mutex_unlock(model->pass);
-    return status;
+    struct infer_args args = {
+        .source = &source, .take = squad_logits_take, .context = &call->logits};
+    return inference_run(inference, args, error);
 }
 
 static enum berth_status copy_answer(const struct squad_candidate *from, struct berth_answer *to,
@@ -135,14 +103,13 @@ static enum berth_status copy_answer(const struct squad_candidate *from, struct 
     return BERTH_OK;
 }
 
-static enum berth_status run(const struct berth_model *model, struct call *call,
+static enum berth_status run(const struct inference *inference, struct call *call,
                              struct berth_answer *answers, size_t capacity, size_t *count,
                              struct berth_error *error) {
-    const struct berth_config *config = &model->config;
-    struct squad_answer_options options = squad_input_answer_options(config);
-    TRY(make_features(model, call, error));
-    TRY(pass(model, call, error));
-    TRY(squad_answer_question(&call->dataset, &call->features, model->predictor.files.tokenizer,
+    struct squad_answer_options options = squad_input_answer_options(&inference->config);
+    TRY(make_features(inference, call, error));
+    TRY(pass(inference, call, error));
+    TRY(squad_answer_question(&call->dataset, &call->features, inference->predictor.files.tokenizer,
                               call->logits.values, 0, call->features.count, &options, &call->result,
                               error));
     size_t wanted = call->result.count < capacity ? call->result.count : capacity;
@@ -163,7 +130,7 @@ enum berth_status berth_model_answer(const struct berth_model *model, const char
                                     .context = context,
                                     .context_length = strlen(context)}};
     call.dataset = (struct squad_dataset){.examples = &call.example, .count = 1};
-    enum berth_status status = run(model, &call, answers, capacity, count, error);
+    enum berth_status status = run(&model->inference, &call, answers, capacity, count, error);
     if (status != BERTH_OK) {
         berth_answers_free(answers, *count);
         *count = 0;

@@ -260,6 +260,16 @@ enum berth_status option_set(struct berth_config *config, const struct option_ro
     return BERTH_OK;
 }
 
+enum berth_status option_check_choice(const struct berth_config *config, const char *name,
+                                      struct berth_error *error) {
+    const struct option_row *row = option_find(name);
+    const char *value = *(const char *const *)((const char *)config + row->offset), *choice;
+    size_t length;
+    return value == NULL || find_choice(row->choices, value, &choice, &length) >= 0
+               ? BERTH_OK
+               : bad_choice(row, value, error);
+}
+
 int option_is_given(const struct berth_config *config, const struct option_row *row) {
     size_t index = (size_t)(row - option_rows);
     return config->given[index / 64] >> index % 64 & 1;

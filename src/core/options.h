@@ -77,6 +77,9 @@ int option_is_near(const char *typed, unsigned distance);
 enum berth_status option_set(struct berth_config *config, const struct option_row *row,
                              const char *value, struct berth_error *error);
 int option_is_given(const struct berth_config *config, const struct option_row *row);
+// BERTH_USAGE where a row with choices holds none of them: a struct can be filled by hand.
+enum berth_status option_check_choice(const struct berth_config *config, const char *name,
+                                      struct berth_error *error);
 // The field's value as text, independent of the locale.
 void option_print(const struct berth_config *config, const struct option_row *row, char *text,
                   size_t size);

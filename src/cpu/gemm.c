@@ -171,10 +171,6 @@ void gemm_trim(struct gemm *gemm, int wanted) {
     }
 }
 
-int gemm_plan_count(const struct gemm *gemm) {
-    return gemm->plan_count;
-}
-
 const char *gemm_plan_name(const struct gemm_plan *plan) {
     return plan->name;
 }

@@ -57,7 +57,6 @@ size_t gemm_plan_scratch(const struct gemm_plan *plan);
 // Runs a plan on thread number `thread`. 0, or the library's error.
 int gemm_run(struct gemm *gemm, const struct gemm_plan *plan, int thread, const void *a,
              const void *b, void *c, const float *bias);
-int gemm_plan_count(const struct gemm *gemm);
 // Which kernel the library chose.
 const char *gemm_plan_name(const struct gemm_plan *plan);
 // The library's name and version.

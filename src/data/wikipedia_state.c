@@ -5,8 +5,8 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
+#include "format/digest.h"
 #include "format/json.h"
-#include "format/sha256.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -229,7 +229,7 @@ static enum berth_status read_head(struct wikipedia_state *state, const char *du
     enum berth_status status = head != NULL ? file_reader_at(&file, 0, head, length, error)
                                             : error_no_memory(error, length, dump);
     if (status == BERTH_OK) {
-        status = sha256_memory(head, length, state->dump, error);
+        status = digest_memory(DIGEST_SHA256, head, length, state->dump, error);
     }
     memory_free(head);
     file_reader_close(&file);

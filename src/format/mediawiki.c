@@ -41,7 +41,6 @@ struct mediawiki_reader {
     size_t prefix; // bytes given to expat that are not the file's
     char tail[4];  // the first bytes of a character that is not whole yet
     size_t tail_length;
-    uint64_t invalid_bytes;
 
     const char *parents[DEPTH_MAX]; // names of the open elements that matter; "" for others
     int depth;                      // elements that are open
@@ -310,7 +309,6 @@ static enum berth_status feed_valid(struct mediawiki_reader *reader, const char 
 
 // A byte that no XML may hold: a question mark keeps its place, and the page is marked.
 static enum berth_status feed_invalid(struct mediawiki_reader *reader, struct berth_error *error) {
-    reader->invalid_bytes++;
     TRY(feed_valid(reader, "?", 1, error));
     reader->page.is_damaged |= reader->in_page;
     return BERTH_OK;
@@ -450,10 +448,6 @@ enum berth_status mediawiki_open(const char *name, uint64_t from, mediawiki_page
 
 const struct mediawiki_site *mediawiki_get_site(const struct mediawiki_reader *reader) {
     return &reader->site;
-}
-
-uint64_t mediawiki_invalid_bytes(const struct mediawiki_reader *reader) {
-    return reader->invalid_bytes;
 }
 
 void mediawiki_close(struct mediawiki_reader *reader) {

@@ -52,8 +52,6 @@ enum berth_status mediawiki_feed(struct mediawiki_reader *reader, const char *by
 enum berth_status mediawiki_finish(struct mediawiki_reader *reader, struct berth_error *error);
 // Whole once the first page has come (or the end); owned by the reader.
 const struct mediawiki_site *mediawiki_get_site(const struct mediawiki_reader *reader);
-// Bytes so far that were no UTF-8.
-uint64_t mediawiki_invalid_bytes(const struct mediawiki_reader *reader);
 void mediawiki_close(struct mediawiki_reader *reader);
 
 #endif

@@ -101,9 +101,8 @@ const struct pickle_value *pickle_member(const struct pickle *pickle,
                                          const struct pickle_value *dict, const char *key);
 // The text, or what a name is called; NULL for other kinds. May hold NULs: `count` is its length.
 const char *pickle_text(const struct pickle *pickle, const struct pickle_value *value);
-// 1 and the number when it is one (reals also from integers), else 0.
+// 1 and the number when it is a whole one, else 0.
 int pickle_integer(const struct pickle_value *value, int64_t *number);
-int pickle_real(const struct pickle_value *value, double *number);
 // The arguments of the call that an opaque value stands for (an enumeration's number), a tuple;
 // NULL for other kinds and for opaque values that no call made.
 const struct pickle_value *pickle_arguments(const struct pickle *pickle,

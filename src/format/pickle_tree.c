@@ -77,14 +77,6 @@ int pickle_integer(const struct pickle_value *value, int64_t *number) {
     return 1;
 }
 
-int pickle_real(const struct pickle_value *value, double *number) {
-    if (!pickle_is(value, PICKLE_REAL) && !pickle_is(value, PICKLE_INTEGER)) {
-        return 0;
-    }
-    *number = value->kind == PICKLE_REAL ? value->real : (double)value->integer;
-    return 1;
-}
-
 const struct pickle_value *pickle_arguments(const struct pickle *pickle,
                                             const struct pickle_value *value) {
     return pickle_is(value, PICKLE_OPAQUE) && value->count == 1 ? &pickle->values[value->place]

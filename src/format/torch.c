@@ -418,14 +418,6 @@ enum berth_status torch_read(const struct torch_file *file, const struct tensor_
                : read_strided(file, entry, first, bytes, to, error);
 }
 
-enum berth_status torch_read_f32(const struct torch_file *file, const struct tensor_entry *entry,
-                                 int64_t first, int64_t count, float *to,
-                                 struct berth_error *error) {
-    struct tensor_file view = {
-        .format = &torch_zip_format, .path = file->archive.file.path, .container = file};
-    return tensor_file_read_f32(&view, entry, first, count, to, error);
-}
-
 // --- as two of many containers ------------------------------------------------------------------
 
 static int recognise_zip(const char *path, const unsigned char *head, size_t length) {

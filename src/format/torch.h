@@ -58,13 +58,10 @@ void torch_close(struct torch_file *file);
 // The tensor that a pickled value is (the first of its names), or NULL.
 const struct tensor_entry *torch_tensor(const struct torch_file *file,
                                         const struct pickle_value *value);
-// As tensor_format's read, and tensor_file_read_f32. A storage is compared with its CRC when its
+// As tensor_format's read. A storage is compared with its CRC when its
 // first byte is read through a contiguous tensor.
 enum berth_status torch_read(const struct torch_file *file, const struct tensor_entry *entry,
                              uint64_t first, size_t bytes, void *to, struct berth_error *error);
-enum berth_status torch_read_f32(const struct torch_file *file, const struct tensor_entry *entry,
-                                 int64_t first, int64_t count, float *to,
-                                 struct berth_error *error);
 
 // ckpt_<step>.pt of the highest step in the folder, as NVIDIA's and Habana's scripts name their
 // checkpoints; as tensor_format's find.

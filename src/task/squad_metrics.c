@@ -219,22 +219,12 @@ double squad_f1(const char *prediction, const char *reference) {
     return match.f1;
 }
 
-static void best_match(const struct squad_example *example, const char *prediction, int version_2,
-                       double *exact, double *f1) {
+void squad_best_match(const struct squad_example *example, const char *prediction, int version_2,
+                      double *exact, double *f1) {
     struct squad_match best;
     squad_match_example(example, prediction, version_2, &best, NULL);
     *exact = best.exact;
     *f1 = best.f1;
-}
-
-void squad_best_match(const struct squad_example *example, const char *prediction, double *exact,
-                      double *f1) {
-    best_match(example, prediction, 0, exact, f1);
-}
-
-void squad_best_match_v2(const struct squad_example *example, const char *prediction, double *exact,
-                         double *f1) {
-    best_match(example, prediction, 1, exact, f1);
 }
 
 struct squad_score squad_score_v1(const struct squad_dataset *dataset,
@@ -246,7 +236,7 @@ struct squad_score squad_score_v1(const struct squad_dataset *dataset,
             score.missing++;
             continue;
         }
-        squad_best_match(&dataset->examples[i], predictions[i], &exact, &f1);
+        squad_best_match(&dataset->examples[i], predictions[i], 0, &exact, &f1);
         score.exact_match += exact;
         score.f1 += f1;
     }

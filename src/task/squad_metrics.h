@@ -12,13 +12,10 @@
 // memory is out.
 int squad_exact_match(const char *prediction, const char *reference);
 double squad_f1(const char *prediction, const char *reference);
-// The larger over all references of an example (v1.1).
-void squad_best_match(const struct squad_example *example, const char *prediction, double *exact,
-                      double *f1);
-// The same by v2.0's rules, which also know questions without answers (the prediction must be
-// empty).
-void squad_best_match_v2(const struct squad_example *example, const char *prediction, double *exact,
-                         double *f1);
+// The larger over all references of an example. v2.0's rules also know questions without answers:
+// the prediction must be empty.
+void squad_best_match(const struct squad_example *example, const char *prediction, int version_2,
+                      double *exact, double *f1);
 
 struct squad_score {
     double exact_match, f1; // percent

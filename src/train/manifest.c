@@ -3,8 +3,8 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "format/digest.h"
 #include "format/json.h"
-#include "format/sha256.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,13 +13,13 @@
 #define MANIFEST_NAME "manifest.json"
 #define MANIFEST_FORMAT 1
 
-static enum berth_status measure_file(const char *path, uint64_t *bytes, char hex[SHA256_HEX_SIZE],
+static enum berth_status measure_file(const char *path, uint64_t *bytes, char hex[DIGEST_HEX_SIZE],
                                       struct berth_error *error) {
     struct file_reader reader;
     TRY(file_reader_open(&reader, path, error));
     *bytes = reader.size;
     file_reader_close(&reader);
-    return sha256_file(path, hex, error);
+    return digest_file(DIGEST_SHA256, path, hex, error);
 }
 
 static enum berth_status add_file(json *files, const char *folder, const char *name,
@@ -29,7 +29,7 @@ static enum berth_status add_file(json *files, const char *folder, const char *n
         return error_no_memory(error, 0, "a path");
     }
     uint64_t bytes;
-    char hex[SHA256_HEX_SIZE];
+    char hex[DIGEST_HEX_SIZE];
     enum berth_status status = measure_file(path, &bytes, hex, error);
     memory_free(path);
     if (status == BERTH_OK) {
@@ -85,7 +85,7 @@ static enum berth_status verify_file(const char *folder, const char *name, const
         return error_no_memory(error, 0, "a path");
     }
     uint64_t found;
-    char hex[SHA256_HEX_SIZE];
+    char hex[DIGEST_HEX_SIZE];
     enum berth_status status = measure_file(path, &found, hex, error);
     if (status == BERTH_NO_INPUT) {
         status = error_set(error, BERTH_BAD_DATA, "%s: in the manifest, but missing", path);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/optimizer.h"
 
+#include "core/options.h"
+
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 // --- rows ---------------------------------------------------------------------------------------
@@ -89,25 +90,13 @@ static const struct name_list *find_list(const char *name) {
 
 // --- settings -----------------------------------------------------------------------------------
 
-static enum berth_status unknown_name(const char *name, struct berth_error *error) {
-    char known[256] = "";
-    size_t length = 0;
-    for (size_t i = 0; i < optimizer_row_count; i++) {
-        length += (size_t)snprintf(known + length, sizeof known - length, "%s%s", i > 0 ? ", " : "",
-                                   optimizer_rows[i].name);
-    }
-    return error_set(error, BERTH_USAGE, "--optimizer: unknown name '%s'; known: %s", name, known);
-}
-
 static const struct optimizer_row *row_of(const struct berth_config *config) {
     return find(config->optimizer != NULL ? config->optimizer : optimizer_rows[0].name);
 }
 
 enum berth_status optimizer_settle(struct berth_config *config, struct berth_error *error) {
+    TRY(option_check_choice(config, "optimizer", error));
     const struct optimizer_row *row = row_of(config);
-    if (row == NULL) {
-        return unknown_name(config->optimizer, error);
-    }
     if (!config->adam_w_mode && !row->has_adam_w_mode) {
         return error_set(error, BERTH_CONFIG,
                          "--adam_w_mode false is for the optimizers adam and adamw; %s has no such "

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/schedule.h"
 
+#include "core/options.h"
+
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 static const double PI = 3.14159265358979323846;
@@ -149,16 +150,6 @@ static const struct schedule_row *find(const char *name) {
     return NULL;
 }
 
-static enum berth_status unknown_name(const char *name, struct berth_error *error) {
-    char known[512] = "";
-    size_t length = 0;
-    for (size_t i = 0; i < schedule_row_count; i++) {
-        length += (size_t)snprintf(known + length, sizeof known - length, "%s%s", i > 0 ? ", " : "",
-                                   schedule_rows[i].name);
-    }
-    return error_set(error, BERTH_USAGE, "--schedule: unknown name '%s'; known: %s", name, known);
-}
-
 static void set_warmup(struct schedule *schedule, const struct berth_config *config) {
     int64_t total_steps = schedule->total_steps;
     if (config->warmup_steps > 0) {
@@ -173,6 +164,7 @@ static void set_warmup(struct schedule *schedule, const struct berth_config *con
 enum berth_status schedule_init(struct schedule *schedule, const struct berth_config *config,
                                 int64_t total_steps, struct berth_error *error) {
     const char *name = config->schedule != NULL ? config->schedule : "linear";
+    TRY(option_check_choice(config, "schedule", error));
     *schedule = (struct schedule){.row = find(name),
                                   .learning_rate = config->learning_rate,
                                   .minimum = config->warmup_min_lr,
@@ -180,9 +172,6 @@ enum berth_status schedule_init(struct schedule *schedule, const struct berth_co
                                   .decay_rate = config->decay_rate,
                                   .decay_steps = config->decay_step,
                                   .total_steps = total_steps};
-    if (schedule->row == NULL) {
-        return unknown_name(name, error);
-    }
     set_warmup(schedule, config);
     return BERTH_OK;
 }

@@ -203,11 +203,8 @@ static struct berth_sample sample_of(const struct show *show, size_t index) {
                    .start = candidate->begin,
                    .end = candidate->end},
     };
-    if (example->answer_count > 0) {
-        squad_best_match(example, result->prediction, &sample.exact_match, &sample.f1);
-    } else {
-        sample.exact_match = sample.f1 = squad_exact_match(result->prediction, "");
-    }
+    int version_2 = show->dataset.version_2 || example->answer_count == 0;
+    squad_best_match(example, result->prediction, version_2, &sample.exact_match, &sample.f1);
     return sample;
 }
 

@@ -108,11 +108,12 @@ expect_no "$err" "note"
 mkdir "$work/weightless"
 cp "$work/model/config.json" "$work/model/vocab.txt" "$work/weightless"
 plan $base
-cp "$out" "$work/plan"
+rows() { grep '^  ' "$out" | grep -v model_name_or_path; } # of the plan
+rows >"$work/plan"
 plan finetune squad --model "$work/weightless" --train "$work/data.json" --output "$work/run"
 expect_out "weightless: no weights"
 expect_out "the run will need them"
-sed "/warning/d;s|$work/weightless|$work/model|" "$out" | cmp -s - "$work/plan" || fail "another plan without weights"
+[ -s "$work/plan" ] && rows | cmp -s - "$work/plan" || fail "another plan without weights"
 run finetune squad --model "$work/weightless" --train "$work/data.json" --output "$work/run" --max_seq_length 64
 expect_code 66
 expect_err "weightless: no weights"

@@ -3,8 +3,8 @@
 // with its numbers, and byte for byte those that ONNX Runtime, onnx's checker and gguf-py accepted
 // (dev/goldens/check_onnx.py and check_gguf.py show the same hashes).
 #include "core/scratch.h"
+#include "format/digest.h"
 #include "format/onnx_reader.h"
-#include "format/sha256.h"
 #include "golden/golden_file.h"
 #include "model/export_gguf.h"
 #include "model/export_onnx.h"
@@ -83,8 +83,8 @@ static const struct hash_row {
 };
 
 static void expect_hash(const char *path, const char *expected) {
-    char hex[SHA256_HEX_SIZE];
-    assert_int_equal(sha256_file(path, hex, NULL), BERTH_OK);
+    char hex[DIGEST_HEX_SIZE];
+    assert_int_equal(digest_file(DIGEST_SHA256, path, hex, NULL), BERTH_OK);
     assert_string_equal(hex, expected);
 }
 

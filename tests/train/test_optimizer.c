@@ -505,6 +505,16 @@ static void refuse(const struct berth_config *config, enum berth_status status, 
     }
 }
 
+static void test_the_optimizers_offered_are_those_that_exist(void **state) {
+    const char *choices = option_find("optimizer")->choices;
+    for (size_t i = 0; i < optimizer_row_count; i++) {
+        size_t length = strlen(optimizer_rows[i].name);
+        assert_memory_equal(choices, optimizer_rows[i].name, length);
+        assert_true(choices[length] == (i + 1 < optimizer_row_count ? '|' : '\0'));
+        choices += length + 1;
+    }
+}
+
 static void test_refusals(void **state) {
     struct berth_config config;
     option_defaults(&config);
@@ -538,6 +548,7 @@ int main(void) {
         cmocka_unit_test(test_any_list_is_followed),
         cmocka_unit_test(test_same_bits_for_any_number_of_threads),
         cmocka_unit_test(test_a_name_stands_for_its_settings),
+        cmocka_unit_test(test_the_optimizers_offered_are_those_that_exist),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_option_lists_every_name),
     };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SHA-256 against the examples of FIPS 180-4.
 #include "core/scratch.h"
-#include "format/sha256.h"
+#include "format/digest.h"
 
 static const char *const abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 static const char *const nothing =
@@ -11,36 +11,36 @@ static const char *const million_a =
 
 static void test_memory(void **state) {
     (void)state;
-    char hex[SHA256_HEX_SIZE];
-    assert_int_equal(sha256_memory("abc", 3, hex, NULL), BERTH_OK);
+    char hex[DIGEST_HEX_SIZE];
+    assert_int_equal(digest_memory(DIGEST_SHA256, "abc", 3, hex, NULL), BERTH_OK);
     assert_string_equal(hex, abc);
-    assert_int_equal(sha256_memory("", 0, hex, NULL), BERTH_OK);
+    assert_int_equal(digest_memory(DIGEST_SHA256, "", 0, hex, NULL), BERTH_OK);
     assert_string_equal(hex, nothing);
 }
 
 static void test_file(void **state) {
     (void)state;
-    char hex[SHA256_HEX_SIZE], *text = memory_new(3000000);
+    char hex[DIGEST_HEX_SIZE], *text = memory_new(3000000);
     struct berth_error error;
     scratch_write("empty", "");
-    assert_int_equal(sha256_file(scratch("empty"), hex, NULL), BERTH_OK);
+    assert_int_equal(digest_file(DIGEST_SHA256, scratch("empty"), hex, NULL), BERTH_OK);
     assert_string_equal(hex, nothing);
     memset(text, 'a', 3000000);
     assert_int_equal(file_write(scratch("a"), text, 1000000, NULL), BERTH_OK);
-    assert_int_equal(sha256_file(scratch("a"), hex, NULL), BERTH_OK);
+    assert_int_equal(digest_file(DIGEST_SHA256, scratch("a"), hex, NULL), BERTH_OK);
     assert_string_equal(hex, million_a);
     // More than one piece: the same as in memory.
-    char expected[SHA256_HEX_SIZE];
+    char expected[DIGEST_HEX_SIZE];
     assert_int_equal(file_write(scratch("a"), text, 3000000, NULL), BERTH_OK);
-    assert_int_equal(sha256_file(scratch("a"), hex, NULL), BERTH_OK);
-    assert_int_equal(sha256_memory(text, 3000000, expected, NULL), BERTH_OK);
+    assert_int_equal(digest_file(DIGEST_SHA256, scratch("a"), hex, NULL), BERTH_OK);
+    assert_int_equal(digest_memory(DIGEST_SHA256, text, 3000000, expected, NULL), BERTH_OK);
     assert_string_equal(hex, expected);
     memory_free(text);
-    assert_int_equal(sha256_file(scratch("none"), hex, &error), BERTH_NO_INPUT);
+    assert_int_equal(digest_file(DIGEST_SHA256, scratch("none"), hex, &error), BERTH_NO_INPUT);
     assert_message_has(&error, scratch("none"));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {SCRATCH_TEST(test_memory), SCRATCH_TEST(test_file)};
-    return cmocka_run_group_tests_name("sha256", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("digest", tests, NULL, NULL);
 }

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/inference.h"
+
+#include "core/memory.h"
+
+static enum berth_status make_lock(struct inference *inference, struct berth_error *error) {
+    inference->pass = memory_new(sizeof *inference->pass);
+    if (inference->pass != NULL && pthread_mutex_init(inference->pass, NULL) == 0) {
+        return BERTH_OK;
+    }
+    memory_free(inference->pass);
+    inference->pass = NULL;
+    return error_no_memory(error, sizeof *inference->pass, "a lock");
+}
+
+enum berth_status inference_load(struct inference *inference, const struct berth_log *log,
+                                 struct berth_error *error) {
+    struct berth_config *config = &inference->config;
+    struct trainer_shape shape = {.infer_tokens = inference->shape.tokens,
+                                  .infer_sequences = inference->shape.sequences,
+                                  .max_length = inference->shape.max_length};
+    TRY(predictor_load(&inference->predictor, config, &shape, log, error));
+    config->model_name_or_path = config->vocab_file = NULL;
+    return make_lock(inference, error);
+}
+
+enum berth_status inference_run(const struct inference *inference, struct infer_args args,
+                                struct berth_error *error) {
+    struct infer_result timing;
+    args.shape = &inference->shape;
+    // The trainer is the changeable part: activations, batch arrays, scratch memory.
+    struct trainer *trainer = (struct trainer *)&inference->predictor.trainer;
+    pthread_mutex_lock(inference->pass);
+    enum berth_status status = infer_run(trainer, &args, &timing, error);
+    pthread_mutex_unlock(inference->pass);
+    return status;
+}
+
+void inference_done(struct inference *inference) {
+    if (inference->pass != NULL) {
+        pthread_mutex_destroy(inference->pass);
+        memory_free(inference->pass);
+    }
+    predictor_done(&inference->predictor);
+}
