@@ -9,7 +9,7 @@
 #include "data/instance_stage.h"
 #include "data/shard_stage.h"
 #include "data/wikipedia.h"
-#include "format/sha256.h"
+#include "format/digest.h"
 #include "train/machine.h"
 
 #include <stdio.h>
@@ -239,8 +239,8 @@ static void take_statistics(struct job *job, const struct pretraining_statistics
 static enum berth_status describe_tokenizer(const struct job *job, struct stage_settings *settings,
                                             struct berth_error *error) {
     const struct tokenizer_options *rules = tokenizer_rules_of(job->tokenizer);
-    char digest[SHA256_HEX_SIZE];
-    TRY(sha256_file(job->config.vocab_file, digest, error));
+    char digest[DIGEST_HEX_SIZE];
+    TRY(digest_file(DIGEST_SHA256, job->config.vocab_file, digest, error));
     stage_set_text(settings, "vocab_file", digest);
     stage_set_text(settings, "tokenizer",
                    rules->rules == TOKENIZER_GOOGLE ? "google" : "huggingface");

@@ -265,11 +265,11 @@ const struct option_row option_rows[] = {
     {FIELD(loss_average), .type = OPTION_TEXT, .jobs = JOB_FINETUNE, .unit = "RULE",
      .choices = "update|micro",
      .help = "loss of an update: over all its sequences, or the originals' mean of means"},
-    {FIELD(seed), .type = OPTION_INTEGER,
-     .jobs = JOB_FINETUNE | JOB_BENCH | JOB_SHOW | JOB_PREPARE, AT_LEAST(0), .unit = "N",
-     .aliases = "random_seed",
-     .help = "seed of initial weights, order, dropout and random samples; of pre-training data, where "
-             "it is 12345 unless given"},
+    {FIELD(seed), .type = OPTION_INTEGER, .jobs = JOB_FINETUNE | JOB_BENCH | JOB_SHOW | JOB_PREPARE,
+     AT_LEAST(0), .unit = "N", .aliases = "random_seed",
+     .help =
+         "seed of initial weights, order, dropout and random samples; of pre-training data, where "
+         "it is 12345 unless given"},
     {FIELD(precision), .type = OPTION_CHOICE, .jobs = MACHINE_JOBS, .unit = "TYPE",
      .choices = "fp32|bf16", .deepspeed = "bf16.enabled", .aliases = "dtype",
      .help = "number format of activations and matrix products",

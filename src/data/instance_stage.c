@@ -5,7 +5,7 @@
 #include "data/documents.h"
 #include "data/pretraining_file.h"
 #include "data/shard_stage.h"
-#include "format/sha256.h"
+#include "format/digest.h"
 
 #include <math.h>
 #include <string.h>
@@ -254,14 +254,14 @@ static void set_options(struct stage_settings *settings, const struct instance_s
 
 static enum berth_status open_shards(struct job *job, struct stage_settings *settings,
                                      struct berth_error *error) {
-    char digest[SHA256_HEX_SIZE], *path = path_join(job->asked->shards, SHARD_MANIFEST);
+    char digest[DIGEST_HEX_SIZE], *path = path_join(job->asked->shards, SHARD_MANIFEST);
     if (path == NULL) {
         return error_no_memory(error, strlen(job->asked->shards), "a path");
     }
     enum berth_status status = stage_read_complete(
         path, "run the stage \"shards\" first, to its end", &job->shards, error);
     if (status == BERTH_OK) {
-        status = sha256_file(path, digest, error);
+        status = digest_file(DIGEST_SHA256, path, digest, error);
     }
     if (status == BERTH_OK) {
         stage_set_text(settings, "shards_sha256", digest);

@@ -4,7 +4,7 @@
 #include "core/buffer.h"
 #include "core/memory.h"
 #include "core/number.h"
-#include "format/sha256.h"
+#include "format/digest.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -90,7 +90,7 @@ static enum berth_status describe_source(struct job *job, const struct corpus_so
 }
 
 // A digest that changes with the corpora, and how many bytes they have.
-static enum berth_status describe(struct job *job, char digest[SHA256_HEX_SIZE],
+static enum berth_status describe(struct job *job, char digest[DIGEST_HEX_SIZE],
                                   struct berth_error *error) {
     struct buffer all = {0};
     enum berth_status status = BERTH_OK;
@@ -101,7 +101,7 @@ static enum berth_status describe(struct job *job, char digest[SHA256_HEX_SIZE],
         status = error_no_memory(error, all.length, "the corpora's files");
     }
     if (status == BERTH_OK) {
-        status = sha256_memory(all.bytes, all.length, digest, error);
+        status = digest_memory(DIGEST_SHA256, all.bytes, all.length, digest, error);
     }
     buffer_done(&all);
     return status;
@@ -314,7 +314,7 @@ enum berth_status shard_stage_run(struct shard_stage *stage, const struct berth_
                                   const volatile int *stop, struct berth_error *error) {
     struct job job = {.asked = stage, .plan = stage->plan, .stage.lock.descriptor = -1};
     struct stage_settings settings = {.count = 0};
-    char digest[SHA256_HEX_SIZE];
+    char digest[DIGEST_HEX_SIZE];
     job.work = (struct stage_work){.log = log, .stop = stop, .phase = "shards", .in_bytes = 1};
     TRY(describe(&job, digest, error));
     stage_set_text(&settings, "articles_sha256", digest);
