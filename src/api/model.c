@@ -109,9 +109,12 @@ static enum berth_status run(const struct inference *inference, struct call *cal
     struct squad_answer_options options = squad_input_answer_options(&inference->config);
     TRY(make_features(inference, call, error));
     TRY(pass(inference, call, error));
-    TRY(squad_answer_question(&call->dataset, &call->features, inference->predictor.files.tokenizer,
-                              call->logits.values, 0, call->features.count, &options, &call->result,
-                              error));
+    const struct squad_outcome outcome = {.dataset = &call->dataset,
+                                          .set = &call->features,
+                                          .logits = call->logits.values,
+                                          .tokenizer = inference->predictor.files.tokenizer,
+                                          .options = &options};
+    TRY(squad_answer_question(&outcome, 0, call->features.count, &call->result, error));
     size_t wanted = call->result.count < capacity ? call->result.count : capacity;
     while (*count < wanted) {
         TRY(copy_answer(&call->result.candidates[*count], &answers[*count], error));

@@ -414,13 +414,6 @@ enum berth_status download(const struct net *net, const struct download *what,
 
 // --- documents ----------------------------------------------------------------------------------
 
-struct document {
-    const char *what;
-    size_t limit;
-    char *text;
-    size_t length, capacity;
-};
-
 static enum berth_status document_begin(void *context, const struct http_answer *answer,
                                         struct berth_error *error) {
     struct document *document = context;
@@ -455,11 +448,10 @@ static enum berth_status document_body(void *context, const void *bytes, size_t 
 }
 
 enum berth_status download_text(const struct net *net, const struct http_request *request,
-                                const char *what, size_t limit, char **text, size_t *length,
-                                struct http_answer *answer, struct berth_error *error) {
-    struct document document = {.what = what, .limit = limit};
+                                struct document *document, struct http_answer *answer,
+                                struct berth_error *error) {
     const struct http_sink sink = {
-        .begin = document_begin, .body = document_body, .context = &document};
+        .begin = document_begin, .body = document_body, .context = document};
     struct retry retry = {0};
     struct berth_error failure;
     enum berth_status status;
@@ -471,14 +463,12 @@ enum berth_status download_text(const struct net *net, const struct http_request
         }
         status = retry_after(net, &retry, status, answer, &failure);
         if (status != BERTH_OK) {
-            memory_free(document.text);
+            memory_free(document->text);
+            document->text = NULL;
             return error_set(error, status, "%s", failure.message);
         }
     } while (1);
-    if (document.text == NULL) {
-        return error_set(error, BERTH_BAD_DATA, "%s: an empty answer", what);
-    }
-    *text = document.text;
-    *length = document.length;
-    return BERTH_OK;
+    return document->text != NULL
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA, "%s: an empty answer", document->what);
 }

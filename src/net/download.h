@@ -51,10 +51,18 @@ struct download_result {
 enum berth_status download(const struct net *net, const struct download *what,
                            struct download_result *result, struct berth_error *error);
 
-// A small document (JSON of an API) into memory (memory_free); at most `limit` bytes, retried as
-// downloads are. `what` names it in errors. A web page in its place is BERTH_BAD_DATA.
+// A small document: JSON of an API.
+struct document {
+    const char *what; // its name in errors
+    size_t limit;     // bytes that it has at most
+    char *text;       // memory_free
+    size_t length, capacity;
+};
+
+// Fills in the text, retried as downloads are. A web page in its place is BERTH_BAD_DATA. The
+// document begins with `what` and `limit` alone.
 enum berth_status download_text(const struct net *net, const struct http_request *request,
-                                const char *what, size_t limit, char **text, size_t *length,
-                                struct http_answer *answer, struct berth_error *error);
+                                struct document *document, struct http_answer *answer,
+                                struct berth_error *error);
 
 #endif

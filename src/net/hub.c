@@ -76,11 +76,17 @@ static enum berth_status no_memory(struct berth_error *error) {
 static enum berth_status ask(const struct hub *hub, const char *url, char **text, size_t *length,
                              struct http_answer *answer, struct berth_error *error) {
     struct http_request request = {.url = url, .token = hub->token};
+    struct document document = {.what = hub->id, .limit = PAGE_LIMIT};
     *text = NULL;
-    return http_same_origin(url, hub->endpoint)
-               ? download_text(hub->net, &request, hub->id, PAGE_LIMIT, text, length, answer, error)
-               : error_set(error, BERTH_BAD_DATA,
-                           "%s: the hub's listing leads to another place: refused", hub->id);
+    *length = 0;
+    if (!http_same_origin(url, hub->endpoint)) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: the hub's listing leads to another place: refused", hub->id);
+    }
+    TRY(download_text(hub->net, &request, &document, answer, error));
+    *text = document.text;
+    *length = document.length;
+    return BERTH_OK;
 }
 
 static enum berth_status ask_commit(const struct hub *hub, const char *revision,

@@ -25,11 +25,7 @@ struct span {
 
 // One question's search.
 struct search {
-    const struct squad_dataset *dataset;
-    const struct squad_feature_set *set;
-    const struct tokenizer *tokenizer;
-    const float *logits;
-    const struct squad_answer_options *options;
+    const struct squad_outcome *outcome;
     size_t first, count; // its features
     struct span *spans;
     size_t span_count, span_capacity;
@@ -43,7 +39,7 @@ static double score(float start_logit, float end_logit) {
 }
 
 static const float *logits_of(const struct search *search, const struct squad_feature *feature) {
-    return search->logits + (size_t)feature->first * 2;
+    return search->outcome->logits + (size_t)feature->first * 2;
 }
 
 static enum berth_status check_finite(const struct search *search,
@@ -54,7 +50,7 @@ static enum berth_status check_finite(const struct search *search,
             return error_set(search->error, BERTH_FAILURE,
                              "question \"%.60s\": the %s logit of token %d is not a finite number; "
                              "the model's weights are damaged or its training diverged",
-                             search->dataset->examples[feature->example].id,
+                             search->outcome->dataset->examples[feature->example].id,
                              i % 2 == 0 ? "start" : "end", i / 2);
         }
     }
@@ -84,13 +80,13 @@ static int is_valid(const struct search *search, const struct squad_feature *fea
                     int32_t end) {
     int32_t begin = feature->document_begin, past = begin + feature->document_length;
     return start >= begin && start < past && end >= start && end < past &&
-           search->set->max_context[(size_t)feature->first + (size_t)start] &&
-           end - start + 1 <= search->options->max_answer_length;
+           search->outcome->set->max_context[(size_t)feature->first + (size_t)start] &&
+           end - start + 1 <= search->outcome->options->max_answer_length;
 }
 
 static enum berth_status add_span(struct search *search, const struct squad_feature *feature,
                                   int32_t start, int32_t end, const float *logits) {
-    int32_t shift = feature != NULL ? search->set->end_shift : 0;
+    int32_t shift = feature != NULL ? search->outcome->set->end_shift : 0;
     if (search->span_count == search->span_capacity) {
         size_t capacity = search->span_capacity * 2 + 256;
         void *grown = memory_resize(search->spans, capacity, sizeof *search->spans);
@@ -114,7 +110,7 @@ static enum berth_status add_window(struct search *search, const struct squad_fe
                                     int32_t *starts, int32_t *ends) {
     TRY(check_finite(search, feature));
     const float *logits = logits_of(search, feature);
-    size_t n = (size_t)search->options->n_best_size;
+    size_t n = (size_t)search->outcome->options->n_best_size;
     size_t start_count = best_rows(logits, feature->length, 0, n, starts);
     size_t end_count = best_rows(logits, feature->length, 1, n, ends);
     if (score(logits[0], logits[1]) < search->null_score) {
@@ -124,7 +120,7 @@ static enum berth_status add_window(struct search *search, const struct squad_fe
     }
     for (size_t s = 0; s < start_count; s++) {
         for (size_t e = 0; e < end_count; e++) {
-            int32_t end = ends[e] - search->set->end_shift;
+            int32_t end = ends[e] - search->outcome->set->end_shift;
             if (is_valid(search, feature, starts[s], end)) {
                 TRY(add_span(search, feature, starts[s], end, logits));
             }
@@ -143,18 +139,19 @@ static int by_score(const void *a, const void *b) {
 }
 
 static enum berth_status collect_spans(struct search *search) {
-    size_t n = (size_t)search->options->n_best_size;
+    size_t n = (size_t)search->outcome->options->n_best_size;
     int32_t *rows = memory_array(n, 2 * sizeof *rows);
     if (rows == NULL) {
         return error_no_memory(search->error, n * 2 * sizeof *rows, "the best rows");
     }
     enum berth_status status = BERTH_OK;
     for (size_t f = 0; f < search->count && status == BERTH_OK; f++) {
-        status = add_window(search, &search->set->features[search->first + f], rows, rows + n);
+        status =
+            add_window(search, &search->outcome->set->features[search->first + f], rows, rows + n);
     }
     memory_free(rows);
     TRY(status);
-    if (search->options->version_2_with_negative) {
+    if (search->outcome->options->version_2_with_negative) {
         float null_logits[2] = {search->null_start, search->null_end};
         TRY(add_span(search, NULL, 0, 0, null_logits));
     }
@@ -203,10 +200,10 @@ static enum berth_status add_answer(const struct search *search, const struct sp
                                     struct squad_result *result) {
     struct squad_candidate candidate = {.start_logit = span->start_logit,
                                         .end_logit = span->end_logit};
-    const struct squad_text_source source = {.example =
-                                                 &search->dataset->examples[span->feature->example],
-                                             .set = search->set,
-                                             .tokenizer = search->tokenizer};
+    const struct squad_text_source source = {
+        .example = &search->outcome->dataset->examples[span->feature->example],
+        .set = search->outcome->set,
+        .tokenizer = search->outcome->tokenizer};
     TRY(squad_text_of_span(&source, span->feature, span->start, span->end, &candidate.text,
                            &candidate.begin, &candidate.end, search->error));
     if (is_seen(result, candidate.text)) {
@@ -218,7 +215,7 @@ static enum berth_status add_answer(const struct search *search, const struct sp
 
 static enum berth_status collect_candidates(const struct search *search,
                                             struct squad_result *result) {
-    size_t n = (size_t)search->options->n_best_size;
+    size_t n = (size_t)search->outcome->options->n_best_size;
     size_t most = search->span_count < n ? search->span_count : n;
     result->candidates = memory_array_zeroed(most + 2, sizeof *result->candidates);
     if (result->candidates == NULL) {
@@ -232,7 +229,7 @@ static enum berth_status collect_candidates(const struct search *search,
             TRY(add_answer(search, span, result));
         }
     }
-    if (search->options->version_2_with_negative) {
+    if (search->outcome->options->version_2_with_negative) {
         if (!is_seen(result, "")) {
             TRY(add_plain(search, result, result->count, "", search->null_start, search->null_end));
         }
@@ -262,7 +259,7 @@ static void set_probabilities(struct squad_result *result) {
 
 static enum berth_status choose(const struct search *search, struct squad_result *result) {
     const struct squad_candidate *best = result->candidates;
-    if (search->options->version_2_with_negative) {
+    if (search->outcome->options->version_2_with_negative) {
         while (best < result->candidates + result->count && *best->text == '\0') {
             best++;
         }
@@ -272,8 +269,8 @@ static enum berth_status choose(const struct search *search, struct squad_result
         result->null_odds =
             search->null_score - (double)best->start_logit - (double)best->end_logit;
     }
-    int is_null = search->options->version_2_with_negative &&
-                  result->null_odds > search->options->null_score_diff_threshold;
+    int is_null = search->outcome->options->version_2_with_negative &&
+                  result->null_odds > search->outcome->options->null_score_diff_threshold;
     result->prediction = memory_string(is_null ? "" : best->text);
     return result->prediction != NULL ? BERTH_OK
                                       : error_no_memory(search->error, 1, "a prediction");
@@ -292,24 +289,17 @@ static enum berth_status check_options(const struct squad_answer_options *option
     return BERTH_OK;
 }
 
-enum berth_status squad_answer_question(const struct squad_dataset *dataset,
-                                        const struct squad_feature_set *set,
-                                        const struct tokenizer *tokenizer, const float *logits,
-                                        size_t first, size_t count,
-                                        const struct squad_answer_options *options,
-                                        struct squad_result *result, struct berth_error *error) {
-    struct search search = {.dataset = dataset,
-                            .set = set,
-                            .tokenizer = tokenizer,
-                            .logits = logits,
-                            .options = options,
+enum berth_status squad_answer_question(const struct squad_outcome *outcome, size_t first,
+                                        size_t count, struct squad_result *result,
+                                        struct berth_error *error) {
+    struct search search = {.outcome = outcome,
                             .first = first,
                             .count = count,
                             .null_score = EMPTY_NULL_SCORE,
                             .error = error};
     enum berth_status status;
     *result = (struct squad_result){0};
-    TRY_DONE(check_options(options, error));
+    TRY_DONE(check_options(outcome->options, error));
     TRY_DONE(collect_spans(&search));
     TRY_DONE(collect_candidates(&search, result));
     set_probabilities(result);
@@ -346,11 +336,9 @@ static void find_features(const struct squad_dataset *dataset, const struct squa
     first[dataset->count] = feature;
 }
 
-enum berth_status squad_answer_all(const struct squad_dataset *dataset,
-                                   const struct squad_feature_set *set,
-                                   const struct tokenizer *tokenizer, const float *logits,
-                                   const struct squad_answer_options *options, int threads,
+enum berth_status squad_answer_all(const struct squad_outcome *outcome, int threads,
                                    struct squad_result **results, struct berth_error *error) {
+    const struct squad_dataset *dataset = outcome->dataset;
     enum berth_status status = BERTH_OK;
     size_t failed = SIZE_MAX;
     *results = memory_array_zeroed(dataset->count + 1, sizeof **results);
@@ -361,13 +349,12 @@ enum berth_status squad_answer_all(const struct squad_dataset *dataset,
         *results = NULL;
         return error_no_memory(error, dataset->count * sizeof **results, "answers");
     }
-    find_features(dataset, set, first);
+    find_features(dataset, outcome->set, first);
 #pragma omp parallel for schedule(dynamic, 8) num_threads(threads < 1 ? 1 : threads)
     for (size_t i = 0; i < dataset->count; i++) {
         struct berth_error here = {0};
-        enum berth_status one =
-            squad_answer_question(dataset, set, tokenizer, logits, first[i],
-                                  first[i + 1] - first[i], options, &(*results)[i], &here);
+        enum berth_status one = squad_answer_question(outcome, first[i], first[i + 1] - first[i],
+                                                      &(*results)[i], &here);
         if (one != BERTH_OK) {
 #pragma omp critical(squad_answers_failure)
             if (i < failed) { // the lowest question's message, whatever the threads

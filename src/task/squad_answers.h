@@ -35,29 +35,31 @@ struct squad_result {
 };
 void squad_result_done(struct squad_result *result);
 
-// logits[token_count of the set][2]: those of feature f begin at row features[f].first.
+// What a model made of a data set. logits[token_count of the set][2]: those of feature f begin at
+// row features[f].first.
+struct squad_outcome {
+    const struct squad_dataset *dataset;
+    const struct squad_feature_set *set;
+    const float *logits;
+    const struct tokenizer *tokenizer;
+    const struct squad_answer_options *options;
+};
+
 // Features of one example are neighbours: [first, first + count).
-enum berth_status squad_answer_question(const struct squad_dataset *dataset,
-                                        const struct squad_feature_set *set,
-                                        const struct tokenizer *tokenizer, const float *logits,
-                                        size_t first, size_t count,
-                                        const struct squad_answer_options *options,
-                                        struct squad_result *result, struct berth_error *error);
+enum berth_status squad_answer_question(const struct squad_outcome *outcome, size_t first,
+                                        size_t count, struct squad_result *result,
+                                        struct berth_error *error);
 
 // The answer to the one feature of a question by Keras's rules, as the CSCS demos show it: the best
 // start and the best end each by themselves, the context's slice between them ("" when the end
 // comes first, to the context's end when it lies behind). A start outside the context gives no
-// candidate (count 0, prediction NULL).
-enum berth_status squad_answer_separately(const struct squad_dataset *dataset,
-                                          const struct squad_feature_set *set, const float *logits,
+// candidate (count 0, prediction NULL). Needs neither tokenizer nor options.
+enum berth_status squad_answer_separately(const struct squad_outcome *outcome,
                                           const struct squad_feature *feature,
                                           struct squad_result *result, struct berth_error *error);
 
 // Answers for a whole data set, results[dataset->count], on `threads` threads.
-enum berth_status squad_answer_all(const struct squad_dataset *dataset,
-                                   const struct squad_feature_set *set,
-                                   const struct tokenizer *tokenizer, const float *logits,
-                                   const struct squad_answer_options *options, int threads,
+enum berth_status squad_answer_all(const struct squad_outcome *outcome, int threads,
                                    struct squad_result **results, struct berth_error *error);
 void squad_results_free(struct squad_result *results, size_t count);
 

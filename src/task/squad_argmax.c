@@ -54,12 +54,11 @@ static enum berth_status cut(const struct squad_text_source *source,
     return BERTH_OK;
 }
 
-enum berth_status squad_answer_separately(const struct squad_dataset *dataset,
-                                          const struct squad_feature_set *set, const float *logits,
+enum berth_status squad_answer_separately(const struct squad_outcome *outcome,
                                           const struct squad_feature *feature,
                                           struct squad_result *result, struct berth_error *error) {
-    const struct squad_example *example = &dataset->examples[feature->example];
-    const float *own = logits + (size_t)feature->first * 2;
+    const struct squad_example *example = &outcome->dataset->examples[feature->example];
+    const float *own = outcome->logits + (size_t)feature->first * 2;
     int32_t length = feature->length;
     *result = (struct squad_result){0};
     TRY(check_finite(example, own, length, error));
@@ -72,8 +71,8 @@ enum berth_status squad_answer_separately(const struct squad_dataset *dataset,
     if (start < feature->document_begin || start >= past) {
         return BERTH_OK;
     }
-    end -= set->end_shift;
-    const struct squad_text_source source = {.example = example, .set = set};
+    end -= outcome->set->end_shift;
+    const struct squad_text_source source = {.example = example, .set = outcome->set};
     TRY(cut(&source, feature, start, end < past ? end : past - 1, &answer, error));
     result->candidates = memory_new(sizeof *result->candidates);
     result->prediction = memory_string(answer.text);

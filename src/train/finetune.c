@@ -40,12 +40,6 @@ struct job {
 
 // --- settings -----------------------------------------------------------------------------------
 
-static enum berth_status need(const char *value, const char *name, struct berth_error *error) {
-    return value != NULL && value[0] != '\0'
-               ? BERTH_OK
-               : error_set(error, BERTH_USAGE, "--%s is missing", name);
-}
-
 static enum berth_status settle(struct job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
     if (config->deepspeed_config != NULL) {
@@ -55,7 +49,7 @@ static enum berth_status settle(struct job *job, struct berth_error *error) {
     TRY(loss_scale_check(config, error));
     TRY(job->task->settle(config, TASK_TRAIN, error));
     if (config->resume_from_checkpoint == NULL) {
-        TRY(need(config->model_name_or_path, "model_name_or_path", error));
+        TRY(task_need(config->model_name_or_path, "model_name_or_path", "", error));
     }
     return event_settings(&job->log, config, JOB_FINETUNE, error);
 }
@@ -85,7 +79,7 @@ static enum berth_status find_resume(struct job *job, struct berth_error *error)
     TRY(checkpoint_find(job->config.output_dir, &job->log, &job->resume_folder, error));
     if (job->resume_folder == NULL) {
         log_note(&job->log, "no checkpoint in %s: starting anew", job->config.output_dir);
-        return need(job->config.model_name_or_path, "model_name_or_path", error);
+        return task_need(job->config.model_name_or_path, "model_name_or_path", "", error);
     }
     return BERTH_OK;
 }

@@ -143,15 +143,15 @@ static enum berth_status prepare(const struct show_args *args, struct show *show
     return predictor_load(&show->predictor, config, &shape, args->log, error);
 }
 
-static enum berth_status answer_separately(struct show *show, struct berth_error *error) {
+static enum berth_status answer_separately(struct show *show, const struct squad_outcome *outcome,
+                                           struct berth_error *error) {
     show->results = memory_array_zeroed(show->part.count + 1, sizeof *show->results);
     if (show->results == NULL) {
         return error_no_memory(error, show->part.count * sizeof *show->results, "answers");
     }
     for (size_t i = 0; i < show->features.count; i++) {
         const struct squad_feature *feature = &show->features.features[i];
-        TRY(squad_answer_separately(&show->part, &show->features, show->logits.values, feature,
-                                    &show->results[feature->example], error));
+        TRY(squad_answer_separately(outcome, feature, &show->results[feature->example], error));
     }
     return BERTH_OK;
 }
@@ -166,13 +166,16 @@ static enum berth_status answer(const struct show_args *args, struct show *show,
                                .context = &show->logits};
     struct infer_result timing;
     TRY(infer_run(&show->predictor.trainer, &infer, &timing, error));
-    if (show->rules.rules == SQUAD_RULES_KERAS) {
-        return answer_separately(show, error);
-    }
     struct squad_answer_options options = squad_input_answer_options(config);
-    return squad_answer_all(&show->part, &show->features, show->predictor.files.tokenizer,
-                            show->logits.values, &options, machine_threads(config), &show->results,
-                            error);
+    const struct squad_outcome outcome = {.dataset = &show->part,
+                                          .set = &show->features,
+                                          .logits = show->logits.values,
+                                          .tokenizer = show->predictor.files.tokenizer,
+                                          .options = &options};
+    if (show->rules.rules == SQUAD_RULES_KERAS) {
+        return answer_separately(show, &outcome, error);
+    }
+    return squad_answer_all(&outcome, machine_threads(config), &show->results, error);
 }
 
 // The candidate that became the prediction; with version 2 it need not be the first.

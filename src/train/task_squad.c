@@ -110,9 +110,12 @@ static enum berth_status conclude(struct task_set *set, const struct model_files
                                   struct berth_error *error) {
     struct squad *squad = set->own;
     drop_results(squad);
-    return squad_answer_all(&squad->input.dataset, &squad->input.features, files->tokenizer,
-                            squad->logits.values, &squad->options, squad->threads, &squad->results,
-                            error);
+    const struct squad_outcome outcome = {.dataset = &squad->input.dataset,
+                                          .set = &squad->input.features,
+                                          .logits = squad->logits.values,
+                                          .tokenizer = files->tokenizer,
+                                          .options = &squad->options};
+    return squad_answer_all(&outcome, squad->threads, &squad->results, error);
 }
 
 static int has_references(const struct squad_dataset *dataset) {

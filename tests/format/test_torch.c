@@ -222,6 +222,8 @@ static void test_views_beyond_their_storage(void **state) {
          "beyond its storage"},
         {RAW(DICT_OF(TENSOR(FLOATS("\6"), "K\0", ALL_ONES "\x85", "K\0\x85"))),
          "more elements than the file has bytes for"},
+        {RAW(DICT_OF(TENSOR(FLOATS("\6"), "K\0", "M\xe8\x03\x85", "K\0\x85"))),
+         "more elements than the file has bytes for"},
         {RAW(DICT_OF(TENSOR(FLOATS("\5"), "K\0", "K\5\x85", "K\1\x85"))), "another size"},
         {RAW(DICT_OF(TENSOR(FLOATS("\7"), "K\0", "K\5\x85", "K\1\x85"))), "another size"},
         {RAW(DICT_OF(TENSOR(STORAGE_ID("Half", "0", "\6") "tQ", "K\0", ")", ")"))), "another size"},
@@ -358,6 +360,38 @@ static void test_cycles_and_bombs(void **state) {
     bytes_done(&bytes);
 }
 
+// A tensor in so many tuples: as many as may be, and one more.
+static void test_the_deepest(void **state) {
+    (void)state;
+    for (unsigned depth = TORCH_MAX_DEPTH; depth <= TORCH_MAX_DEPTH + 1; depth++) {
+        struct torch_file file;
+        struct bytes bytes = {0};
+        bytes_put(&bytes, PROTO ONE, sizeof PROTO ONE - 1);
+        for (unsigned i = 0; i < depth; i++) {
+            bytes_put(&bytes, "\x85", 1);
+        }
+        bytes_put(&bytes, ".", 1);
+        write_legacy("a.pt", (struct raw){(char *)bytes.data, bytes.length}, (struct raw)RAW(KEYS),
+                     (struct raw)RAW("\6\0\0\0\0\0\0\0" SIX));
+        bytes_done(&bytes);
+        enum berth_status status = torch_open(&file, scratch("a.pt"), PICKLE_OBJECTS, NULL);
+        assert_int_equal(status, depth > TORCH_MAX_DEPTH ? BERTH_BAD_DATA : BERTH_OK);
+        torch_close(&file);
+    }
+}
+
+static void test_too_many_tensors(void **state) {
+    (void)state;
+    struct bytes bytes = {0};
+    bytes_put(&bytes, PROTO "]" ONE "q\0a", sizeof PROTO "]" ONE "q\0a" - 1);
+    for (unsigned i = 0; i < TORCH_MAX_TENSORS; i++) {
+        bytes_put(&bytes, "h\0a", 3);
+    }
+    bytes_put(&bytes, ".", 1);
+    assert_refused((struct raw){(char *)bytes.data, bytes.length}, "too many tensors");
+    bytes_done(&bytes);
+}
+
 // The same list twice is read under both names.
 static void test_shared_lists(void **state) {
     (void)state;
@@ -403,6 +437,38 @@ static void test_two_tensors_of_one_name(void **state) {
     assert_message_has(&error, "tensor \"a.b\" is given twice");
 }
 
+// --- the newest of a folder ---------------------------------------------------------------------
+
+static void test_the_newest(void **state) {
+    (void)state;
+    static const struct {
+        const char *name; // put beside those before it
+        const char *newest;
+    } steps[] = {
+        {"ckpt_x.pt", NULL},
+        {"ckpt_.pt", NULL},
+        {"ckpt_+7.pt", NULL},
+        {"ckpt_1234567890123456789.pt", NULL}, // more digits than any step has
+        {"xckpt_7.pt", NULL},
+        {"ckpt_7.pt.tmp", NULL},
+        {"ckpt_9.pt", "ckpt_9.pt"},
+        {"ckpt_10.pt", "ckpt_10.pt"},
+        {"ckpt_8.pt", "ckpt_10.pt"},
+        {"ckpt_123456789012345678.pt", "ckpt_123456789012345678.pt"},
+    };
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        char *path;
+        scratch_write(steps[i].name, "");
+        assert_int_equal(torch_find(scratch_folder, &path, NULL), BERTH_OK);
+        if (steps[i].newest == NULL) {
+            assert_null(path);
+        } else {
+            assert_string_equal(path, scratch(steps[i].newest));
+        }
+        memory_free(path);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_torch),
@@ -414,9 +480,12 @@ int main(void) {
         SCRATCH_TEST(test_far_strides),
         cmocka_unit_test(test_read_beyond_the_end),
         SCRATCH_TEST(test_cycles_and_bombs),
+        SCRATCH_TEST(test_the_deepest),
+        SCRATCH_TEST(test_too_many_tensors),
         SCRATCH_TEST(test_shared_lists),
         SCRATCH_TEST(test_long_names),
         SCRATCH_TEST(test_two_tensors_of_one_name),
+        SCRATCH_TEST(test_the_newest),
     };
     return cmocka_run_group_tests_name("torch", tests, NULL, NULL);
 }

@@ -139,11 +139,15 @@ static void test_damaged_data(void **state) {
     size_t length;
     char *bytes = read_file(scratch("a.pt"), &length);
     assert_int_equal(torch_open(&file, scratch("a.pt"), PICKLE_OBJECTS, NULL), BERTH_OK);
-    bytes[file.entries->begin] ^= 1;
+    bytes[file.entries->end - 1] ^= 1;
     scratch_write_bytes("a.pt", bytes, length);
     assert_int_equal(torch_read(&file, file.entries, 0, sizeof numbers, numbers, &error),
                      BERTH_BAD_DATA);
     assert_message_has(&error, "tensor \"t\" is damaged");
+    // Whoever begins to read is told, whatever the part that is damaged.
+    assert_int_equal(torch_read(&file, file.entries, 0, sizeof *numbers, numbers, &error),
+                     BERTH_BAD_DATA);
+    assert_int_equal(torch_read(&file, file.entries, 4, sizeof *numbers, numbers, NULL), BERTH_OK);
     torch_close(&file);
     memory_free(bytes);
 }
@@ -450,6 +454,9 @@ static void test_legacy(void **state) {
         {RAW(PROTO "(" LEGACY_FLOATS STORAGE_ID("Long", "0", "\3") "NtQ"
                                                                    "t."),
          RAW(KEYS), RAW(COUNTED), "a storage of two sizes"},
+        {RAW(PROTO "(" LEGACY_FLOATS STORAGE_ID("Long", "0", "\6") "NtQ"
+                                                                   "t."),
+         RAW(KEYS), RAW(COUNTED), "a storage of two sizes"},
         {RAW(PROTO "(U\7storagectorch\nLongStorage\nU\1"
                    "0U\3cpu\x8a\x08\0\0\0\0\0\0\0\x40NtQ."),
          RAW(KEYS), RAW(COUNTED), "more bytes than can be counted"},
@@ -471,6 +478,12 @@ static void test_legacy(void **state) {
     assert_refused("names one twice");
     write_legacy("a.pt", (struct raw)RAW(LEGACY_TENSOR), (struct raw)RAW(KEYS),
                  (struct raw)RAW(COUNTED));
+    assert_accepted(1);
+    // A storage of nothing at the very end.
+    write_legacy("a.pt",
+                 (struct raw)RAW(PROTO "}U\1t" TENSOR(STORAGE_ID("Float", "0", "\0") "NtQ", "K\0",
+                                                      "K\0\x85", "K\1\x85") "s."),
+                 (struct raw)RAW(KEYS), (struct raw)RAW("\0\0\0\0\0\0\0\0"));
     assert_accepted(1);
 }
 

@@ -29,8 +29,12 @@ static struct squad_result *answer_all(const struct squad_dataset *dataset,
     struct berth_error error = {0};
     struct squad_result *results = NULL;
     float *logits = draw_logits(set);
-    if (squad_answer_all(dataset, set, tokenizer, logits, options, threads, &results, &error) !=
-        BERTH_OK) {
+    const struct squad_outcome outcome = {.dataset = dataset,
+                                          .set = set,
+                                          .logits = logits,
+                                          .tokenizer = tokenizer,
+                                          .options = options};
+    if (squad_answer_all(&outcome, threads, &results, &error) != BERTH_OK) {
         fail_msg("%s", error.message);
     }
     memory_free(logits);
@@ -222,9 +226,12 @@ static void ask(struct question *question, int version_2) {
 
 static enum berth_status answer(struct question *question, struct berth_error *error) {
     squad_result_done(&question->result);
-    return squad_answer_question(&question->dataset, &question->set, question->tokenizer,
-                                 question->logits, 0, question->set.count, &question->options,
-                                 &question->result, error);
+    const struct squad_outcome outcome = {.dataset = &question->dataset,
+                                          .set = &question->set,
+                                          .logits = question->logits,
+                                          .tokenizer = question->tokenizer,
+                                          .options = &question->options};
+    return squad_answer_question(&outcome, 0, question->set.count, &question->result, error);
 }
 
 static void done(struct question *question) {

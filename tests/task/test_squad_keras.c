@@ -66,14 +66,27 @@ static int32_t row_at(const struct asked *asked, const char *word) {
     return 0;
 }
 
+static struct squad_outcome outcome_of(const struct asked *asked,
+                                       const struct squad_answer_options *options) {
+    return (struct squad_outcome){.dataset = &asked->dataset,
+                                  .set = &asked->set,
+                                  .logits = asked->logits,
+                                  .tokenizer = asked->tokenizer,
+                                  .options = options};
+}
+
+static enum berth_status answer_separately(struct asked *asked, struct berth_error *error) {
+    const struct squad_outcome outcome = outcome_of(asked, NULL);
+    return squad_answer_separately(&outcome, &asked->set.features[0], &asked->result, error);
+}
+
 static void choose_separately(struct asked *asked, int32_t start, int32_t end) {
     struct berth_error error = {0};
     squad_result_done(&asked->result);
     memset(asked->logits, 0, asked->set.token_count * 2 * sizeof *asked->logits);
     asked->logits[2 * start] = 3.0f;
     asked->logits[2 * end + 1] = 2.0f;
-    if (squad_answer_separately(&asked->dataset, &asked->set, asked->logits,
-                                &asked->set.features[0], &asked->result, &error) != BERTH_OK) {
+    if (answer_separately(asked, &error) != BERTH_OK) {
         fail_msg("%s", error.message);
     }
 }
@@ -128,9 +141,7 @@ static void logits_must_be_finite(void **state) {
     struct asked asked = ask(0);
     struct berth_error error = {0};
     asked.logits[5] = NAN;
-    assert_int_equal(squad_answer_separately(&asked.dataset, &asked.set, asked.logits,
-                                             &asked.set.features[0], &asked.result, &error),
-                     BERTH_FAILURE);
+    assert_int_equal(answer_separately(&asked, &error), BERTH_FAILURE);
     assert_non_null(strstr(error.message, "the end logit of token 2 is not a finite number"));
     asked_done(&asked);
 }
@@ -140,21 +151,18 @@ static void the_n_best_search_knows_the_later_end(void **state) {
         struct asked asked = ask(exclusive);
         struct squad_answer_options options = {.n_best_size = 5, .max_answer_length = 3};
         struct berth_error error = {0};
+        const struct squad_outcome outcome = outcome_of(&asked, &options);
         int32_t old = row_at(&asked, "old"), bridge = row_at(&asked, "bridge");
         asked.logits[2 * old] = 3.0f;
         asked.logits[2 * (bridge + exclusive) + 1] = 2.0f;
-        assert_int_equal(squad_answer_question(&asked.dataset, &asked.set, asked.tokenizer,
-                                               asked.logits, 0, 1, &options, &asked.result, &error),
-                         BERTH_OK);
+        assert_int_equal(squad_answer_question(&outcome, 0, 1, &asked.result, &error), BERTH_OK);
         assert_string_equal(asked.result.prediction, "old bridge");
         assert_true(asked.result.candidates[0].end_logit == 2.0f);
         // The context's last token can be an end, whatever the rule.
         asked.logits[2 * (last_row(&asked) + exclusive) + 1] = 9.0f;
         asked.logits[2 * last_row(&asked)] = 9.0f;
         squad_result_done(&asked.result);
-        assert_int_equal(squad_answer_question(&asked.dataset, &asked.set, asked.tokenizer,
-                                               asked.logits, 0, 1, &options, &asked.result, &error),
-                         BERTH_OK);
+        assert_int_equal(squad_answer_question(&outcome, 0, 1, &asked.result, &error), BERTH_OK);
         assert_string_equal(asked.result.prediction, ".");
         asked_done(&asked);
     }
@@ -168,8 +176,7 @@ static void survives_missing_memory(void **state) {
     while (status == BERTH_NO_MEMORY) {
         struct berth_error error = {0};
         memory_fail_at(++n, 0);
-        status = squad_answer_separately(&asked.dataset, &asked.set, asked.logits,
-                                         &asked.set.features[0], &asked.result, &error);
+        status = answer_separately(&asked, &error);
     }
     memory_fail_at(0, 0);
     assert_int_equal(status, BERTH_OK);
