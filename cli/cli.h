@@ -53,7 +53,7 @@ extern const struct cli_verb cli_finetune, cli_finetune_classify, cli_predict, c
     cli_evaluate, cli_answer, cli_show, cli_tokenize, cli_features, cli_inspect, cli_embed,
     cli_convert, cli_compare, cli_init, cli_verify, cli_bench, cli_doctor;
 
-extern const struct cli_verb cli_fetch, cli_prepare, cli_vocab;
+extern const struct cli_verb cli_fetch, cli_prepare, cli_pack, cli_vocab;
 
 // --- the command line ----------------------------------------------------------------------------
 
@@ -128,6 +128,9 @@ enum berth_status cli_read(const char *path, char **bytes, size_t *length,
                            struct berth_error *error);
 // Writes the line and empties it; out of memory is an error.
 enum berth_status cli_put_json(struct json_line *line, struct berth_error *error);
+// What packing came to: lines on standard output, or an object `key` (NULL: none) of a JSON line.
+void cli_print_pack(const struct berth_pack_result *result);
+void cli_put_pack(struct json_line *line, const char *key, const struct berth_pack_result *result);
 // Flushes standard output. A reader that went away is no error; a full disk is.
 enum berth_status cli_flush(struct berth_error *error);
 

@@ -16,7 +16,8 @@ static const struct cli_verb *const verbs[] = {&cli_finetune, &cli_finetune_clas
                                                &cli_compare,  &cli_init,
                                                &cli_verify,   &cli_bench,
                                                &cli_doctor,   &cli_fetch,
-                                               &cli_prepare,  &cli_vocab};
+                                               &cli_prepare,  &cli_pack,
+                                               &cli_vocab};
 #define VERB_COUNT (sizeof verbs / sizeof *verbs)
 
 void cli_help_program(int to_error) {

@@ -5,6 +5,7 @@
 #include "core/terminal.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -73,6 +74,9 @@ static enum berth_status print_json(const struct berth_prepare_result *result,
     json_line_open(&line, NULL, '{');
     put_counts(&line, result);
     json_line_real(&line, "fill", result->fill);
+    if (result->pack.rows > 0) {
+        cli_put_pack(&line, "pack", &result->pack);
+    }
     json_line_open(&line, "stages", '{');
     for (int i = 0; i < BERTH_PREPARE_STAGES; i++) {
         const struct berth_prepare_stage *stage = &result->stages[i];
@@ -114,6 +118,47 @@ static void print_instances(const struct berth_prepare_result *result) {
            percent(result->replaced, result->predictions));
 }
 
+// --- how fast -----------------------------------------------------------------------------------
+
+#define WHOLE_XML 100e9 // bytes, about, of the English Wikipedia
+#define OTHER_THREADS 32
+
+// MB a second and core, of XML where the stage's text comes from a dump; NaN: not known.
+static double rate(const struct berth_prepare_result *result, int i) {
+    const struct berth_prepare_stage *stage = &result->stages[i];
+    double xml_to_text = i > 0 && result->text_bytes > 0
+                             ? (double)result->xml_bytes / (double)result->text_bytes
+                             : 1.0;
+    return stage->bytes > 0 && stage->seconds > 0
+               ? (double)stage->bytes * xml_to_text / 1e6 / stage->seconds / result->threads
+               : NAN;
+}
+
+static void put_hours(char *text, size_t size, double seconds) {
+    snprintf(text, size, "%d:%02d h", (int)(seconds / 3600), (int)(seconds / 60) % 60);
+}
+
+static void print_rates(const struct berth_prepare_result *result) {
+    double seconds_a_mb = 0;
+    for (int i = 0; i < BERTH_PREPARE_STAGES - 1; i++) {
+        double now = rate(result, i);
+        seconds_a_mb += 1 / now;
+        if (now == now) {
+            printf("stage %s: %.1f s, %.1f MB of %s a second and core\n", result->stages[i].name,
+                   result->stages[i].seconds, now, result->xml_bytes > 0 ? "XML" : "text");
+        }
+    }
+    if (result->xml_bytes > 0 && seconds_a_mb == seconds_a_mb) {
+        char here[32], there[32];
+        double core_seconds = seconds_a_mb * WHOLE_XML / 1e6;
+        put_hours(here, sizeof here, core_seconds / result->threads);
+        put_hours(there, sizeof there, core_seconds / OTHER_THREADS);
+        printf("together %.1f MB of XML a second and core: 100 GB, as the English Wikipedia has, "
+               "take %s on %d cores, %s on %d\n",
+               1 / seconds_a_mb, here, result->threads, there, OTHER_THREADS);
+    }
+}
+
 static enum berth_status print(const struct cli_call *call,
                                const struct berth_prepare_result *result,
                                struct berth_error *error) {
@@ -132,6 +177,10 @@ static enum berth_status print(const struct cli_call *call,
     if (result->instances > 0) {
         print_instances(result);
     }
+    if (result->pack.rows > 0) {
+        cli_print_pack(&result->pack);
+    }
+    print_rates(result);
     return BERTH_OK;
 }
 
@@ -163,14 +212,16 @@ const struct cli_verb cli_prepare = {
              "--vocab FILE --output DIR [--max_seq_length 128 --max_predictions_per_seq 20]",
     .example = "berth prepare --wikipedia enwiki-latest-pages-articles.xml.bz2 --vocab vocab.txt "
                "--output data",
-    .notes = "Stage text: articles of the main namespace as WikiExtractor writes them, "
-             "extracted/wikicorpus_en/AA/wiki_00 and so on. Stage shards: text files with a "
-             "sentence a line, sharded_.../NAME_training_0.txt and NAME_test_0.txt. Stage hdf5: "
-             "instances of pairs of sentences with masked words, a file a shard, "
-             "hdf5_.../NAME_training_0.hdf5. Files appear whole or not at all. A run that was "
-             "stopped or killed goes on after the files that it finished; other settings for the "
-             "same folder are refused. The same input and settings give the same bytes whatever "
-             "the number of threads.",
+    .notes =
+        "Stage text: articles of the main namespace as WikiExtractor writes them, "
+        "extracted/wikicorpus_en/AA/wiki_00 and so on. Stage shards: text files with a "
+        "sentence a line, sharded_.../NAME_training_0.txt and NAME_test_0.txt. Stage hdf5: "
+        "instances of pairs of sentences with masked words, a file a shard, "
+        "hdf5_.../NAME_training_0.hdf5. Stage pack: rows of up to three instances, as `berth pack` "
+        "makes them. Files appear whole or not at all. A run that was "
+        "stopped or killed goes on after the files that it finished; other settings for the "
+        "same folder are refused. The same input and settings give the same bytes whatever "
+        "the number of threads.",
     .jobs = JOB_PREPARE,
     .options = options,
     .option_count = sizeof options / sizeof *options,

@@ -527,10 +527,21 @@ struct berth_prepare_input {
 /* A stage that ran. */
 struct berth_prepare_stage {
     const char *name;    /* "text", "shards", "hdf5", "pack"; NULL: it was not asked for */
-    double seconds;      /* 0 when nothing was left to do */
-    int64_t bytes;       /* that it read in this run: XML, text, text */
+    double seconds;
+    int64_t bytes;       /* that it read in this run: XML, text, text, ids; 0: nothing was left to do,
+                            or the dump's text was begun by an earlier run */
 };
 enum { BERTH_PREPARE_STAGES = 4 };
+
+/* What packing came to. */
+struct berth_pack_result {
+    int64_t sequences, tokens; /* of the input */
+    int64_t rows, files;       /* of the output */
+    int64_t max_seq_length;    /* tokens of a row */
+    double efficiency;         /* share of the rows that is not padding; at best 1 */
+    double speed_up;           /* sequences a row */
+    double speed_up_limit;     /* what it would be without any padding */
+};
 
 struct berth_prepare_result {
     /* the dump's pages */
@@ -550,6 +561,8 @@ struct berth_prepare_result {
     double fill;                    /* share of the rows that is not padding */
     int64_t empty_shards;           /* gave no instance: no file */
 
+    struct berth_pack_result pack;
+
     struct berth_prepare_stage stages[BERTH_PREPARE_STAGES];
     int threads;
 };
@@ -560,6 +573,7 @@ struct berth_prepare_result {
  *   sharded_training_shards_N_test_shards_M_fraction_F/NAME/NAME_training_0.txt
  *   hdf5_lower_case_1_seq_len_S_max_pred_P_masked_lm_prob_X_random_seed_R_dupe_factor_D/NAME/
  *       NAME_training_0.hdf5, statistics.json
+ *   the same with "_packed" behind hdf5_...: NAME/mixed_strategies_part_0.hdf5, NAME_metadata.json
  *
  * NAME is wikicorpus_en, bookscorpus, books_wiki_en_corpus, or corpus. Of the config also counts:
  * vocab_file with its tokenizer's settings, max_seq_length (128 unless it was set), seed (12345 unless
@@ -573,6 +587,15 @@ enum berth_status berth_prepare(const struct berth_config *config,
                                 const struct berth_prepare_input *input, struct berth_log log,
                                 const volatile int *stop, struct berth_prepare_result *result,
                                 struct berth_error *error);
+
+/* Packs the instances of a folder's HDF5 files (those with "training" in their name) into rows of up to
+ * three: output_dir/mixed_strategies_part_0.hdf5 and so on, 4,480 rows each, and output_dir_metadata.json
+ * beside it. Of the config count seed and threads. Goes on where an earlier run was stopped; the same
+ * input and seed give the same bytes. Errors as of berth_prepare. */
+enum berth_status berth_pack(const struct berth_config *config, const char *input_dir,
+                             const char *output_dir, struct berth_log log,
+                             const volatile int *stop, struct berth_pack_result *result,
+                             struct berth_error *error);
 
 /* ---------------------------------------------------------------------------------------------
  * Training of a WordPiece vocabulary (doc/pretraining-data.md).

@@ -7,6 +7,7 @@
 #include "core/number.h"
 #include "core/options.h"
 #include "data/instance_stage.h"
+#include "data/pack_stage.h"
 #include "data/shard_stage.h"
 #include "data/wikipedia.h"
 #include "format/digest.h"
@@ -30,7 +31,7 @@ struct job {
     int wanted[BERTH_PREPARE_STAGES];
     int threads;
     const char *name; // of the corpus
-    char *text, *shards, *instances;
+    char *text, *shards, *instances, *packs;
     struct tokenizer *tokenizer;
 };
 
@@ -63,6 +64,10 @@ static enum berth_status find_stages(struct job *job, struct berth_error *error)
         at += length + 1;
     }
     job->wanted[PACK] |= job->config.pack;
+    if (job->wanted[PACK] && strcmp(job->config.format, "hdf5") != 0) {
+        return error_set(error, BERTH_USAGE, "stages: pack reads and writes hdf5, format is %s",
+                         job->config.format);
+    }
     return BERTH_OK;
 }
 
@@ -127,9 +132,11 @@ static enum berth_status name_folders(struct job *job, struct berth_error *error
                       config->masked_lm_prob, (long long)config->seed,
                       (long long)config->dupe_factor);
         job->instances = folder_of(job, name, job->name);
+        strcat(name, "_packed");
+        job->packs = folder_of(job, name, job->name);
     }
     return job->text != NULL && job->shards != NULL &&
-                   (job->instances != NULL || job->tokenizer == NULL)
+                   ((job->instances != NULL && job->packs != NULL) || job->tokenizer == NULL)
                ? BERTH_OK
                : error_no_memory(error, strlen(config->output_dir), "the folders' names");
 }
@@ -160,9 +167,12 @@ static enum berth_status make_text(struct job *job, struct berth_prepare_stage *
         done->name = NULL; // the articles are text already
         return BERTH_OK;
     }
+    char *state = path_join(job->text, "text.json");
+    int was_begun = state != NULL && file_exists(state); // then this run reads a part only
+    memory_free(state);
     enum berth_status status = wikipedia_text(&settings, job->log, job->stop, &counts, error);
     take_pages(job->result, &counts);
-    done->bytes = counts.xml_bytes;
+    done->bytes = was_begun ? 0 : counts.xml_bytes;
     return status;
 }
 
@@ -217,7 +227,7 @@ static enum berth_status make_shards(struct job *job, struct berth_prepare_stage
     job->result->shard_articles = stage.articles;
     job->result->sentences = stage.sentences;
     job->result->shard_bytes = stage.text_bytes;
-    done->bytes = stage.text_bytes;
+    done->bytes = stage.made_bytes;
     return BERTH_OK;
 }
 
@@ -288,14 +298,54 @@ static enum berth_status make_instances(struct job *job, struct berth_prepare_st
     return status;
 }
 
-// --- all ----------------------------------------------------------------------------------------
+// --- packs --------------------------------------------------------------------------------------
+
+static enum berth_status run_pack_stage(struct pack_stage *stage, const struct berth_log *log,
+                                        const volatile int *stop, struct berth_pack_result *result,
+                                        struct berth_error *error) {
+    enum berth_status status = pack_stage_run(stage, log, stop, error);
+    const struct packing *packing = &stage->packing;
+    if (status == BERTH_OK) {
+        *result = (struct berth_pack_result){.sequences = (int64_t)packing->sequences,
+                                             .tokens = (int64_t)packing->tokens,
+                                             .rows = (int64_t)packing->count,
+                                             .files = stage->files,
+                                             .max_seq_length = packing->length,
+                                             .efficiency = packing_efficiency(packing),
+                                             .speed_up = packing_speed_up(packing),
+                                             .speed_up_limit = packing_speed_up_limit(packing)};
+    }
+    packing_done(&stage->packing);
+    return status;
+}
+
+// Files of a stage that is not complete would be packed as if they were all.
+static enum berth_status check_instances(const struct job *job, struct berth_error *error) {
+    char *path = path_join(job->instances, INSTANCE_MANIFEST);
+    json *manifest;
+    if (path == NULL) {
+        return error_no_memory(error, strlen(job->instances), "a path");
+    }
+    enum berth_status status =
+        stage_read_complete(path, "run the stage \"hdf5\" first, to its end", &manifest, error);
+    json_free(manifest);
+    memory_free(path);
+    return status;
+}
 
 static enum berth_status make_packs(struct job *job, struct berth_prepare_stage *done,
                                     struct berth_error *error) {
-    (void)job;
-    (void)done;
-    return error_set(error, BERTH_USAGE, "stages: pack is not there yet");
+    struct pack_stage stage = {.input = job->instances,
+                               .folder = job->packs,
+                               .seed = (uint64_t)job->config.seed,
+                               .threads = job->threads};
+    TRY(check_instances(job, error));
+    TRY(run_pack_stage(&stage, job->log, job->stop, &job->result->pack, error));
+    done->bytes = job->result->pack.tokens * (int64_t)sizeof(int32_t);
+    return BERTH_OK;
 }
+
+// --- all ----------------------------------------------------------------------------------------
 
 static enum berth_status run_stages(struct job *job, struct berth_error *error) {
     static enum berth_status (*const makers[BERTH_PREPARE_STAGES])(
@@ -345,5 +395,17 @@ enum berth_status berth_prepare(const struct berth_config *config,
     memory_free(job.text);
     memory_free(job.shards);
     memory_free(job.instances);
+    memory_free(job.packs);
     return status;
+}
+
+enum berth_status berth_pack(const struct berth_config *config, const char *input_dir,
+                             const char *output_dir, struct berth_log log, const volatile int *stop,
+                             struct berth_pack_result *result, struct berth_error *error) {
+    struct pack_stage stage = {.input = input_dir,
+                               .folder = output_dir,
+                               .seed = (uint64_t)config->seed,
+                               .threads = machine_threads(config)};
+    *result = (struct berth_pack_result){0};
+    return run_pack_stage(&stage, &log, stop, result, error);
 }

@@ -265,8 +265,9 @@ const struct option_row option_rows[] = {
     {FIELD(loss_average), .type = OPTION_TEXT, .jobs = JOB_FINETUNE, .unit = "RULE",
      .choices = "update|micro",
      .help = "loss of an update: over all its sequences, or the originals' mean of means"},
-    {FIELD(seed), .type = OPTION_INTEGER, .jobs = JOB_FINETUNE | JOB_BENCH | JOB_SHOW | JOB_PREPARE,
-     AT_LEAST(0), .unit = "N", .aliases = "random_seed",
+    {FIELD(seed), .type = OPTION_INTEGER,
+     .jobs = JOB_FINETUNE | JOB_BENCH | JOB_SHOW | JOB_PREPARE | JOB_PACK, AT_LEAST(0), .unit = "N",
+     .aliases = "random_seed",
      .help =
          "seed of initial weights, order, dropout and random samples; of pre-training data, where "
          "it is 12345 unless given"},
@@ -310,8 +311,8 @@ const struct option_row option_rows[] = {
     // --- machine ---
     {FIELD(device), .type = OPTION_TEXT, .jobs = MACHINE_JOBS, .unit = "NAME",
      .choices = "auto|cpu|cuda", .help = "where to compute"},
-    {FIELD(threads), .type = OPTION_INTEGER, .jobs = MACHINE_JOBS | JOB_FEATURES | JOB_PREPARE,
-     BETWEEN(0, 4096), .unit = "N",
+    {FIELD(threads), .type = OPTION_INTEGER,
+     .jobs = MACHINE_JOBS | JOB_FEATURES | JOB_PREPARE | JOB_PACK, BETWEEN(0, 4096), .unit = "N",
      .aliases = "n_processes num_threads num_intra_threads intra_op preprocessing_num_workers",
      .help = "threads to use", .fallback = "0: all that the process may use"},
     {FIELD(instructions), .type = OPTION_TEXT, .jobs = MACHINE_JOBS, .unit = "SET",
@@ -332,7 +333,7 @@ const struct option_row option_rows[] = {
      .help = "share of the former mean in TensorBoard's train_ema_loss"},
     {FIELD(wall_clock_breakdown), .type = OPTION_FLAG, .jobs = JOB_FINETUNE,
      .deepspeed = "wall_clock_breakdown", .help = "time forward, backward and step"},
-    {FIELD(no_progress), .type = OPTION_FLAG, .jobs = MODEL_JOBS | JOB_PREPARE,
+    {FIELD(no_progress), .type = OPTION_FLAG, .jobs = MODEL_JOBS | JOB_PREPARE | JOB_PACK,
      .aliases = "disable_progress_bar disable_tqdm", .help = "no progress bar"},
     {FIELD(quiet), .type = OPTION_FLAG, .jobs = TEXT_JOBS | JOB_BENCH,
      .help = "only results, warnings and errors"},

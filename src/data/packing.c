@@ -51,8 +51,12 @@ static size_t list_strategies(int length, struct packing_strategy *to) {
     return count;
 }
 
+size_t packing_strategies(int length) {
+    return list_strategies(length, NULL);
+}
+
 static enum berth_status make_strategies(struct packing *packing, struct berth_error *error) {
-    size_t count = list_strategies(packing->length, NULL);
+    size_t count = packing_strategies(packing->length);
     packing->strategies = memory_array(count, sizeof *packing->strategies);
     packing->counts = memory_array_zeroed(count, sizeof *packing->counts);
     if (packing->strategies == NULL || packing->counts == NULL) {

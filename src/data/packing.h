@@ -38,6 +38,8 @@ struct packing {
 enum berth_status packing_make(const struct instances *instances, int length, uint64_t seed,
                                struct packing *packing, struct berth_error *error);
 void packing_done(struct packing *packing);
+// How many strategies there are for rows of `length` tokens.
+size_t packing_strategies(int length);
 
 // Share of the rows' tokens that are real, and how many times fewer rows there are; with `limit`
 // what they would be at best, with no padding at all.

@@ -44,6 +44,15 @@ enum berth_status pretraining_write_packed(const char *path, const struct instan
                                            int max_seq_length, int max_predictions,
                                            struct berth_error *error);
 
+struct pretraining_shape {
+    int64_t rows;
+    int max_seq_length, max_predictions; // widths; of packed rows PRETRAINING_PACK_MAX more
+    int packed;
+};
+// What a file's data sets say of it. Wrong data sets, types or shapes are BERTH_BAD_DATA.
+enum berth_status pretraining_shape_hdf5(const char *path, struct pretraining_shape *shape,
+                                         struct berth_error *error);
+
 // Appends the instances of a file of either kind (told by its data sets); rows that are packed come
 // apart again. Wrong data sets, types or shapes, ids outside [0, vocab_size), and masks, segments,
 // positions and labels that contradict each other are BERTH_BAD_DATA naming the file, the data set

@@ -273,6 +273,21 @@ static enum berth_status read_all(struct reading *reading, int max_seq_length,
     return read_blocks(reading, error);
 }
 
+enum berth_status pretraining_shape_hdf5(const char *path, struct pretraining_shape *shape,
+                                         struct berth_error *error) {
+    struct reading reading = {.path = path};
+    TRY(hdf5_open(&reading.file, path, error));
+    enum berth_status status = find_sets(&reading, 0, error);
+    if (status == BERTH_OK) {
+        *shape = (struct pretraining_shape){.rows = reading.rows,
+                                            .max_seq_length = (int)reading.widths[IDS],
+                                            .max_predictions = (int)reading.widths[POSITIONS],
+                                            .packed = reading.packed};
+    }
+    hdf5_close(&reading.file);
+    return status;
+}
+
 enum berth_status pretraining_read_hdf5(const char *path, int32_t vocab_size, int max_seq_length,
                                         struct instances *instances, struct berth_error *error) {
     struct reading reading = {.path = path, .to = instances, .vocab_size = vocab_size};

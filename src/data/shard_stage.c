@@ -302,11 +302,14 @@ static enum berth_status run(struct job *job, const struct stage_settings *setti
     if (status != BERTH_OK) {
         return status;
     }
+    sum_up(job);
+    int64_t before = job->asked->text_bytes;
     if (!job->stage.complete) {
         TRY(fit_plan(job, error));
         TRY(make_missing(job, error));
+        sum_up(job);
     }
-    sum_up(job);
+    job->asked->made_bytes = job->asked->text_bytes - before;
     return BERTH_OK;
 }
 

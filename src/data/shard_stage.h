@@ -29,6 +29,7 @@ struct shard_stage {
     int threads;
     // After the run:
     int64_t articles, sentences, text_bytes; // of all shards
+    int64_t made_bytes;                      // of those that this run made
     uint32_t training, test;                 // shards there are
 };
 

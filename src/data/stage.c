@@ -59,17 +59,19 @@ static const char *base_name(const char *path) {
     return slash != NULL ? slash + 1 : path;
 }
 
-// Removes half-written files of runs that were killed; *others tells whether other files are there.
-static enum berth_status tidy(const struct stage *stage, int *others, struct berth_error *error) {
+// Removes the half-written files of a folder whose names begin with `prefix`, left by runs that
+// were killed; *others tells whether files are there that are neither these nor the manifest.
+static enum berth_status tidy(const struct stage *stage, const char *folder, const char *prefix,
+                              int *others, struct berth_error *error) {
     char **names = NULL;
-    TRY(dir_list(stage->folder, &names, error));
+    TRY(dir_list(folder, &names, error));
     enum berth_status status = BERTH_OK;
     *others = 0;
     for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
-        if (is_temporary(names[i])) {
-            char *path = path_join(stage->folder, names[i]);
+        if (is_temporary(names[i]) && strncmp(names[i], prefix, strlen(prefix)) == 0) {
+            char *path = path_join(folder, names[i]);
             status = path != NULL ? file_remove(path, error)
-                                  : error_no_memory(error, strlen(stage->folder), "a path");
+                                  : error_no_memory(error, strlen(folder), "a path");
             memory_free(path);
         } else {
             *others |= names[i][0] != '.' && strcmp(names[i], base_name(stage->path)) != 0;
@@ -134,15 +136,20 @@ static enum berth_status load(struct stage *stage, struct berth_error *error) {
     return status;
 }
 
+// The manifest's folder: its lock, and what is left there of the manifest and its companions.
 static enum berth_status lock(struct stage *stage, struct berth_error *error) {
     size_t length = (size_t)(base_name(stage->path) - stage->path);
     char *folder = length > 0 ? memory_string_of(stage->path, length) : memory_string(".");
+    int others;
     if (folder == NULL) {
         return error_no_memory(error, length, "a path");
     }
     enum berth_status status = dir_make(folder, error);
     if (status == BERTH_OK) {
         status = file_lock_take(&stage->lock, folder, error);
+    }
+    if (status == BERTH_OK) {
+        status = tidy(stage, folder, base_name(stage->folder), &others, error);
     }
     memory_free(folder);
     return status;
@@ -161,7 +168,7 @@ enum berth_status stage_open(struct stage *stage, const char *folder, const char
     }
     TRY(dir_make(folder, error));
     TRY(lock(stage, error));
-    TRY(tidy(stage, &others, error));
+    TRY(tidy(stage, folder, "", &others, error));
     if (file_exists(stage->path)) {
         return load(stage, error);
     }

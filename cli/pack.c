@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// berth pack: several instances of pre-training data in a row.
+#include "cli.h"
+#include "core/json_line.h"
+#include "core/terminal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static const struct cli_option options[] = {
+    {.name = "json", .kind = CLI_FLAG, .help = "the figures as one JSON object"},
+};
+
+void cli_print_pack(const struct berth_pack_result *result) {
+    printf("%" PRId64 " sequences in %" PRId64 " rows of %" PRId64 " tokens in %" PRId64
+           " files\nefficiency %.4f (at best 1), %.3f sequences a row (at best %.3f)\n",
+           result->sequences, result->rows, result->max_seq_length, result->files,
+           result->efficiency, result->speed_up, result->speed_up_limit);
+}
+
+void cli_put_pack(struct json_line *line, const char *key, const struct berth_pack_result *result) {
+    json_line_open(line, key, '{');
+    json_line_integer(line, "sequences", result->sequences);
+    json_line_integer(line, "tokens", result->tokens);
+    json_line_integer(line, "rows", result->rows);
+    json_line_integer(line, "files", result->files);
+    json_line_integer(line, "max_seq_length", result->max_seq_length);
+    json_line_real(line, "efficiency", result->efficiency);
+    json_line_real(line, "speed_up", result->speed_up);
+    json_line_real(line, "speed_up_limit", result->speed_up_limit);
+    json_line_close(line, '}');
+}
+
+static enum berth_status print(const struct cli_call *call, const struct berth_pack_result *result,
+                               struct berth_error *error) {
+    if (!cli_flag(call, "json")) {
+        cli_print_pack(result);
+        return BERTH_OK;
+    }
+    struct json_line line = {0};
+    cli_put_pack(&line, NULL, result);
+    enum berth_status status = cli_put_json(&line, error);
+    json_line_done(&line);
+    return status;
+}
+
+static enum berth_status run(struct cli_call *call, struct berth_error *error) {
+    struct berth_reporter *reporter;
+    struct berth_pack_result result;
+    call->config.no_progress |= !terminal_is(STDERR_FILENO);
+    TRY(berth_reporter_open(&call->config, STDERR_FILENO, &reporter, error));
+    enum berth_status status = berth_pack(
+        &call->config, call->arguments[0], call->arguments[1], berth_reporter_log(reporter),
+        cli_stop_on_signals("finished files are kept"), &result, error);
+    berth_reporter_close(reporter);
+    return status == BERTH_OK ? print(call, &result, error) : status;
+}
+
+const struct cli_verb cli_pack = {
+    .name = "pack",
+    .summary = "pre-training data with up to three instances a row",
+    .usage = "DIR OUT",
+    .example = "berth pack data/hdf5_lower_case_1_.../wikicorpus_en packed",
+    .notes = "Reads the HDF5 files of DIR that have \"training\" in their name and writes "
+             "OUT/mixed_strategies_part_0.hdf5 and so on, 4,480 rows each, and "
+             "OUT_metadata.json beside, as Habana's trainer wants them. Berth's own trainer packs "
+             "tokens itself and needs none of it. A run that was stopped goes on.",
+    .jobs = JOB_PACK,
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .arguments_least = 2,
+    .arguments_most = 2,
+    .run = run,
+};

@@ -1,0 +1,592 @@
+// SPDX-License-Identifier: Apache-2.0
+// From articles to shards, instances and packs: the same bytes by any number of threads and after
+// every way to stop on the way (a failing or deadly system call at every place, no memory, a stop),
+// finished files are kept, other settings and strangers' files are refused by name.
+#include "core/buffer.h"
+#include "core/scratch.h"
+#include "data/instance_stage.h"
+#include "data/pack_stage.h"
+#include "data/pretraining_file.h"
+#include "data/shard_stage.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+enum { ARTICLES = 30, SHARDS = 3, TESTS = 2 };
+
+static const char vocabulary[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n.\none\ntwo\nthree\nfour\n"
+                                 "five\n##s\nbern\nzurich\nriver\nbridge\n0\n1\n2\n3\n4\n5\n";
+
+// What a run is asked for.
+struct wish {
+    const char *folder;
+    int threads, shards, articles, dupe_factor, predictions, python, whole_word, tfrecord;
+    uint64_t seed;
+    const volatile int *stop;
+};
+
+static struct wish usual(const char *folder) {
+    return (struct wish){.folder = folder,
+                         .threads = 1,
+                         .shards = SHARDS,
+                         .articles = ARTICLES,
+                         .dupe_factor = 2,
+                         .predictions = 5,
+                         .seed = 7};
+}
+
+static void write_articles(int count) {
+    static const char *const words[] = {"one", "twos", "three", "rivers", "bern", "bridge", "five"};
+    struct buffer text = {0};
+    for (int i = 0; i < count; i++) {
+        for (int j = 0; j < 3 + i % 4; j++) {
+            for (int k = 0; k < 3 + (i * j) % 5; k++) {
+                buffer_put_text(&text, words[(i + 3 * j + 5 * k) % 7]);
+                buffer_put_text(&text, " ");
+            }
+            buffer_put_text(&text, "1. One. Two three.\n");
+        }
+        buffer_put_text(&text, "\n");
+    }
+    scratch_write_bytes("articles.txt", text.bytes, text.length);
+    buffer_done(&text);
+}
+
+static void join(char path[512], const struct wish *wish, const char *name) {
+    char part[256];
+    snprintf(part, sizeof part, "%s/%s", wish->folder, name);
+    snprintf(path, 512, "%s", scratch(part));
+}
+
+static enum berth_status make_shards(const struct wish *wish, struct berth_error *error) {
+    char folder[512], articles[512];
+    const char *const paths[] = {articles};
+    const struct berth_log silent = {NULL, NULL};
+    join(folder, wish, "text");
+    snprintf(articles, sizeof articles, "%s", scratch("articles.txt"));
+    struct shard_stage stage = {.sources = {{CORPUS_TEXT, paths, 1}},
+                                .source_count = 1,
+                                .folder = folder,
+                                .name = "few",
+                                .plan = {(uint32_t)wish->shards, TESTS, 0.3, wish->seed},
+                                .threads = wish->threads};
+    TRY(shard_stage_run(&stage, &silent, wish->stop, error));
+    assert_int_equal(stage.articles, wish->articles);
+    assert_int_equal(stage.training, wish->shards);
+    return BERTH_OK;
+}
+
+static enum berth_status make_instances(const struct wish *wish, const struct tokenizer *tokenizer,
+                                        struct berth_error *error) {
+    char shards[512], folder[512];
+    const struct berth_log silent = {NULL, NULL};
+    static struct pretraining_statistics statistics;
+    join(shards, wish, "text");
+    join(folder, wish, "instances");
+    struct instance_stage stage = {.shards = shards,
+                                   .folder = folder,
+                                   .tokenizer = tokenizer,
+                                   .options = {.max_seq_length = 32,
+                                               .max_predictions = wish->predictions,
+                                               .dupe_factor = wish->dupe_factor,
+                                               .masked_lm_prob = 0.15,
+                                               .short_seq_prob = 0.1,
+                                               .seed = wish->seed,
+                                               .python = wish->python,
+                                               .whole_word = wish->whole_word},
+                                   .tfrecord = wish->tfrecord,
+                                   .threads = wish->threads,
+                                   .statistics = &statistics};
+    TRY(instance_stage_run(&stage, &silent, wish->stop, error));
+    assert_int_equal(stage.files, wish->shards + TESTS);
+    assert_true(statistics.instances > 50);
+    assert_int_equal(statistics.masked + statistics.kept + statistics.replaced,
+                     statistics.predictions);
+    return BERTH_OK;
+}
+
+static enum berth_status make_packs(const struct wish *wish, struct berth_error *error) {
+    char instances[512], folder[512];
+    const struct berth_log silent = {NULL, NULL};
+    join(instances, wish, "instances");
+    join(folder, wish, "packs/few");
+    struct pack_stage stage = {.input = instances,
+                               .folder = folder,
+                               .seed = wish->seed,
+                               .window = 2000,
+                               .threads = wish->threads};
+    enum berth_status status = pack_stage_run(&stage, &silent, wish->stop, error);
+    if (status == BERTH_OK) {
+        assert_true(stage.files > 1); // windows
+        assert_true(packing_speed_up(&stage.packing) > 1);
+        assert_true(packing_efficiency(&stage.packing) <= 1);
+    }
+    packing_done(&stage.packing);
+    return status;
+}
+
+static enum berth_status run(const struct wish *wish, struct berth_error *error) {
+    struct tokenizer *tokenizer = NULL;
+    const struct tokenizer_options options = {.lower_case = 1};
+    TRY(tokenizer_open_memory("vocabulary", vocabulary, strlen(vocabulary), &options, &tokenizer,
+                              error));
+    enum berth_status status = make_shards(wish, error);
+    if (status == BERTH_OK) {
+        status = make_instances(wish, tokenizer, error);
+    }
+    if (status == BERTH_OK && !wish->tfrecord) {
+        status = make_packs(wish, error);
+    }
+    tokenizer_close(tokenizer);
+    return status;
+}
+
+static void run_good(const struct wish *wish) {
+    struct berth_error error = {.message = ""};
+    if (run(wish, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+}
+
+// --- whole folders ------------------------------------------------------------------------------
+
+// Names and bytes of all files, locks aside.
+static void read_tree(const char *folder, struct buffer *all) {
+    char **names;
+    assert_int_equal(dir_list(folder, &names, NULL), BERTH_OK);
+    for (size_t i = 0; names[i] != NULL; i++) {
+        char path[600], *bytes;
+        size_t length;
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        buffer_put(all, names[i], strlen(names[i]) + 1);
+        if (dir_exists(path)) {
+            read_tree(path, all);
+        } else if (names[i][0] != '.') {
+            assert_int_equal(file_read(path, 1 << 24, &bytes, &length, NULL), BERTH_OK);
+            buffer_put(all, bytes, length);
+            memory_free(bytes);
+        }
+    }
+    memory_free(names);
+}
+
+static void assert_tree(const char *folder, const struct buffer *wanted) {
+    struct buffer got = {0};
+    read_tree(scratch(folder), &got);
+    assert_int_equal(got.length, wanted->length);
+    assert_memory_equal(got.bytes, wanted->bytes, wanted->length);
+    buffer_done(&got);
+}
+
+// What one run makes, in folder "whole".
+static struct buffer make_whole(void) {
+    struct wish wish = usual("whole");
+    struct buffer all = {0};
+    write_articles(ARTICLES);
+    run_good(&wish);
+    read_tree(scratch("whole"), &all);
+    return all;
+}
+
+static void remove_other(void) {
+    assert_int_equal(dir_remove(scratch("other"), NULL), BERTH_OK);
+}
+
+static uint64_t inode(const char *path) {
+    struct stat now;
+    return stat(path, &now) == 0 ? (uint64_t)now.st_ino : 0;
+}
+
+#define A_SHARD "other/text/few_training_0.txt"
+#define AN_HDF5 "other/instances/few_training_1.hdf5"
+#define A_PACK "other/packs/few/mixed_strategies_part_0.hdf5"
+
+// --- tests --------------------------------------------------------------------------------------
+
+static void test_threads(void **state) {
+    (void)state;
+    struct buffer wanted = make_whole();
+    struct wish wish = usual("other");
+    for (wish.threads = 2; wish.threads <= 5; wish.threads++) {
+        run_good(&wish);
+        assert_tree("other", &wanted);
+        remove_other();
+    }
+    buffer_done(&wanted);
+}
+
+// A second run has nothing to do; what has gone is made again, the rest stays.
+static void test_goes_on(void **state) {
+    (void)state;
+    struct buffer wanted = make_whole();
+    struct wish wish = usual("other");
+    run_good(&wish);
+    const char *const paths[] = {A_SHARD,
+                                 AN_HDF5,
+                                 A_PACK,
+                                 "other/text/few_test_1.txt",
+                                 "other/instances/few_test_0.hdf5",
+                                 "other/packs/few/mixed_strategies_part_1.hdf5"};
+    uint64_t before[6];
+    for (size_t i = 0; i < 6; i++) {
+        before[i] = inode(scratch(paths[i]));
+        assert_true(before[i] != 0);
+    }
+    run_good(&wish);
+    for (size_t i = 0; i < 6; i++) {
+        assert_true(inode(scratch(paths[i])) == before[i]);
+    }
+    for (size_t gone = 0; gone < 3; gone++) {
+        assert_int_equal(rename(scratch(paths[gone]), scratch("kept")), 0); // its inode stays taken
+        run_good(&wish);
+        assert_tree("other", &wanted);
+        for (size_t i = 0; i < 6; i++) {
+            assert_int_equal(inode(scratch(paths[i])) == before[i], i != gone);
+        }
+        before[gone] = inode(scratch(paths[gone]));
+    }
+    scratch_write(AN_HDF5, "cut"); // another size than the manifest's
+    run_good(&wish);
+    assert_tree("other", &wanted);
+    buffer_done(&wanted);
+}
+
+// Of the system calls every seventh is tried (a prime: others of each file's), or all of them with
+// BERTH_EVERY=1.
+static uint64_t stride(void) {
+    return getenv("BERTH_EVERY") != NULL ? 1 : 7;
+}
+
+// A system call fails once, with a full disk; then the run goes on.
+static void test_full_disk(void **state) {
+    (void)state;
+    struct buffer wanted = make_whole();
+    struct wish wish = usual("other");
+    file_fail_at(0, 0);
+    run_good(&wish);
+    uint64_t calls = file_fail_at(0, 0), failures = 0;
+    assert_true(calls > 150);
+    for (uint64_t i = 1; i <= calls; i += stride()) {
+        struct berth_error error = {.message = ""};
+        remove_other();
+        wish.threads = 1 + (int)(i % 2);
+        file_fail_at(i, ENOSPC);
+        enum berth_status status = run(&wish, &error);
+        file_fail_at(0, 0);
+        assert_int_equal(status != BERTH_OK, error.message[0] != '\0');
+        failures += status != BERTH_OK;
+        run_good(&wish);
+        assert_tree("other", &wanted);
+    }
+    assert_true(failures > calls / stride() / 2);
+    buffer_done(&wanted);
+}
+
+// Killed before a system call. What was finished is not written again.
+static void test_killed(void **state) {
+    (void)state;
+    struct buffer wanted = make_whole();
+    struct wish wish = usual("other");
+    file_fail_at(0, 0);
+    run_good(&wish);
+    uint64_t calls = file_fail_at(0, 0), kept = 0;
+    for (uint64_t i = 1; i <= calls; i += stride()) {
+        remove_other();
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            file_fail_at(i, -1);
+            _exit(run(&wish, NULL) == BERTH_OK ? 0 : 1);
+        }
+        int how;
+        assert_int_equal(waitpid(child, &how, 0), child);
+        assert_true(WIFSIGNALED(how));
+        uint64_t first = inode(scratch(A_SHARD));
+        run_good(&wish);
+        kept += first != 0 && inode(scratch(A_SHARD)) == first;
+        assert_tree("other", &wanted);
+    }
+    assert_true(kept > calls / stride() / 2);
+    buffer_done(&wanted);
+}
+
+static void test_without_memory(void **state) {
+    (void)state;
+    struct buffer wanted = make_whole();
+    struct wish wish = usual("other");
+    memory_fail_at(0, 0);
+    run_good(&wish);
+    uint64_t calls = memory_fail_at(0, 0);
+    for (uint64_t i = 1; i <= calls; i += stride() * (1 + i / 40)) {
+        struct berth_error error = {.message = ""};
+        remove_other();
+        memory_fail_at(i, 0);
+        enum berth_status status = run(&wish, &error);
+        memory_fail_at(0, 0);
+        assert_true(status == BERTH_OK || error.message[0] != '\0');
+        run_good(&wish);
+        assert_tree("other", &wanted);
+    }
+    buffer_done(&wanted);
+}
+
+static void test_stopped(void **state) {
+    (void)state;
+    struct buffer wanted = make_whole();
+    const volatile int stop = 1;
+    struct wish wish = usual("other");
+    struct berth_error error;
+    wish.stop = &stop;
+    assert_int_equal(run(&wish, &error), BERTH_INTERRUPTED);
+    assert_message_has(&error, "the next run goes on");
+    wish.stop = NULL;
+    assert_int_equal(make_shards(&wish, NULL), BERTH_OK);
+    wish.stop = &stop;
+    assert_int_equal(run(&wish, &error), BERTH_INTERRUPTED);
+    wish.stop = NULL;
+    run_good(&wish);
+    assert_tree("other", &wanted);
+    assert_int_equal(dir_remove(scratch("other/packs"), NULL), BERTH_OK);
+    wish.stop = &stop;
+    assert_int_equal(make_packs(&wish, &error), BERTH_INTERRUPTED);
+    wish.stop = NULL;
+    run_good(&wish);
+    assert_tree("other", &wanted);
+    buffer_done(&wanted);
+}
+
+static void assert_refused(struct wish wish, const char *setting) {
+    struct berth_error error;
+    assert_int_equal(run(&wish, &error), BERTH_CONFIG);
+    assert_message_has(&error, setting);
+    assert_message_has(&error, "choose another output");
+}
+
+static void test_other_settings(void **state) {
+    (void)state;
+    struct buffer wanted = make_whole();
+    struct wish wish = usual("whole");
+    wish.shards = 2;
+    assert_refused(wish, "made with shards \"3\", now it is \"2\"");
+    wish = usual("whole");
+    wish.seed = 8;
+    assert_refused(wish, "shards.json: these files were made with seed \"7\", now it is \"8\"");
+    wish = usual("whole");
+    wish.dupe_factor = 3;
+    assert_refused(wish, "dupe_factor \"2\", now it is \"3\"");
+    wish = usual("whole");
+    wish.predictions = 4;
+    assert_refused(wish, "max_predictions_per_seq");
+    wish = usual("whole");
+    wish.python = 1;
+    assert_refused(wish, "rng \"fast\", now it is \"python\"");
+    wish = usual("whole");
+    wish.whole_word = 1;
+    assert_refused(wish, "whole_word_mask");
+    wish = usual("whole");
+    wish.tfrecord = 1;
+    assert_refused(wish, "format \"hdf5\"");
+    write_articles(ARTICLES + 1);
+    assert_refused(usual("whole"), "articles_sha256");
+    write_articles(ARTICLES);
+    assert_tree("whole", &wanted); // nothing was touched
+    buffer_done(&wanted);
+}
+
+// Settings that count make other files, and the published script's numbers are the same by all
+// numbers of threads too.
+static void test_variants(void **state) {
+    (void)state;
+    struct buffer wanted = make_whole();
+    for (int i = 0; i < 3; i++) {
+        struct buffer one = {0};
+        struct wish wish = usual("one");
+        wish.python = i == 0;
+        wish.whole_word = i == 1;
+        wish.tfrecord = i == 2;
+        run_good(&wish);
+        read_tree(scratch("one"), &one);
+        assert_true(one.length != wanted.length ||
+                    memcmp(one.bytes, wanted.bytes, one.length) != 0);
+        wish.folder = "other";
+        wish.threads = 3;
+        run_good(&wish);
+        assert_tree("other", &one);
+        remove_other();
+        assert_int_equal(dir_remove(scratch("one"), NULL), BERTH_OK);
+        buffer_done(&one);
+    }
+    buffer_done(&wanted);
+}
+
+static void test_strangers(void **state) {
+    (void)state;
+    struct buffer wanted = make_whole();
+    struct wish wish = usual("other");
+    struct berth_error error;
+    run_good(&wish);
+    assert_int_equal(file_remove(scratch("other/instances/" INSTANCE_MANIFEST), NULL), BERTH_OK);
+    assert_int_equal(run(&wish, &error), BERTH_CANT_CREATE);
+    assert_message_has(&error, "no instances.json that says how they were made");
+    assert_int_equal(file_remove(scratch("other/text/" SHARD_MANIFEST), NULL), BERTH_OK);
+    assert_int_equal(run(&wish, &error), BERTH_CANT_CREATE);
+    assert_int_equal(file_write(scratch("other/text/" SHARD_MANIFEST), "{\"format\": 2}", 13, NULL),
+                     BERTH_OK);
+    assert_int_equal(run(&wish, &error), BERTH_CONFIG);
+    assert_message_has(&error, "format 2");
+    remove_other();
+    struct file_lock lock; // of another process, as far as the kernel is concerned
+    assert_int_equal(dir_make(scratch("other/text"), NULL), BERTH_OK);
+    assert_int_equal(file_lock_take(&lock, scratch("other/text"), NULL), BERTH_OK);
+    assert_int_equal(run(&wish, &error), BERTH_CANT_CREATE);
+    file_lock_release(&lock);
+    run_good(&wish);
+    assert_tree("other", &wanted);
+    buffer_done(&wanted);
+}
+
+static void test_few_articles(void **state) {
+    (void)state;
+    char folder[512], articles[512];
+    const char *const paths[] = {articles};
+    const struct berth_log silent = {NULL, NULL};
+    struct berth_error error;
+    snprintf(folder, sizeof folder, "%s", scratch("few"));
+    snprintf(articles, sizeof articles, "%s", scratch("articles.txt"));
+    struct shard_stage stage = {.sources = {{CORPUS_TEXT, paths, 1}},
+                                .source_count = 1,
+                                .folder = folder,
+                                .name = "few",
+                                .plan = {256, 256, 0.1, 7},
+                                .threads = 2};
+    write_articles(25);
+    assert_int_equal(shard_stage_run(&stage, &silent, NULL, NULL), BERTH_OK);
+    assert_int_equal(stage.articles, 25);
+    assert_true(stage.training >= 10 && stage.training <= 12);
+    assert_true(stage.test >= 1 && stage.test <= 2);
+    stage.folder = scratch("none");
+    scratch_write("articles.txt", "\n \n");
+    assert_int_equal(shard_stage_run(&stage, &silent, NULL, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "no article in it");
+}
+
+static void test_instances_need_shards(void **state) {
+    (void)state;
+    struct wish wish = usual("other");
+    struct tokenizer *tokenizer, *poor;
+    struct berth_error error;
+    const struct tokenizer_options options = {.lower_case = 1};
+    const volatile int stop = 1;
+    assert_int_equal(tokenizer_open_memory("vocabulary", vocabulary, strlen(vocabulary), &options,
+                                           &tokenizer, NULL),
+                     BERTH_OK);
+    assert_int_equal(
+        tokenizer_open_memory("poor", "[UNK]\n[CLS]\n[SEP]\n", 18, &options, &poor, NULL),
+        BERTH_OK);
+    assert_int_equal(make_instances(&wish, tokenizer, &error), BERTH_NO_INPUT);
+    assert_message_has(&error, "run the stage \"shards\" first");
+    write_articles(ARTICLES);
+    wish.stop = &stop;
+    assert_int_equal(make_shards(&wish, NULL), BERTH_INTERRUPTED);
+    assert_int_equal(make_instances(&wish, tokenizer, &error), BERTH_NO_INPUT);
+    assert_message_has(&error, "not complete");
+    assert_int_equal(make_instances(&wish, poor, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "has no [MASK]");
+    assert_int_equal(make_packs(&wish, &error), BERTH_NO_INPUT);
+    tokenizer_close(tokenizer);
+    tokenizer_close(poor);
+}
+
+// --- packs --------------------------------------------------------------------------------------
+
+// Sums over what is left of a sequence when its place is forgotten.
+static void sum_sequences(const struct instances *from, uint64_t sums[3]) {
+    for (size_t i = 0; i < from->count; i++) {
+        uint64_t hash = from->items[i].is_random;
+        for (size_t j = 0; j < from->items[i].length; j++) {
+            hash = hash * 1000003 + (uint64_t)from->tokens[from->items[i].tokens + j];
+        }
+        sums[0] += hash;
+        sums[1] += from->items[i].length;
+        sums[2] += from->items[i].prediction_count;
+    }
+}
+
+static void sum_folder(const char *folder, const char *part, uint64_t sums[3]) {
+    char **names;
+    assert_int_equal(dir_list(folder, &names, NULL), BERTH_OK);
+    for (size_t i = 0; names[i] != NULL; i++) {
+        char path[600];
+        struct instances read = {0};
+        if (strstr(names[i], part) == NULL) {
+            continue;
+        }
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        assert_int_equal(pretraining_read_hdf5(path, 22, 32, &read, NULL), BERTH_OK);
+        sum_sequences(&read, sums);
+        instances_done(&read);
+    }
+    memory_free(names);
+}
+
+// No sequence is lost and none is there twice; those for testing are left out.
+static void test_packs_hold_all(void **state) {
+    (void)state;
+    struct buffer whole = make_whole();
+    uint64_t plain[3] = {0}, packed[3] = {0};
+    sum_folder(scratch("whole/instances"), "training", plain);
+    sum_folder(scratch("whole/packs/few"), "mixed_strategies", packed);
+    assert_memory_equal(plain, packed, sizeof plain);
+    assert_true(file_exists(scratch("whole/packs/few_metadata.json")));
+    buffer_done(&whole);
+}
+
+static void test_bad_packs(void **state) {
+    (void)state;
+    struct buffer whole = make_whole();
+    struct wish wish = usual("other");
+    struct berth_error error;
+    const struct berth_log silent = {NULL, NULL};
+    char input[512], folder[512];
+    join(folder, &wish, "packs");
+    struct pack_stage stage = {.input = input, .folder = folder, .threads = 1};
+    snprintf(input, sizeof input, "%s", scratch("whole/text"));
+    assert_int_equal(pack_stage_run(&stage, &silent, NULL, &error), BERTH_NO_INPUT);
+    assert_message_has(&error, "\"training\" in their name");
+    snprintf(input, sizeof input, "%s", scratch("absent"));
+    assert_int_equal(pack_stage_run(&stage, &silent, NULL, &error), BERTH_NO_INPUT);
+    // Packed files, files of another shape, and a damaged one among the others.
+    snprintf(input, sizeof input, "%s", scratch("whole/instances"));
+    char *bytes;
+    size_t length;
+    assert_int_equal(file_read(scratch("whole/packs/few/mixed_strategies_part_0.hdf5"), 1 << 24,
+                               &bytes, &length, NULL),
+                     BERTH_OK);
+    scratch_write_bytes("whole/instances/few_training_7.hdf5", bytes, length);
+    assert_int_equal(pack_stage_run(&stage, &silent, NULL, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "few_training_7.hdf5: packed rows");
+    scratch_write_bytes("whole/instances/few_training_7.hdf5", bytes, length / 2);
+    assert_int_equal(pack_stage_run(&stage, &silent, NULL, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "few_training_7.hdf5");
+    memory_free(bytes);
+    packing_done(&stage.packing);
+    buffer_done(&whole);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {SCRATCH_TEST(test_threads),
+                                       SCRATCH_TEST(test_goes_on),
+                                       SCRATCH_TEST(test_full_disk),
+                                       SCRATCH_TEST(test_killed),
+                                       SCRATCH_TEST(test_without_memory),
+                                       SCRATCH_TEST(test_stopped),
+                                       SCRATCH_TEST(test_other_settings),
+                                       SCRATCH_TEST(test_variants),
+                                       SCRATCH_TEST(test_strangers),
+                                       SCRATCH_TEST(test_few_articles),
+                                       SCRATCH_TEST(test_instances_need_shards),
+                                       SCRATCH_TEST(test_packs_hold_all),
+                                       SCRATCH_TEST(test_bad_packs)};
+    return cmocka_run_group_tests_name("stages", tests, NULL, NULL);
+}
