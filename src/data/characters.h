@@ -66,8 +66,11 @@ static inline int characters_is_python_white(uint32_t c) {
            c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
-// " ".join(text.split()) of Python, in place; returns the new length.
-static inline size_t characters_squeeze(char *text, size_t length) {
+// " ".join(text.split()) of Python, from `text` to `to`, which may be the same; returns the new
+// length. origin[i] (NULL: not wanted) is the byte of `text` that byte i comes from, of a blank the
+// last of the white space.
+static inline size_t characters_squeeze_to(const char *text, size_t length, char *to,
+                                           uint32_t *origin) {
     size_t out = 0, size;
     int blank = 0;
     for (size_t i = 0; i < length; i += size) {
@@ -76,14 +79,24 @@ static inline size_t characters_squeeze(char *text, size_t length) {
             continue;
         }
         if (blank) {
-            text[out++] = ' ';
+            if (origin != NULL) {
+                origin[out] = (uint32_t)i - 1;
+            }
+            to[out++] = ' ';
             blank = 0;
         }
         for (size_t k = 0; k < size; k++) {
-            text[out++] = text[i + k];
+            if (origin != NULL) {
+                origin[out] = (uint32_t)(i + k);
+            }
+            to[out++] = text[i + k];
         }
     }
     return out;
+}
+
+static inline size_t characters_squeeze(char *text, size_t length) {
+    return characters_squeeze_to(text, length, text, NULL);
 }
 
 #endif

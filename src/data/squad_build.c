@@ -3,11 +3,27 @@
 
 #include "core/memory.h"
 
-void squad_failure_note(struct squad_failure *failure, size_t index, enum berth_status status,
-                        const struct berth_error *error) {
+static void note(struct squad_failure *failure, size_t index, enum berth_status status,
+                 const struct berth_error *error) {
 #pragma omp critical(squad_features_failure)
     if (failure->status == BERTH_OK || index < failure->index) {
         *failure = (struct squad_failure){index, status, *error};
+    }
+}
+
+void squad_work_run(const struct squad_work *work, int threads, struct squad_failure *failure) {
+#pragma omp parallel num_threads(threads)
+    {
+        struct token_list list = {0};
+#pragma omp for schedule(dynamic, 8)
+        for (size_t i = 0; i < work->count; i++) {
+            struct berth_error error = {0};
+            enum berth_status status = work->one(work->builder, i, &list, &error);
+            if (status != BERTH_OK) {
+                note(failure, i, status, &error);
+            }
+        }
+        token_list_done(&list);
     }
 }
 

@@ -12,8 +12,15 @@ struct squad_failure {
     enum berth_status status;
     struct berth_error error;
 };
-void squad_failure_note(struct squad_failure *failure, size_t index, enum berth_status status,
-                        const struct berth_error *error);
+// Text work on threads: `one` for each index below `count`, with a list of tokens of its thread's
+// own. Failures go to *failure.
+struct squad_work {
+    void *builder;
+    size_t count;
+    enum berth_status (*one)(void *builder, size_t index, struct token_list *list,
+                             struct berth_error *error);
+};
+void squad_work_run(const struct squad_work *work, int threads, struct squad_failure *failure);
 // The failure's status; fills the error.
 enum berth_status squad_failure_status(const struct squad_failure *failure,
                                        struct berth_error *error);

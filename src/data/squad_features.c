@@ -125,9 +125,10 @@ static enum berth_status list_documents(struct builder *builder, struct berth_er
 
 // Google tokenizes word by word; the pieces of the whole text are the same, since every white space
 // of the word split also separates words in the tokenizer.
-static enum berth_status tokenize_document(const struct builder *builder,
-                                           struct squad_document *document, struct token_list *list,
+static enum berth_status tokenize_document(void *context, size_t index, struct token_list *list,
                                            struct berth_error *error) {
+    const struct builder *builder = context;
+    struct squad_document *document = &builder->documents[index];
     uint32_t *begin = builder->set->word_begin + document->first_word;
     split_words(document->context, document->context_length, begin,
                 builder->set->word_end + document->first_word);
@@ -153,20 +154,8 @@ static enum berth_status tokenize_document(const struct builder *builder,
 }
 
 static void tokenize_documents(struct builder *builder, int threads) {
-#pragma omp parallel num_threads(threads)
-    {
-        struct token_list list = {0};
-#pragma omp for schedule(dynamic, 8)
-        for (size_t i = 0; i < builder->document_count; i++) {
-            struct berth_error error = {0};
-            enum berth_status status =
-                tokenize_document(builder, &builder->documents[i], &list, &error);
-            if (status != BERTH_OK) {
-                squad_failure_note(&builder->failure, i, status, &error);
-            }
-        }
-        token_list_done(&list);
-    }
+    const struct squad_work work = {builder, builder->document_count, tokenize_document};
+    squad_work_run(&work, threads, &builder->failure);
 }
 
 // --- the answer's place -------------------------------------------------------------------------
@@ -342,8 +331,9 @@ static void count_kept(struct squad_plan *plan) {
     }
 }
 
-static enum berth_status plan_example(const struct builder *builder, size_t index,
-                                      struct token_list *list, struct berth_error *error) {
+static enum berth_status plan_example(void *context, size_t index, struct token_list *list,
+                                      struct berth_error *error) {
+    const struct builder *builder = context;
     const struct squad_example *example = &builder->dataset->examples[index];
     struct squad_plan *plan = &builder->plans[index];
     plan->start = plan->end = -1;
@@ -367,19 +357,8 @@ static enum berth_status plan_example(const struct builder *builder, size_t inde
 }
 
 static void plan_examples(struct builder *builder, int threads) {
-#pragma omp parallel num_threads(threads)
-    {
-        struct token_list list = {0};
-#pragma omp for schedule(dynamic, 32)
-        for (size_t i = 0; i < builder->dataset->count; i++) {
-            struct berth_error error = {0};
-            enum berth_status status = plan_example(builder, i, &list, &error);
-            if (status != BERTH_OK) {
-                squad_failure_note(&builder->failure, i, status, &error);
-            }
-        }
-        token_list_done(&list);
-    }
+    const struct squad_work work = {builder, builder->dataset->count, plan_example};
+    squad_work_run(&work, threads, &builder->failure);
 }
 
 static void fill_examples(const struct builder *builder, int threads) {

@@ -119,29 +119,6 @@ static void list_entries(struct builder *builder) {
 
 // --- documents ----------------------------------------------------------------------------------
 
-// As characters_squeeze, from `text` to `to`; origin[i] is the byte of `text` that byte i comes
-// from (of a blank: the last of the white space).
-static size_t squeeze(const char *text, size_t length, char *to, uint32_t *origin) {
-    size_t out = 0, size;
-    int blank = 0;
-    for (size_t i = 0; i < length; i += size) {
-        if (characters_is_python_white(characters_decode(text + i, length - i, &size))) {
-            blank = out > 0;
-            continue;
-        }
-        if (blank) {
-            origin[out] = (uint32_t)i - 1;
-            to[out++] = ' ';
-            blank = 0;
-        }
-        for (size_t k = 0; k < size; k++) {
-            origin[out] = (uint32_t)(i + k);
-            to[out++] = text[i + k];
-        }
-    }
-    return out;
-}
-
 static enum berth_status reserve_tokens(struct document *document, size_t count,
                                         struct berth_error *error) {
     uint32_t *places = memory_array(count + 1, 4 * sizeof *places);
@@ -157,8 +134,10 @@ static enum berth_status reserve_tokens(struct document *document, size_t count,
     return BERTH_OK;
 }
 
-static enum berth_status tokenize_document(const struct builder *builder, struct document *document,
-                                           struct token_list *list, struct berth_error *error) {
+static enum berth_status tokenize_document(void *context, size_t index, struct token_list *list,
+                                           struct berth_error *error) {
+    const struct builder *builder = context;
+    struct document *document = &builder->documents[index];
     char *text = memory_new(document->length + 1);
     uint32_t *origin = memory_array(document->length + 1, sizeof *origin);
     enum berth_status status;
@@ -166,7 +145,7 @@ static enum berth_status tokenize_document(const struct builder *builder, struct
         status = error_no_memory(error, document->length * 5, "a document");
         goto done;
     }
-    size_t length = squeeze(document->context, document->length, text, origin);
+    size_t length = characters_squeeze_to(document->context, document->length, text, origin);
     document->characters = characters_count(text, length);
     list->count = 0;
     TRY_DONE(tokenizer_encode(builder->tokenizer, text, length, list, error));
@@ -186,20 +165,8 @@ done:
 }
 
 static void tokenize_documents(struct builder *builder, int threads) {
-#pragma omp parallel num_threads(threads)
-    {
-        struct token_list list = {0};
-#pragma omp for schedule(dynamic, 8)
-        for (size_t i = 0; i < builder->document_count; i++) {
-            struct berth_error error = {0};
-            enum berth_status status =
-                tokenize_document(builder, &builder->documents[i], &list, &error);
-            if (status != BERTH_OK) {
-                squad_failure_note(&builder->failure, i, status, &error);
-            }
-        }
-        token_list_done(&list);
-    }
+    const struct squad_work work = {builder, builder->document_count, tokenize_document};
+    squad_work_run(&work, threads, &builder->failure);
 }
 
 // The tokens' places become the set's words.
@@ -287,8 +254,10 @@ static enum berth_status tokenize_query(const struct builder *builder, struct en
     return BERTH_OK;
 }
 
-static enum berth_status plan_entry(const struct builder *builder, struct entry *entry,
-                                    struct token_list *list, struct berth_error *error) {
+static enum berth_status plan_entry(void *context, size_t index, struct token_list *list,
+                                    struct berth_error *error) {
+    const struct builder *builder = context;
+    struct entry *entry = &builder->entries[index];
     if (builder->options->training) {
         TRY(locate_answer(builder, entry, error));
     } else if (entry->document->count == 0) {
@@ -298,19 +267,8 @@ static enum berth_status plan_entry(const struct builder *builder, struct entry 
 }
 
 static void plan_entries(struct builder *builder, int threads) {
-#pragma omp parallel num_threads(threads)
-    {
-        struct token_list list = {0};
-#pragma omp for schedule(dynamic, 32)
-        for (size_t i = 0; i < builder->entry_count; i++) {
-            struct berth_error error = {0};
-            enum berth_status status = plan_entry(builder, &builder->entries[i], &list, &error);
-            if (status != BERTH_OK) {
-                squad_failure_note(&builder->failure, i, status, &error);
-            }
-        }
-        token_list_done(&list);
-    }
+    const struct squad_work work = {builder, builder->entry_count, plan_entry};
+    squad_work_run(&work, threads, &builder->failure);
 }
 
 static enum berth_status place_entries(struct builder *builder, struct berth_error *error) {

@@ -25,6 +25,20 @@ static void close_to(double found, double expected) {
 
 #define STEP 1e-5
 
+// gradient[i] against the central difference of `value` in x[i], which it looks at.
+static void check(double *x, int count, const double *gradient,
+                  double (*value)(const void *context), const void *context) {
+    for (int i = 0; i < count; i++) {
+        double kept = x[i];
+        x[i] = kept + STEP;
+        double up = value(context);
+        x[i] = kept - STEP;
+        double down = value(context);
+        x[i] = kept;
+        close_to(gradient[i], (up - down) / (2 * STEP));
+    }
+}
+
 static void gelu_slope(void **state) {
     for (int kind = 0; kind < 2; kind++) {
         for (double x = -6; x < 6; x += 0.37) {
@@ -37,52 +51,49 @@ static void gelu_slope(void **state) {
 
 enum { ROWS = 3, COLUMNS = 7 };
 
-static double norm_value(const double *s, const double *gamma, const double *beta,
-                         const double *weight) {
+struct norm {
+    double s[ROWS * COLUMNS], gamma[COLUMNS], beta[COLUMNS], weight[ROWS * COLUMNS];
+};
+
+static double norm_value(const void *context) {
+    const struct norm *norm = context;
     double y[ROWS * COLUMNS], xhat[ROWS * COLUMNS], rstd[ROWS], sum = 0;
-    reference_norm(y, xhat, rstd, s, gamma, beta, 1e-3, ROWS, COLUMNS);
+    reference_norm(y, xhat, rstd, norm->s, norm->gamma, norm->beta, 1e-3, ROWS, COLUMNS);
     for (int i = 0; i < ROWS * COLUMNS; i++) {
-        sum += weight[i] * y[i];
+        sum += norm->weight[i] * y[i];
     }
     return sum;
 }
 
-static void norm_check(double *x, int count, const double *gradient, const double *s,
-                       const double *gamma, const double *beta, const double *weight) {
-    for (int i = 0; i < count; i++) {
-        double kept = x[i];
-        x[i] = kept + STEP;
-        double up = norm_value(s, gamma, beta, weight);
-        x[i] = kept - STEP;
-        double down = norm_value(s, gamma, beta, weight);
-        x[i] = kept;
-        close_to(gradient[i], (up - down) / (2 * STEP));
-    }
-}
-
 static void norm_gradient(void **state) {
     uint64_t index = 0;
-    double s[ROWS * COLUMNS], gamma[COLUMNS], beta[COLUMNS], weight[ROWS * COLUMNS];
+    struct norm norm;
     double y[ROWS * COLUMNS], xhat[ROWS * COLUMNS], rstd[ROWS], ds[ROWS * COLUMNS];
     double dgamma[COLUMNS] = {0}, dbeta[COLUMNS] = {0};
-    fill(s, ROWS * COLUMNS, &index);
-    fill(gamma, COLUMNS, &index);
-    fill(beta, COLUMNS, &index);
-    fill(weight, ROWS * COLUMNS, &index);
-    reference_norm(y, xhat, rstd, s, gamma, beta, 1e-3, ROWS, COLUMNS);
-    reference_norm_grad(ds, dgamma, dbeta, weight, xhat, rstd, gamma, ROWS, COLUMNS);
-    norm_check(s, ROWS * COLUMNS, ds, s, gamma, beta, weight);
-    norm_check(gamma, COLUMNS, dgamma, s, gamma, beta, weight);
-    norm_check(beta, COLUMNS, dbeta, s, gamma, beta, weight);
+    fill(norm.s, ROWS * COLUMNS, &index);
+    fill(norm.gamma, COLUMNS, &index);
+    fill(norm.beta, COLUMNS, &index);
+    fill(norm.weight, ROWS * COLUMNS, &index);
+    reference_norm(y, xhat, rstd, norm.s, norm.gamma, norm.beta, 1e-3, ROWS, COLUMNS);
+    reference_norm_grad(ds, dgamma, dbeta, norm.weight, xhat, rstd, norm.gamma, ROWS, COLUMNS);
+    check(norm.s, ROWS * COLUMNS, ds, norm_value, &norm);
+    check(norm.gamma, COLUMNS, dgamma, norm_value, &norm);
+    check(norm.beta, COLUMNS, dbeta, norm_value, &norm);
 }
 
 enum { LENGTH = 5, HIDDEN = 6, HEAD = 1, SIZE = 3, QKV = LENGTH * 3 * HIDDEN };
 
-static double attention_value(const struct reference_head *h, const double *weight) {
-    double context[LENGTH * SIZE], lse[LENGTH], sum = 0;
-    reference_attention(context, lse, h);
+struct weighted_head {
+    struct reference_head head;
+    const double *weight;
+};
+
+static double attention_value(const void *context) {
+    const struct weighted_head *weighted = context;
+    double out[LENGTH * SIZE], lse[LENGTH], sum = 0;
+    reference_attention(out, lse, &weighted->head);
     for (int i = 0; i < LENGTH * SIZE; i++) {
-        sum += weight[i] * context[i];
+        sum += weighted->weight[i] * out[i];
     }
     return sum;
 }
@@ -95,53 +106,39 @@ static void attention_gradient(void **state) {
     for (int i = 0; i < LENGTH * LENGTH; i++) {
         factors[i] = i % 4 == 0 ? 0 : 4.0 / 3;
     }
-    const struct reference_head h = {qkv, factors, LENGTH, HIDDEN, HEAD, SIZE};
-    reference_attention_grad(dqkv, weight, &h);
-    for (int i = 0; i < QKV; i++) {
-        double kept = qkv[i];
-        qkv[i] = kept + STEP;
-        double up = attention_value(&h, weight);
-        qkv[i] = kept - STEP;
-        double down = attention_value(&h, weight);
-        qkv[i] = kept;
-        close_to(dqkv[i], (up - down) / (2 * STEP));
+    const struct weighted_head weighted = {{qkv, factors, LENGTH, HIDDEN, HEAD, SIZE}, weight};
+    reference_attention_grad(dqkv, weight, &weighted.head);
+    check(qkv, QKV, dqkv, attention_value, &weighted);
+}
+
+// A loss over `count` logits.
+struct loss {
+    double (*of)(double *gradient, const double *logits, int64_t count, int64_t label);
+    double logits[9];
+    int count, label;
+};
+
+static double loss_value(const void *context) {
+    const struct loss *loss = context;
+    return loss->of(NULL, loss->logits, loss->count, loss->label);
+}
+
+static void check_loss(struct loss loss) {
+    uint64_t index = 0;
+    double gradient[9];
+    fill(loss.logits, loss.count, &index);
+    for (loss.label = -1; loss.label <= loss.count; loss.label++) {
+        loss.of(gradient, loss.logits, loss.count, loss.label);
+        check(loss.logits, loss.count, gradient, loss_value, &loss);
     }
 }
 
 static void span_gradient(void **state) {
-    uint64_t index = 0;
-    double x[9], gradient[9];
-    fill(x, 9, &index);
-    for (int label = -1; label <= 9; label++) {
-        reference_span_half(gradient, x, 9, label);
-        for (int i = 0; i < 9; i++) {
-            double kept = x[i];
-            x[i] = kept + STEP;
-            double up = reference_span_half(NULL, x, 9, label);
-            x[i] = kept - STEP;
-            double down = reference_span_half(NULL, x, 9, label);
-            x[i] = kept;
-            close_to(gradient[i], (up - down) / (2 * STEP));
-        }
-    }
+    check_loss((struct loss){.of = reference_span_half, .count = 9});
 }
 
 static void class_gradient(void **state) {
-    uint64_t index = 0;
-    double x[5], gradient[5];
-    fill(x, 5, &index);
-    for (int label = -1; label <= 5; label++) {
-        reference_cross_entropy(gradient, x, 5, label);
-        for (int i = 0; i < 5; i++) {
-            double kept = x[i];
-            x[i] = kept + STEP;
-            double up = reference_cross_entropy(NULL, x, 5, label);
-            x[i] = kept - STEP;
-            double down = reference_cross_entropy(NULL, x, 5, label);
-            x[i] = kept;
-            close_to(gradient[i], (up - down) / (2 * STEP));
-        }
-    }
+    check_loss((struct loss){.of = reference_cross_entropy, .count = 5});
 }
 
 static void squared_gradient(void **state) {
@@ -170,31 +167,37 @@ static void tanh_gradient(void **state) {
     }
 }
 
+enum { R = 3, K = 4, N = 2 };
+
+struct product {
+    double x[R * K], w[N * K], dy[R * N];
+};
+
+static double product_value(const void *context) {
+    const struct product *product = context;
+    double y[R * N], sum = 0;
+    reference_multiply(y, (struct reference_view){product->x, K, 1},
+                       (struct reference_view){product->w, 1, K}, R, N, K, 0);
+    for (int i = 0; i < R * N; i++) {
+        sum += product->dy[i] * y[i];
+    }
+    return sum;
+}
+
 // y = x w^T: dx = dy w and dw = dy^T x, as the device tests build them from reference_multiply.
 static void linear_gradient(void **state) {
-    enum { R = 3, K = 4, N = 2 };
     uint64_t index = 0;
-    double x[R * K], w[N * K], dy[R * N], y[R * N], dx[R * K], dw[N * K] = {0};
-    fill(x, R * K, &index);
-    fill(w, N * K, &index);
-    fill(dy, R * N, &index);
-    reference_multiply(dx, (struct reference_view){dy, N, 1}, (struct reference_view){w, K, 1}, R,
-                       K, N, 0);
-    reference_multiply(dw, (struct reference_view){dy, 1, N}, (struct reference_view){x, K, 1}, N,
-                       K, R, 1);
-    for (int i = 0; i < R * K + N * K; i++) {
-        double *value = i < R * K ? &x[i] : &w[i - R * K], kept = *value, sums[2] = {0, 0};
-        for (int side = 0; side < 2; side++) {
-            *value = kept + (side ? -STEP : STEP);
-            reference_multiply(y, (struct reference_view){x, K, 1},
-                               (struct reference_view){w, 1, K}, R, N, K, 0);
-            for (int j = 0; j < R * N; j++) {
-                sums[side] += dy[j] * y[j];
-            }
-        }
-        *value = kept;
-        close_to(i < R * K ? dx[i] : dw[i - R * K], (sums[0] - sums[1]) / (2 * STEP));
-    }
+    struct product p;
+    double dx[R * K], dw[N * K] = {0};
+    fill(p.x, R * K, &index);
+    fill(p.w, N * K, &index);
+    fill(p.dy, R * N, &index);
+    reference_multiply(dx, (struct reference_view){p.dy, N, 1}, (struct reference_view){p.w, K, 1},
+                       R, K, N, 0);
+    reference_multiply(dw, (struct reference_view){p.dy, 1, N}, (struct reference_view){p.x, K, 1},
+                       N, K, R, 1);
+    check(p.x, R * K, dx, product_value, &p);
+    check(p.w, N * K, dw, product_value, &p);
 }
 
 int main(void) {

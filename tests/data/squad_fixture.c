@@ -2,6 +2,7 @@
 // See squad_fixture.h.
 #include "data/squad_fixture.h"
 
+#include "core/memory.h"
 #include "data/cmocka_order.h"
 
 #include <stdio.h>
@@ -179,4 +180,25 @@ uint32_t fixture_checksum(const struct squad_dataset *dataset,
         crc = fixture_crc(crc, set->max_context + f->first, n);
     }
     return crc;
+}
+
+void fixture_survives_missing_memory(const char *dataset_path,
+                                     const struct squad_feature_options *options) {
+    struct squad_dataset dataset = fixture_dataset(dataset_path);
+    struct tokenizer *tokenizer = fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt"));
+    struct berth_log log = {0};
+    enum berth_status status = BERTH_NO_MEMORY;
+    uint64_t n = 0;
+    while (status == BERTH_NO_MEMORY) {
+        struct squad_feature_set set;
+        struct berth_error error = {0};
+        memory_fail_at(++n, 0);
+        status = squad_features_build(&dataset, tokenizer, options, 1, &log, &set, &error);
+        squad_feature_set_done(&set);
+    }
+    memory_fail_at(0, 0);
+    assert_int_equal(status, BERTH_OK);
+    assert_true(n > 20);
+    tokenizer_close(tokenizer);
+    squad_dataset_done(&dataset);
 }

@@ -43,4 +43,8 @@ struct fixture_draws {
 };
 float fixture_logit(struct fixture_draws *draws);
 
+// Features are built whatever allocation fails first: BERTH_NO_MEMORY until none does.
+void fixture_survives_missing_memory(const char *dataset_path,
+                                     const struct squad_feature_options *options);
+
 #endif

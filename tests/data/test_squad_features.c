@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Windows by Google's rules: every field against a Python telling of them, on a small set and (as
 // checksums) on the real files; the same with any number of threads; what bad input is told.
-#include "core/memory.h"
 #include "data/cmocka_order.h"
 #include "data/squad_fixture.h"
 
@@ -178,23 +177,7 @@ static void a_document_without_tokens_has_no_windows(void **state) {
 }
 
 static void survives_missing_memory(void **state) {
-    struct squad_dataset dataset = fixture_dataset(fixture_source("tests/data/squad/v1.json"));
-    struct tokenizer *tokenizer = fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt"));
-    struct berth_log log = {0};
-    enum berth_status status = BERTH_NO_MEMORY;
-    uint64_t n = 0;
-    while (status == BERTH_NO_MEMORY) {
-        struct squad_feature_set set;
-        struct berth_error error = {0};
-        memory_fail_at(++n, 0);
-        status = squad_features_build(&dataset, tokenizer, &plain, 1, &log, &set, &error);
-        squad_feature_set_done(&set);
-    }
-    memory_fail_at(0, 0);
-    assert_int_equal(status, BERTH_OK);
-    assert_true(n > 20);
-    tokenizer_close(tokenizer);
-    squad_dataset_done(&dataset);
+    fixture_survives_missing_memory(fixture_source("tests/data/squad/v1.json"), &plain);
 }
 
 int main(void) {

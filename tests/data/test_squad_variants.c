@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rule sets beside Google's: Keras's features and BingBertSquad's choice of windows, every
 // field against a Python telling of them on small sets and (as checksums) on the real files.
-#include "core/memory.h"
 #include "data/cmocka_order.h"
 #include "data/squad_fixture.h"
 
@@ -197,24 +196,8 @@ static void keras_needs_answers_that_exist(void **state) {
 }
 
 static void survives_missing_memory(void **state) {
-    struct squad_dataset dataset = fixture_dataset(fixture_source("tests/data/squad/several.json"));
-    struct tokenizer *tokenizer = fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt"));
     struct squad_feature_options options = variant_of("keras several 1 128 1 1 1 0").options;
-    struct berth_log log = {0};
-    enum berth_status status = BERTH_NO_MEMORY;
-    uint64_t n = 0;
-    while (status == BERTH_NO_MEMORY) {
-        struct squad_feature_set set;
-        struct berth_error error = {0};
-        memory_fail_at(++n, 0);
-        status = squad_features_build(&dataset, tokenizer, &options, 1, &log, &set, &error);
-        squad_feature_set_done(&set);
-    }
-    memory_fail_at(0, 0);
-    assert_int_equal(status, BERTH_OK);
-    assert_true(n > 20);
-    tokenizer_close(tokenizer);
-    squad_dataset_done(&dataset);
+    fixture_survives_missing_memory(fixture_source("tests/data/squad/several.json"), &options);
 }
 
 int main(void) {

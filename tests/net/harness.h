@@ -120,6 +120,13 @@ static inline struct server *start_hub(const struct server_route routes[HUB_ROUT
     return server;
 }
 
+// The hub with nothing spoilt.
+static inline struct server *start_good_hub(void) {
+    struct server_route routes[HUB_ROUTES];
+    make_hub(routes);
+    return start_hub(routes);
+}
+
 struct outcome {
     enum berth_status status;
     struct berth_error error;

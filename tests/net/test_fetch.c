@@ -14,10 +14,8 @@ static void assert_link(const char *path, const char *target) {
 
 static void test_a_model_lands_in_the_layout(void **state) {
     (void)state;
-    struct server_route routes[HUB_ROUTES];
     char target[128];
-    make_hub(routes);
-    struct server *server = start_hub(routes);
+    struct server *server = start_good_hub();
     struct outcome outcome = fetch("acme/tiny", 0);
     assert_published(&outcome);
     snprintf(target, sizeof target, "../../blobs/%s", weights_sha256);
@@ -34,9 +32,7 @@ static void test_a_model_lands_in_the_layout(void **state) {
 
 static void test_what_is_there_is_not_fetched_again(void **state) {
     (void)state;
-    struct server_route routes[HUB_ROUTES];
-    make_hub(routes);
-    struct server *server = start_hub(routes);
+    struct server *server = start_good_hub();
     struct outcome outcome = fetch("acme/tiny", 0);
     assert_published(&outcome);
     outcome = fetch("acme/tiny", 0);
@@ -71,9 +67,7 @@ static void test_a_revision_and_a_commit(void **state) {
 
 static void test_patterns_choose_the_files(void **state) {
     (void)state;
-    struct server_route routes[HUB_ROUTES];
-    make_hub(routes);
-    struct server *server = start_hub(routes);
+    struct server *server = start_good_hub();
     struct berth_fetch_settings settings = {.files = "vocab.txt,onnx/*.md"};
     struct outcome outcome = fetch_with("acme/tiny", &settings);
     assert_fetched(outcome);
@@ -215,11 +209,9 @@ static void test_names_that_are_none(void **state) {
 
 static void test_links_that_leave_the_cache_are_refused(void **state) {
     (void)state;
-    struct server_route routes[HUB_ROUTES];
     char *path;
     struct berth_error error;
-    make_hub(routes);
-    struct server *server = start_hub(routes);
+    struct server *server = start_good_hub();
     struct outcome outcome = fetch("acme/tiny", 0);
     assert_published(&outcome);
     scratch_write("secret", "secret");
@@ -236,9 +228,7 @@ static void test_links_that_leave_the_cache_are_refused(void **state) {
 
 static void test_a_cache_that_leads_elsewhere_is_not_written(void **state) {
     (void)state;
-    struct server_route routes[HUB_ROUTES];
-    make_hub(routes);
-    struct server *server = start_hub(routes);
+    struct server *server = start_good_hub();
     assert_int_equal(dir_make(scratch("elsewhere"), NULL), BERTH_OK);
     assert_int_equal(dir_make(scratch(REPO), NULL), BERTH_OK);
     assert_int_equal(symlink(scratch("elsewhere"), scratch(REPO "/blobs")), 0);
@@ -494,9 +484,7 @@ static void test_offline_nothing_is_asked(void **state) {
 
 static void test_offline_the_cache_is_enough(void **state) {
     (void)state;
-    struct server_route routes[HUB_ROUTES];
-    make_hub(routes);
-    struct server *server = start_hub(routes);
+    struct server *server = start_good_hub();
     struct outcome outcome = fetch("acme/tiny", 0);
     assert_published(&outcome);
     setenv("TRANSFORMERS_OFFLINE", "1", 1);
@@ -577,10 +565,8 @@ static void test_which_files_a_model_needs(void **state) {
 
 static void test_a_folder_comes_before_the_cache(void **state) {
     (void)state;
-    struct server_route routes[HUB_ROUTES];
     char *path, before[512];
-    make_hub(routes);
-    struct server *server = start_hub(routes);
+    struct server *server = start_good_hub();
     assert_fetched(fetch("acme/tiny", 0));
     assert_non_null(getcwd(before, sizeof before));
     assert_int_equal(dir_make(scratch("acme/tiny"), NULL), BERTH_OK);
@@ -595,11 +581,9 @@ static void test_a_folder_comes_before_the_cache(void **state) {
 // Caches of older programs have no listing: the folder itself must do.
 static void test_a_cache_without_a_listing(void **state) {
     (void)state;
-    struct server_route routes[HUB_ROUTES];
     char *path;
     struct berth_error error;
-    make_hub(routes);
-    struct server *server = start_hub(routes);
+    struct server *server = start_good_hub();
     struct outcome outcome = fetch("acme/tiny", 0);
     assert_published(&outcome);
     for (int broken = 0; broken < 2; broken++) {

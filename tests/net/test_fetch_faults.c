@@ -461,9 +461,7 @@ static void assert_only_whole_files(void) {
 static void test_a_full_disk_at_every_call(void **state) {
     (void)state;
     static const int causes[] = {ENOSPC, EIO};
-    struct server_route routes[HUB_ROUTES];
-    make_hub(routes);
-    struct server *server = start_hub(routes);
+    struct server *server = start_good_hub();
     for (size_t c = 0; c < sizeof causes / sizeof *causes; c++) {
         uint64_t call = 0, seen;
         do {
@@ -484,9 +482,7 @@ static void test_a_full_disk_at_every_call(void **state) {
 
 static void test_killed_at_every_call(void **state) {
     (void)state;
-    struct server_route routes[HUB_ROUTES];
-    make_hub(routes);
-    struct server *server = start_hub(routes);
+    struct server *server = start_good_hub();
     int status = -1;
     for (uint64_t call = 1; status != 0; call++) {
         assert_int_equal(dir_remove(scratch("home"), NULL), BERTH_OK);
@@ -506,9 +502,7 @@ static void test_killed_at_every_call(void **state) {
 
 static void test_no_memory_at_every_allocation(void **state) {
     (void)state;
-    struct server_route routes[HUB_ROUTES];
-    make_hub(routes);
-    struct server *server = start_hub(routes);
+    struct server *server = start_good_hub();
     uint64_t at = 0, seen;
     do {
         assert_int_equal(dir_remove(scratch("home"), NULL), BERTH_OK);
