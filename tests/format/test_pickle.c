@@ -109,6 +109,18 @@ static void test_containers(void **state) {
 }
 
 // Containers that grow in turns keep their items.
+// A key is all of it, not what it begins with.
+static void test_keys_are_whole(void **state) {
+    (void)state;
+    struct pickle pickle =
+        read_good((struct raw)RAW(PROTO "}(" TEXT("\2", "ab") "K\1" TEXT("\1", "a") "K\2u."),
+                  PICKLE_KNOWN_NAMES);
+    assert_int_equal(integer_of(pickle_member(&pickle, pickle.root, "a")), 2);
+    assert_int_equal(integer_of(pickle_member(&pickle, pickle.root, "ab")), 1);
+    assert_null(pickle_member(&pickle, pickle.root, "abc"));
+    pickle_done(&pickle);
+}
+
 static void test_containers_that_grow(void **state) {
     (void)state;
     struct bytes bytes = {0};
@@ -464,6 +476,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(test_numbers),
         SCRATCH_TEST(test_containers),
+        SCRATCH_TEST(test_keys_are_whole),
         SCRATCH_TEST(test_containers_that_grow),
         SCRATCH_TEST(test_texts),
         SCRATCH_TEST(test_memo),

@@ -173,6 +173,23 @@ static void test_what_torch_cannot_hold(void **state) {
     assert_int_equal(torch_write(scratch("none/a.pt"), &root, NULL), BERTH_CANT_CREATE);
 }
 
+// A tensor in as many lists as can be read, and in one more.
+static void test_the_deepest(void **state) {
+    (void)state;
+    enum { LISTS = TORCH_MAX_DEPTH + 1 };
+    struct torch_node deep[LISTS + 1];
+    struct torch_file file;
+    for (size_t i = 0; i < LISTS; i++) {
+        deep[i] = (struct torch_node){.kind = TORCH_LIST, .count = 1, .children = &deep[i + 1]};
+    }
+    deep[LISTS] = (struct torch_node){.kind = TORCH_TENSOR, .tensors = tensors};
+    assert_int_equal(torch_write(scratch("a.pt"), deep, NULL), BERTH_CANT_CREATE);
+    assert_int_equal(torch_write(scratch("a.pt"), deep + 1, NULL), BERTH_OK);
+    assert_int_equal(torch_open(&file, scratch("a.pt"), PICKLE_KNOWN_NAMES, NULL), BERTH_OK);
+    assert_int_equal(file.count, 1);
+    torch_close(&file);
+}
+
 static void test_failures_at_every_call(void **state) {
     (void)state;
     enum berth_status status = BERTH_NO_MEMORY;
@@ -205,6 +222,7 @@ int main(void) {
         SCRATCH_TEST(test_many_tensors),
         SCRATCH_TEST(test_folder_in_the_archive),
         SCRATCH_TEST(test_what_torch_cannot_hold),
+        SCRATCH_TEST(test_the_deepest),
         SCRATCH_TEST(test_failures_at_every_call),
     };
     return cmocka_run_group_tests_name("torch_write", tests, NULL, NULL);
