@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth bench: the machine's peak, single operations, whole training and prediction steps. Looks
+// berth bench: the machine's peak, single operations, whole steps of training and prediction. Looks
 // inside the library, whose public face has no benchmarks.
 #include "train/bench.h"
 
@@ -22,38 +22,40 @@ static const struct cli_option options[] = {
      .fallback = "base",
      .help = "geometry: tiny, minilm, base, large, or a config.json"},
     {.name = "data",
-     .aliases = "train_file predict_file",
+     .aliases = "train_file predict_file input_dir",
      .kind = CLI_TEXT,
-     .unit = "FILE",
-     .help = "train, predict: SQuAD file whose lengths count; or --task_name and --data_dir"},
+     .unit = "FILE|DIR",
+     .help = "train, predict: SQuAD file whose lengths count, or --task_name and --data_dir; "
+             "pretrain: shard (HDF5) or folder of shards"},
     {.name = "update_tokens",
      .kind = CLI_INTEGER,
      .minimum = 1,
      .maximum = 1 << 24,
      .unit = "N",
      .fallback = "8192",
-     .help = "train, predict: an update (a batch) holds as many sequences as fit"},
+     .help = "train, predict, pretrain: an update (a batch) holds as many sequences as fit"},
     {.name = "steps",
      .kind = CLI_INTEGER,
      .minimum = 1,
      .maximum = 1000000,
      .unit = "N",
      .fallback = "5",
-     .help = "train, predict: updates (batches) that are measured"},
+     .help = "train, predict, pretrain: updates (batches) that are measured"},
     {.name = "warm_up_steps",
      .kind = CLI_INTEGER,
      .minimum = 0,
      .maximum = 1000000,
      .unit = "N",
      .fallback = "1",
-     .help = "train, predict: updates (batches) before these"},
+     .help = "train, predict, pretrain: updates (batches) before these"},
     {.name = "pad_to",
      .kind = CLI_INTEGER,
      .minimum = 0,
      .maximum = 65536,
      .unit = "N",
      .fallback = "0: no padding",
-     .help = "train, predict: fill every sequence up to N tokens, to see what padding costs"},
+     .help =
+         "train, predict, pretrain: fill every sequence up to N tokens, to see what padding costs"},
     {.name = "rows",
      .kind = CLI_INTEGER,
      .minimum = 64,
@@ -264,9 +266,13 @@ static enum berth_status run_ops(struct cli_call *call, struct berth_error *erro
     return run_table(call, bench_ops, error);
 }
 
-// --- train and predict ---------------------------------------------------------------------------
+// --- train, predict, pretrain --------------------------------------------------------------------
 
 static void put_figures(struct json_line *line, int json, const struct bench_figures *figures) {
+    if (figures->masked > 0) {
+        put_number(line, json, "masked_tokens", (double)figures->masked, "");
+        put_number(line, json, "fill", figures->fill, "of the rows");
+    }
     put_number(line, json, "samples_per_second", figures->samples_per_second, "");
     put_number(line, json, "tokens_per_second", figures->tokens_per_second, "");
     put_number(line, json, "model_gflops", figures->model_gflops, "GFLOP/s");
@@ -283,23 +289,25 @@ static void put_figures(struct json_line *line, int json, const struct bench_fig
     put_number(line, json, "step_seconds", figures->step_seconds, "s");
 }
 
-typedef enum berth_status whole_run(const struct bench_settings *settings,
-                                    struct bench_figures *figures, struct berth_error *error);
-
-static enum berth_status run_whole(struct cli_call *call, whole_run *job,
+static enum berth_status run_whole(struct cli_call *call, enum bench_kind kind,
                                    struct berth_error *error) {
     const char *geometry = cli_value(call, "config");
     struct bench_figures figures = {0};
     struct json_line line = {0};
     struct berth_reporter *reporter;
     int json = cli_flag(call, "json");
+    if (cli_value(call, "data") == NULL && kind == BENCH_PRETRAIN) {
+        return error_set(error, BERTH_USAGE,
+                         "option --input_dir is needed by `berth bench pretrain`");
+    }
     if (cli_value(call, "data") == NULL && call->config.task_name == NULL) {
         return error_set(error, BERTH_USAGE,
                          "option --data or --task_name is needed by `berth bench %s`",
                          call->arguments[0]);
     }
     TRY(berth_reporter_open(&call->config, STDERR_FILENO, &reporter, error));
-    struct bench_settings settings = {.config = &call->config,
+    struct bench_settings settings = {.kind = kind,
+                                      .config = &call->config,
                                       .geometry = geometry != NULL ? geometry : "base",
                                       .data = cli_value(call, "data"),
                                       .update_tokens = cli_integer(call, "update_tokens", 8192),
@@ -307,7 +315,7 @@ static enum berth_status run_whole(struct cli_call *call, whole_run *job,
                                       .warm_up_steps = cli_integer(call, "warm_up_steps", 1),
                                       .pad_to = cli_integer(call, "pad_to", 0),
                                       .log = berth_reporter_log(reporter)};
-    enum berth_status status = job(&settings, &figures, error);
+    enum berth_status status = bench_run(&settings, &figures, error);
     berth_reporter_close(reporter);
     TRY(status);
     if (json) {
@@ -320,11 +328,15 @@ static enum berth_status run_whole(struct cli_call *call, whole_run *job,
 }
 
 static enum berth_status run_train(struct cli_call *call, struct berth_error *error) {
-    return run_whole(call, bench_train, error);
+    return run_whole(call, BENCH_TRAIN, error);
 }
 
 static enum berth_status run_predict(struct cli_call *call, struct berth_error *error) {
-    return run_whole(call, bench_predict, error);
+    return run_whole(call, BENCH_PREDICT, error);
+}
+
+static enum berth_status run_pretrain(struct cli_call *call, struct berth_error *error) {
+    return run_whole(call, BENCH_PRETRAIN, error);
 }
 
 // --- the verb ------------------------------------------------------------------------------------
@@ -333,11 +345,8 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     static const struct {
         const char *name;
         enum berth_status (*run)(struct cli_call *call, struct berth_error *error);
-    } kinds[] = {{"peak", run_peak},
-                 {"gemm", run_gemm},
-                 {"ops", run_ops},
-                 {"train", run_train},
-                 {"predict", run_predict}};
+    } kinds[] = {{"peak", run_peak},   {"gemm", run_gemm},       {"ops", run_ops},
+                 {"train", run_train}, {"predict", run_predict}, {"pretrain", run_pretrain}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (strcmp(call->arguments[0], kinds[i].name) == 0) {
             return kinds[i].run(call, error);
@@ -349,11 +358,13 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
 
 const struct cli_verb cli_bench = {
     .name = "bench",
-    .summary = "measure the machine, the operations, training and prediction",
-    .usage = "peak | gemm | ops | train | predict [--config NAME] [--data FILE] [--json]",
+    .summary = "measure the machine, the operations, training, prediction and pre-training",
+    .usage = "peak | gemm | ops | train | predict | pretrain ["
+             "--config NAME] [--data FILE] [--json]",
     .example = "berth bench peak\n"
                "berth bench ops --config base --precision bf16\n"
-               "berth bench train --config base --data train-v1.1.json --precision bf16 --json",
+               "berth bench train --config base --data train-v1.1.json --precision bf16 --json\n"
+               "berth bench pretrain --config base --input_dir shards --precision bf16",
     .jobs = JOB_BENCH,
     .options = options,
     .option_count = sizeof options / sizeof *options,

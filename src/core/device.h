@@ -46,7 +46,8 @@ struct device_shape {
     int64_t hidden;
     int64_t intermediate;
     int64_t heads;
-    int64_t vocabulary;
+    int64_t vocabulary;   // V of the pre-training decoder, which has logits of
+    int64_t decoder_rows; // at most so many rows; 0: no decoder
     enum dtype compute;
     int training; // 0: forward only
 };

@@ -212,15 +212,9 @@ static enum berth_status bench_open(struct bench *b, struct berth_error *error) 
         b->dev->zero(b->dev, b->optimizer[i], (size_t)b->parameter_count * sizeof(float));
     }
     b->stats.sum_squares = 1.0;
-    const struct device_shape shape = {b->g.rows,
-                                       b->batch.sequence_count,
-                                       b->g.length,
-                                       b->g.hidden,
-                                       b->g.intermediate,
-                                       b->g.heads,
-                                       b->g.vocabulary,
-                                       b->g.compute,
-                                       1};
+    const struct device_shape shape = {
+        b->g.rows,  b->batch.sequence_count, b->g.length,        b->g.hidden,  b->g.intermediate,
+        b->g.heads, b->g.vocabulary,         masked_rows(&b->g), b->g.compute, 1};
     return b->dev->reserve(b->dev, &shape, error);
 }
 

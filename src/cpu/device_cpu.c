@@ -116,7 +116,8 @@ static size_t product_bytes(const struct cpu *cpu, const struct device_shape *sh
     if (shape->compute == DTYPE_F32 || cpu->kernels == CPU_NATIVE_BF16) {
         return PAD_BYTES;
     }
-    const int64_t wide = widest(shape);
+    const int64_t layer = widest(shape), words = shape->decoder_rows > 0 ? shape->vocabulary : 0;
+    const int64_t wide = layer > words ? layer : words;
     int64_t tile = 2 * CPU_TILE_ROWS * wide + wide * shape->hidden;
     int64_t tokens = CPU_TILE_TOKENS * (CPU_TILE_OUT + wide);
     return PAD_BYTES + (size_t)(tile > tokens ? tile : tokens) * sizeof(float);

@@ -282,11 +282,15 @@ void cpu_linear_backward_weight(struct device *dev, struct mat dw, float *dbias,
 size_t cpu_linear_packed_bytes(const struct device_shape *shape) {
     const int64_t h = (shape->hidden + 63) / 64 * 64, i = (shape->intermediate + 63) / 64 * 64;
     const int64_t wide = 3 * h > i ? 3 * h : i, tokens = shape->training ? CPU_TILE_TOKENS : 0;
-    return (size_t)((h > tokens ? h : tokens) * wide) * dtype_size(shape->compute);
+    const int64_t layer = (h > tokens ? h : tokens) * wide;
+    const int64_t words = shape->decoder_rows > 0 ? (shape->vocabulary + 63) / 64 * 64 * h : 0;
+    return (size_t)(layer > words ? layer : words) * dtype_size(shape->compute);
 }
 
 size_t cpu_linear_partial_bytes(const struct device_shape *shape) {
     int64_t gelu = cut_of(shape->max_rows, CPU_TILE_ROWS).count * shape->intermediate;
     int64_t sums = cpu_blocks(shape->max_rows, CPU_ROW_BLOCK) * 3 * shape->hidden;
+    int64_t words = cpu_blocks(shape->decoder_rows, CPU_ROW_BLOCK) * shape->vocabulary;
+    sums = sums > words ? sums : words;
     return (size_t)(gelu > sums ? gelu : sums) * sizeof(float);
 }

@@ -177,10 +177,15 @@ static void take_pooler(const struct carving *carving, int64_t rows, struct clas
     }
 }
 
+int64_t bert_decoder_rows(int64_t masked) {
+    const int64_t rows = batch_round(masked);
+    return rows < DECODER_ROWS ? rows : DECODER_ROWS;
+}
+
 static void take_decoder(const struct carving *carving, int64_t rows,
                          struct decoder_buffers *decoder) {
     const int64_t hidden = carving->config->hidden_size, words = carving->config->vocab_size;
-    const int64_t chunk = rows < DECODER_ROWS ? rows : DECODER_ROWS;
+    const int64_t chunk = bert_decoder_rows(rows);
     decoder->masked = take_rows(carving, rows, hidden, DTYPE_F32);
     decoder->u = take_rows(carving, rows, hidden, DTYPE_F32);
     decoder->gelu = take_rows(carving, rows, hidden, DTYPE_F32);

@@ -47,6 +47,10 @@ enum bert_keep {
                    // the layer is computed again, with the same numbers
 };
 
+// The rows of logits that the pre-training head's decoder has at a time, of a batch with so many
+// masked tokens.
+int64_t bert_decoder_rows(int64_t masked);
+
 // Takes the activations of batches of up to `max_rows` rows and `max_sequences` sequences from the
 // arena, which may be measuring only (such activations are good for nothing but freeing). The
 // struct itself comes from the heap (bert_activations_free). NULL: out of memory.

@@ -34,19 +34,31 @@ static enum berth_status set_random_weights(struct bench *bench, struct berth_er
     return BERTH_OK;
 }
 
-static enum berth_status prepare(struct bench *bench, int training, struct bench_figures *figures,
+static int trains(const struct bench *bench) {
+    return bench->settings->kind != BENCH_PREDICT;
+}
+
+static struct trainer_shape shape_of(const struct bench *bench) {
+    const struct bench_data *data = &bench->data;
+    struct trainer_shape shape = {.max_length = data->max_length,
+                                  .train_masked = data->worst_masked,
+                                  .gradient_checkpointing =
+                                      bench->settings->config->gradient_checkpointing};
+    *(trains(bench) ? &shape.train_tokens : &shape.infer_tokens) = data->worst_tokens;
+    *(trains(bench) ? &shape.train_sequences : &shape.infer_sequences) = data->worst_sequences;
+    return shape;
+}
+
+static enum berth_status prepare(struct bench *bench, struct bench_figures *figures,
                                  struct berth_error *error) {
     const struct berth_config *config = bench->settings->config;
     struct bench_data *data = &bench->data;
-    TRY(bench_data_open(data, bench->settings, training, error));
+    TRY(bench_data_open(data, bench->settings, error));
     TRY(machine_device_open(config, &bench->settings->log, &bench->device, error));
     enum dtype compute = config->precision == BERTH_BF16 ? DTYPE_BF16 : DTYPE_F32;
     bench->state = (struct state){
         .device = bench->device, .table = &bench->data.files.table, .compute = compute};
-    struct trainer_shape shape = {.max_length = data->max_length,
-                                  .gradient_checkpointing = config->gradient_checkpointing};
-    *(training ? &shape.train_tokens : &shape.infer_tokens) = data->worst_tokens;
-    *(training ? &shape.train_sequences : &shape.infer_sequences) = data->worst_sequences;
+    const struct trainer_shape shape = shape_of(bench);
     struct plan_args plan = {.state = &bench->state,
                              .config = &data->files.shape,
                              .shape = &shape,
@@ -54,7 +66,7 @@ static enum berth_status prepare(struct bench *bench, int training, struct bench
     uint64_t total;
     TRY(plan_memory_admit(&plan, &total, error)); // before its memory is taken
     figures->plan_bytes = (int64_t)total;
-    TRY(state_init(&bench->state, bench->device, &bench->data.files.table, compute, training,
+    TRY(state_init(&bench->state, bench->device, &bench->data.files.table, compute, trains(bench),
                    error));
     TRY(set_random_weights(bench, error));
     struct trainer_rules rules = trainer_rules_of(config, &data->files.shape);
@@ -64,14 +76,13 @@ static enum berth_status prepare(struct bench *bench, int training, struct bench
 static void count_step(struct bench *bench, int64_t step, double seconds, double passes,
                        struct bench_figures *figures, double *flops) {
     const struct bench_data *data = &bench->data;
-    int64_t tokens;
-    double own;
-    bench_data_count(data, data->cuts[step], data->cuts[step + 1], &tokens, &own);
+    struct bench_count own = bench_data_count(data, data->cuts[step], data->cuts[step + 1]);
     figures->steps++;
-    figures->sequences += (int64_t)(data->cuts[step + 1] - data->cuts[step]);
-    figures->tokens += tokens;
+    figures->sequences += own.sequences;
+    figures->tokens += own.tokens;
+    figures->masked += own.masked;
     figures->seconds += seconds;
-    *flops += passes * own;
+    *flops += passes * own.flops;
 }
 
 static enum berth_status train_step(struct bench *bench, int64_t step, struct update_result *update,
@@ -108,12 +119,14 @@ static void finish(struct bench *bench, double flops, struct bench_figures *figu
     figures->model_gflops = flops / figures->seconds / 1e9;
     figures->peak_gflops = bench->peak / 1e9;
     figures->mfu = flops / figures->seconds / bench->peak;
+    figures->fill = (double)figures->tokens / (double)(figures->sequences * bench->data.row_length);
     figures->peak_rss_bytes = (int64_t)machine_peak_resident();
 }
 
-static enum berth_status measure(struct bench *bench, int training, struct bench_figures *figures,
+static enum berth_status measure(struct bench *bench, struct bench_figures *figures,
                                  struct berth_error *error) {
     const struct bench_settings *settings = bench->settings;
+    const int training = trains(bench);
     double flops = 0;
     read_peak(bench);
     for (int64_t step = 0; step < bench->data.updates; step++) {
@@ -137,13 +150,13 @@ static enum berth_status measure(struct bench *bench, int training, struct bench
     return BERTH_OK;
 }
 
-static enum berth_status run(const struct bench_settings *settings, int training,
-                             struct bench_figures *figures, struct berth_error *error) {
+enum berth_status bench_run(const struct bench_settings *settings, struct bench_figures *figures,
+                            struct berth_error *error) {
     struct bench bench = {.settings = settings, .peak = NAN};
     *figures = (struct bench_figures){0};
-    enum berth_status status = prepare(&bench, training, figures, error);
+    enum berth_status status = prepare(&bench, figures, error);
     if (status == BERTH_OK) {
-        status = measure(&bench, training, figures, error);
+        status = measure(&bench, figures, error);
     }
     trainer_done(&bench.trainer);
     state_done(&bench.state);
@@ -152,14 +165,4 @@ static enum berth_status run(const struct bench_settings *settings, int training
     }
     bench_data_done(&bench.data);
     return status;
-}
-
-enum berth_status bench_train(const struct bench_settings *settings, struct bench_figures *figures,
-                              struct berth_error *error) {
-    return run(settings, 1, figures, error);
-}
-
-enum berth_status bench_predict(const struct bench_settings *settings,
-                                struct bench_figures *figures, struct berth_error *error) {
-    return run(settings, 0, figures, error);
 }

@@ -3,8 +3,11 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/options.h"
+#include "data/instance_source.h"
 #include "model/bert.h"
 #include "model/folder.h"
+#include "train/bench_shards.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -138,7 +141,7 @@ static enum berth_status take_orders(struct bench_data *data, const struct bench
                                      struct berth_error *error) {
     // An update holds at least one sequence and at most update_tokens of them, so this many epochs
     // are always enough; short data sets are simply repeated.
-    const struct packer_source *real = &data->set.source;
+    const struct packer_source *real = &data->real;
     size_t features = real->count;
     size_t sequences = (size_t)data->updates * (size_t)(settings->update_tokens / 4 + 1);
     size_t epochs = sequences / features + 1;
@@ -163,12 +166,14 @@ static enum berth_status take_orders(struct bench_data *data, const struct bench
 
 static void find_worst(struct bench_data *data) {
     for (int64_t i = 0; i < data->updates; i++) {
-        int64_t tokens = 0, sequences = (int64_t)(data->cuts[i + 1] - data->cuts[i]);
+        int64_t tokens = 0, masked = 0, sequences = (int64_t)(data->cuts[i + 1] - data->cuts[i]);
         for (size_t k = data->cuts[i]; k < data->cuts[i + 1]; k++) {
-            int32_t length = data->source.get(data->source.data, data->order[k]).length;
-            tokens += length;
-            data->max_length = length > data->max_length ? length : data->max_length;
+            struct packer_sequence own = data->source.get(data->source.data, data->order[k]);
+            tokens += own.length;
+            masked += own.masked_count;
+            data->max_length = own.length > data->max_length ? own.length : data->max_length;
         }
+        data->worst_masked = masked > data->worst_masked ? masked : data->worst_masked;
         data->worst_tokens = tokens > data->worst_tokens ? tokens : data->worst_tokens;
         data->worst_sequences =
             sequences > data->worst_sequences ? sequences : data->worst_sequences;
@@ -200,32 +205,62 @@ static enum berth_status read_set(struct bench_data *data, struct berth_config *
     TRY(param_table_init(&data->files.table, &data->files.shape, data->task->head, error));
     struct task_open args = {.use = use, .config = config, .files = &data->files, .log = log};
     TRY(data->task->open(&data->set, &args, error));
-    data->source = data->set.source;
+    data->real = data->set.source;
+    data->row_length = config->max_seq_length;
     return BERTH_OK;
 }
 
+static enum berth_status read_instances(struct bench_data *data,
+                                        const struct bench_settings *settings,
+                                        struct berth_error *error) {
+    const struct berth_config *config = settings->config;
+    const int asked = option_is_given(config, option_find("max_seq_length"));
+    struct bench_shards shards = {.path = settings->data,
+                                  .tokens = data->updates * settings->update_tokens,
+                                  .vocab_size = (int32_t)data->files.shape.vocab_size,
+                                  .max_seq_length = asked ? config->max_seq_length : 0};
+    TRY(bench_shards_read(&shards, &data->instances, error));
+    data->real = instance_source(&data->instances);
+    for (size_t i = 0; i < data->instances.count; i++) {
+        int64_t length = data->instances.items[i].length;
+        data->row_length = length > data->row_length ? length : data->row_length;
+    }
+    data->row_length = asked ? config->max_seq_length : data->row_length;
+    TRY(check(data, settings, data->row_length, error));
+    return param_table_init(&data->files.table, &data->files.shape, PARAM_HEAD_PRETRAINING, error);
+}
+
+static enum berth_status read_task(struct bench_data *data, const struct bench_settings *settings,
+                                   struct berth_config *config, struct berth_error *error) {
+    TRY(inputs_fit_length(config, data->files.shape.max_position_embeddings, settings->geometry,
+                          &settings->log, error));
+    inputs_prefer_length(config, data->task->max_seq_length);
+    TRY(check(data, settings, config->max_seq_length, error));
+    TRY(open_tokenizer(data, settings, error));
+    return read_set(data, config, &settings->log, settings->kind != BENCH_PREDICT, error);
+}
+
 enum berth_status bench_data_open(struct bench_data *data, const struct bench_settings *settings,
-                                  int training, struct berth_error *error) {
+                                  struct berth_error *error) {
     *data = (struct bench_data){.updates = settings->steps + settings->warm_up_steps};
     if (data->updates < 1 || settings->steps < 1 || settings->update_tokens < 1) {
         return error_set(error, BERTH_USAGE, "a benchmark needs at least one step and one token");
     }
     struct berth_config config = *settings->config;
     config.train_file = config.predict_file = settings->data;
-    data->task = config.task_name != NULL ? &task_classify : &task_squad;
+    const struct task *fine_tuning = config.task_name != NULL ? &task_classify : &task_squad;
+    data->task = settings->kind == BENCH_PRETRAIN ? NULL : fine_tuning;
     enum berth_status status;
     // Before a vocabulary is looked for beside it.
-    if (settings->data != NULL && !file_exists(settings->data)) {
-        return error_set(error, BERTH_NO_INPUT, "%s: no such file; expected a file to train on",
-                         settings->data);
+    if (settings->data != NULL && !file_exists(settings->data) &&
+        !(data->task == NULL && dir_exists(settings->data))) {
+        return error_set(error, BERTH_NO_INPUT, "%s: no such file; expected %s", settings->data,
+                         data->task != NULL ? "a file to train on" : "a shard or a folder of them");
     }
     TRY_DONE(read_shape(data, settings, error));
-    TRY_DONE(inputs_fit_length(&config, data->files.shape.max_position_embeddings,
-                               settings->geometry, &settings->log, error));
-    inputs_prefer_length(&config, data->task->max_seq_length);
-    TRY_DONE(check(data, settings, config.max_seq_length, error));
-    TRY_DONE(open_tokenizer(data, settings, error));
-    TRY_DONE(read_set(data, &config, &settings->log, training, error));
+    TRY_DONE(data->task != NULL ? read_task(data, settings, &config, error)
+                                : read_instances(data, settings, error));
+    data->source = data->real;
     if (settings->pad_to > 0) {
         TRY_DONE(pad(data, settings->pad_to, error));
     }
@@ -248,17 +283,20 @@ void bench_data_done(struct bench_data *data) {
     if (data->task != NULL) {
         data->task->close(&data->set);
     }
+    instances_done(&data->instances);
     model_files_done(&data->files);
     *data = (struct bench_data){0};
 }
 
-void bench_data_count(const struct bench_data *data, size_t first, size_t end, int64_t *tokens,
-                      double *flops) {
-    *tokens = 0;
-    *flops = 0;
+struct bench_count bench_data_count(const struct bench_data *data, size_t first, size_t end) {
+    const struct bert model = {.config = &data->files.shape, .table = &data->files.table};
+    struct bench_count count = {.sequences = (int64_t)(end - first)};
     for (size_t i = first; i < end; i++) {
-        int32_t length = data->set.source.get(data->set.source.data, data->order[i]).length;
-        *tokens += length;
-        *flops += bert_forward_flops(&data->files.shape, length);
+        struct packer_sequence own = data->real.get(data->real.data, data->order[i]);
+        count.tokens += own.length;
+        count.masked += own.masked_count;
+        count.flops += bert_forward_flops(&data->files.shape, own.length);
     }
+    count.flops += bert_masked_flops(&model, count.masked);
+    return count;
 }

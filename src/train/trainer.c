@@ -41,6 +41,7 @@ static struct device_shape device_shape_of(const struct state *state,
         .intermediate = config->intermediate_size,
         .heads = config->num_attention_heads,
         .vocabulary = config->vocab_size,
+        .decoder_rows = bert_decoder_rows(larger(shape->train_masked, shape->infer_masked)),
         .compute = state->compute,
         .training = shape->train_tokens > 0,
     };

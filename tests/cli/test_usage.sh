@@ -35,6 +35,7 @@ refused 'did you mean --is_training?' features squad --is_trainin
 refused 'unknown option --xylophone_quartet;' show squad --xylophone_quartet
 refused 'unknown option -z' tokenize -z
 refused 'unknown benchmark "peek"' bench peek
+refused '--input_dir' bench pretrain
 
 # Missing and malformed values.
 refused 'option --model_name_or_path is needed' finetune squad --train x
@@ -166,6 +167,7 @@ missing 66 "$work/none: no such file" finetune squad --model "$work/model" --tra
     --dev "$work/none" --output "$work/new"
 missing 73 "$work/data.json is a file" init --config tiny --output "$work/data.json/model"
 missing 66 "$work/none" bench train --config tiny --data "$work/none"
+missing 66 "$work/none" bench pretrain --config tiny --input_dir "$work/none"
 missing 73 "holds a model already" init --config tiny --output "$work/model"
 missing 73 summary.json finetune squad --model "$work/model" --train "$work/data.json" --output "$work/new" \
     --max_seq_length 64 --json_summary "$work/none/summary.json"

@@ -23,7 +23,7 @@ static struct device *open_device(const char *instructions, int threads) {
         return NULL;
     }
     assert_int_equal(status, BERTH_OK);
-    const struct device_shape most = {768, 6, 512, 192, 200, 1, 50, DTYPE_F32, 1};
+    const struct device_shape most = {768, 6, 512, 192, 200, 1, 50, 0, DTYPE_F32, 1};
     assert_int_equal(dev->reserve(dev, &most, &error), BERTH_OK);
     return dev;
 }

@@ -30,6 +30,7 @@ static void reserve(struct harness *harness, const struct harness_options *optio
         .intermediate = harness->config.intermediate_size,
         .heads = harness->config.num_attention_heads,
         .vocabulary = harness->config.vocab_size,
+        .decoder_rows = bert_decoder_rows(options->max_masked),
         .compute = options->compute,
         .training = harness->keep != BERT_KEEP_NOTHING,
     };

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plan: its sum, the refusal with the batch that would fit, and its total beside what a run
 // really takes. Also whole jobs in this process, where the leak checker sees them.
+#include "core/options.h"
 #include "fixture.h"
 #include "train/bench.h"
+#include "train/bench_shards.h"
 #include "train/machine.h"
 #include "train/plan.h"
 
@@ -163,20 +165,72 @@ static void test_benchmarks(void **state) {
                                       .warm_up_steps = 1};
     struct bench_figures real, padded, predicted;
     struct berth_error error = {0};
-    if (bench_train(&settings, &real, &error) != BERTH_OK) {
+    if (bench_run(&settings, &real, &error) != BERTH_OK) {
         fail_msg("%s", error.message);
     }
     assert_true(real.samples_per_second > 0 && real.mfu > 0 && real.mfu < 1);
     assert_int_equal(real.steps, 3);
     settings.pad_to = 64;
-    assert_int_equal(bench_train(&settings, &padded, &error), BERTH_OK);
+    assert_int_equal(bench_run(&settings, &padded, &error), BERTH_OK);
     assert_int_equal(padded.sequences, real.sequences); // the same work, asked for
     assert_int_equal(padded.tokens, real.tokens);
     settings.pad_to = 0;
-    assert_int_equal(bench_predict(&settings, &predicted, &error), BERTH_OK);
+    settings.kind = BENCH_PREDICT;
+    assert_int_equal(bench_run(&settings, &predicted, &error), BERTH_OK);
     assert_int_equal(predicted.tokens, real.tokens);
     settings.geometry = "no such shape";
-    assert_int_not_equal(bench_train(&settings, &real, &error), BERTH_OK);
+    assert_int_not_equal(bench_run(&settings, &real, &error), BERTH_OK);
+}
+
+// No fixture: that forks, which is not possible once threads have run here.
+static void test_benchmark_of_pre_training(void **state) {
+    struct berth_config config;
+    option_defaults(&config);
+    assert_int_equal(option_set(&config, option_find("max_seq_length"), "32", NULL), BERTH_OK);
+    struct bench_settings settings = {.kind = BENCH_PRETRAIN,
+                                      .config = &config,
+                                      .geometry = "tiny",
+                                      .data = BERTH_TEST_SOURCE_DIR
+                                      "/tests/data/pretraining/nvidia.hdf5",
+                                      .update_tokens = 300,
+                                      .steps = 3};
+    struct bench_figures real, padded;
+    struct berth_error error = {0};
+    if (bench_run(&settings, &real, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    assert_true(real.mfu > 0 && real.mfu < 1);
+    assert_true(real.tokens > 600 && real.tokens <= 900);
+    assert_true(real.masked * 100 > real.tokens * 10 && real.masked * 100 < real.tokens * 20);
+    assert_true(real.fill == (double)real.tokens / (double)(real.sequences * 32));
+    settings.pad_to = 40;
+    assert_int_equal(bench_run(&settings, &padded, &error), BERTH_OK);
+    assert_int_equal(padded.tokens, real.tokens);
+    assert_int_equal(padded.masked, real.masked);
+    settings.pad_to = 0;
+    settings.data = BERTH_TEST_SOURCE_DIR "/tests/data/pretraining";
+    assert_int_equal(bench_run(&settings, &real, &error), BERTH_OK);
+    settings.data = BERTH_TEST_SOURCE_DIR "/tests/data"; // no shard in it
+    assert_int_equal(bench_run(&settings, &real, &error), BERTH_NO_INPUT);
+    settings.data = "nowhere";
+    assert_int_equal(bench_run(&settings, &real, &error), BERTH_NO_INPUT);
+}
+
+// A folder's files are read until there are enough tokens.
+static void test_shards_of_a_benchmark(void **state) {
+    struct bench_shards shards = {
+        .path = BERTH_TEST_SOURCE_DIR "/tests/data/pretraining", .tokens = 1, .vocab_size = 1000};
+    struct instances first = {0}, both = {0}, refused = {0};
+    struct berth_error error = {0};
+    assert_int_equal(bench_shards_read(&shards, &first, &error), BERTH_OK);
+    shards.tokens = INT64_MAX;
+    assert_int_equal(bench_shards_read(&shards, &both, &error), BERTH_OK);
+    assert_true(first.count > 0 && both.count > first.count);
+    shards.vocab_size = 104; // ids outside
+    assert_int_equal(bench_shards_read(&shards, &refused, &error), BERTH_BAD_DATA);
+    instances_done(&first);
+    instances_done(&both);
+    instances_done(&refused);
 }
 
 int main(void) {
@@ -186,6 +240,8 @@ int main(void) {
         FIXTURE_TEST(test_jobs_in_one_process),
         FIXTURE_TEST(test_show_and_answer),
         FIXTURE_TEST(test_benchmarks),
+        cmocka_unit_test(test_shards_of_a_benchmark),
+        cmocka_unit_test(test_benchmark_of_pre_training),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
