@@ -51,7 +51,7 @@ int cli_row_applies(const struct cli_verb *verb, const struct option_row *row) {
 
 // Verbs that stand in for the original scripts.
 static int takes_legacy(const struct cli_verb *verb) {
-    return (verb->jobs & (JOB_FINETUNE | JOB_PREDICT | JOB_SHOW)) != 0;
+    return (verb->jobs & (JOB_TRAIN | JOB_PREDICT | JOB_SHOW)) != 0;
 }
 
 static enum berth_status unknown(const struct cli_call *call, const char *name,
@@ -184,7 +184,13 @@ static int is_mere_label(struct cli_call *call, const char *name, const char *va
     if (option_same_name(name, "init_checkpoint") || option_same_name(name, "model_file")) {
         call->model_is_checkpoint = 1;
     }
-    return option_same_name(name, "bert_model") && call->model_is_checkpoint;
+    return option_same_name(name, "bert_model") &&
+           (call->model_is_checkpoint || (call->verb->jobs & JOB_PRETRAIN) != 0);
+}
+
+// Whether no value follows.
+static int stands_alone(const struct reader *reader) {
+    return reader->next == reader->count || is_option(reader->words[reader->next]);
 }
 
 static enum berth_status set_row(struct cli_call *call, struct reader *reader,
@@ -193,6 +199,8 @@ static enum berth_status set_row(struct cli_call *call, struct reader *reader,
     const char *value;
     if (row->type == OPTION_FLAG) {
         value = flag_value(reader, attached);
+    } else if (row->alone != NULL && attached == NULL && stands_alone(reader)) {
+        value = row->alone;
     } else {
         TRY(take_value(reader, name, attached, &value, error));
     }
@@ -239,7 +247,7 @@ static const struct option_row *negated(const struct cli_verb *verb, const char 
 
 static enum berth_status set_option(struct cli_call *call, struct reader *reader, const char *name,
                                     const char *attached, struct berth_error *error) {
-    const unsigned model_runs = JOB_FINETUNE | JOB_PREDICT;
+    const unsigned model_runs = JOB_TRAIN | JOB_PREDICT;
     if (option_same_name(name, "no_color") || option_same_name(name, "no_colour")) {
         cli_forbid_colours();
         return BERTH_OK;

@@ -88,6 +88,7 @@ void cli_help_verb(const struct cli_verb *verb) {
     struct berth_config defaults;
     int width = terminal_width(STDOUT_FILENO);
     berth_config_init(&defaults);
+    option_job_defaults(&defaults, verb->jobs);
     printf("%sberth %s%s%s%s\n", bold(), verb->name, verb->task != NULL ? " " : "",
            verb->task != NULL ? verb->task : "", plain());
     cli_wrap(verb->summary, width, 0);

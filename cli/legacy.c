@@ -109,11 +109,19 @@ static const struct legacy legacies[] = {
     {.name = "metric_for_best_model", .kind = IGNORED_1, .note = "the last model is the result"},
     {.name = "greater_is_better", .kind = IGNORED, .note = "the last model is the result"},
     {.name = "optim", .kind = SPECIAL_1},
+    {.name = "input_file", .kind = SPECIAL_1}, // of Google's run_pretraining
     {.name = "full_determinism", .kind = IGNORED, .note = "every run is deterministic"},
     {.name = "torch_compile", .kind = IGNORED, .note = framework},
     {.name = "remove_unused_columns", .kind = IGNORED, .note = framework},
     {.name = "use_zero_optimizer", .kind = IGNORED, .note = "there is one process"},
     {.name = "push_to_hub", .kind = IGNORED, .note = "nothing is sent anywhere"},
+    {.name = "allreduce_post_accumulation", .kind = IGNORED, .note = "there is one process"},
+    {.name = "allreduce_post_accumulation_fp16", .kind = IGNORED, .note = "there is one process"},
+    {.name = "enable_packed_data_mode",
+     .kind = IGNORED,
+     .note = "shards tell whether they are packed"},
+    {.name = "use_nvidia_dataset", .kind = IGNORED, .note = "shards tell their layout"},
+    {.name = "profile_steps", .kind = IGNORED_1, .note = "--wall_clock_breakdown times the phases"},
     {.name = "train_option", .kind = IGNORED_1, .note = "the verb says what is trained"},
 };
 
@@ -167,6 +175,15 @@ static enum berth_status set_optim(struct cli_call *call, const char *value,
                              value);
 }
 
+static enum berth_status set_input(struct cli_call *call, const char *value,
+                                   struct berth_error *error) {
+    if ((call->verb->jobs & JOB_PRETRAIN) != 0) {
+        return set(call, "input_dir", value, error);
+    }
+    cli_note(call, "--input_file has no effect in `berth %s`", call->verb->name);
+    return BERTH_OK;
+}
+
 static enum berth_status set_special_value(struct cli_call *call, const struct legacy *legacy,
                                            const char *value, struct berth_error *error) {
     if (strcmp(legacy->name, "dropout") == 0) {
@@ -183,6 +200,9 @@ static enum berth_status set_special_value(struct cli_call *call, const struct l
     }
     if (strcmp(legacy->name, "optim") == 0) {
         return set_optim(call, value, error);
+    }
+    if (strcmp(legacy->name, "input_file") == 0) {
+        return set_input(call, value, error);
     }
     if (strcmp(value, "epoch") != 0 && strcmp(value, "steps") != 0 && strcmp(value, "no") != 0) {
         return error_set(error, BERTH_USAGE,
@@ -279,7 +299,11 @@ static void folder_of_model(struct cli_call *call) {
 }
 
 enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *error) {
-    int trains = (call->verb->jobs & JOB_FINETUNE) != 0;
+    int trains = (call->verb->jobs & JOB_TRAIN) != 0;
+    if (trains && call->do_train == 0 && call->verb->task == NULL) {
+        return error_set(error, BERTH_USAGE, "--do_train false: `berth %s` does nothing else",
+                         call->verb->name);
+    }
     if (trains && call->do_train == 0) {
         return error_set(error, BERTH_USAGE,
                          "--do_train false: `berth finetune` trains; `berth predict %s` answers "

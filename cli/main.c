@@ -17,7 +17,7 @@ static const struct cli_verb *const verbs[] = {&cli_finetune, &cli_finetune_clas
                                                &cli_verify,   &cli_bench,
                                                &cli_doctor,   &cli_fetch,
                                                &cli_prepare,  &cli_pack,
-                                               &cli_vocab};
+                                               &cli_vocab,    &cli_pretrain};
 #define VERB_COUNT (sizeof verbs / sizeof *verbs)
 
 void cli_help_program(int to_error) {

@@ -78,6 +78,19 @@ struct berth_config {
     const char *label_column;
     const char *problem_type;     /* "auto", "single_label_classification" or "regression" */
 
+    /* pre-training */
+    const char *input_dir;   /* folder of shards, or one shard */
+    const char *eval_dir;    /* the same, held out; NULL: files of input_dir with "test" in the name */
+    const char *config_file; /* shape of a model that starts from random weights */
+    const char *recipe;      /* NULL: none; see `berth pretrain --help` */
+    int phase2;                /* begin the second phase from a checkpoint of the first */
+    int64_t phase1_end_step;   /* updates of the first phase; 0: those of the checkpoint */
+    int64_t resume_step;       /* >= 0: resume from checkpoint-<this> of output_dir */
+    int64_t steps_this_run;    /* > 0: save and end after that many updates */
+    int skip_checkpoint;       /* write no checkpoints, only the model at the end */
+    int64_t vocab_multiple;    /* a new model's vocabulary is rounded up to a multiple of this */
+    const char *initializer;   /* "normal" or "truncated_normal": a new model's weights */
+
     /* text and features */
     int64_t max_seq_length;     /* the default, 384, gives way to a model with fewer positions */
     int64_t doc_stride;
@@ -98,7 +111,8 @@ struct berth_config {
     int64_t max_eval_samples;
 
     /* data for pre-training */
-    int64_t max_predictions_per_seq; /* masked positions of an instance at most */
+    int64_t max_predictions_per_seq; /* masked positions of an instance at most; in training: that
+                                        count, the first so many */
     int64_t dupe_factor;             /* rounds through the documents, each masked anew */
     double masked_lm_prob;           /* share of the tokens that is predicted */
     double short_seq_prob;           /* share of the documents that is cut shorter */
@@ -280,6 +294,13 @@ enum berth_status berth_finetune_squad(const struct berth_config *config, struct
 enum berth_status berth_predict_squad(const struct berth_config *config, struct berth_log log,
                                       const volatile int *stop, struct berth_run_result *result,
                                       struct berth_error *error);
+
+/* Pre-training on the shards of input_dir: masked words and next sentences. A model starts from
+ * random weights (config_file, vocab_file), from a model's (model_name_or_path), or goes on from a
+ * checkpoint. Writes the model with its pre-training head, which the fine-tuning jobs start from. */
+enum berth_status berth_pretrain(const struct berth_config *config, struct berth_log log,
+                                 const volatile int *stop, struct berth_run_result *result,
+                                 struct berth_error *error);
 
 /* Classification and regression on pairs of texts or single ones: the tasks of GLUE and XNLI by name
  * (task_name, data_dir) or files of the user's own (text_column, ...). Fine-tuning writes

@@ -275,6 +275,24 @@ int option_is_given(const struct berth_config *config, const struct option_row *
     return config->given[index / 64] >> index % 64 & 1;
 }
 
+int option_is_chosen(const struct berth_config *config, const struct option_row *row) {
+    struct berth_config defaults;
+    char now[256], usual[256];
+    option_defaults(&defaults);
+    option_print(config, row, now, sizeof now);
+    option_print(&defaults, row, usual, sizeof usual);
+    return option_is_given(config, row) || strcmp(now, usual) != 0;
+}
+
+void option_set_default(struct berth_config *config, const char *name, const char *value) {
+    const struct option_row *row = option_find(name);
+    size_t index = (size_t)(row - option_rows);
+    if (!option_is_chosen(config, row)) {
+        option_set(config, row, value, NULL);
+        config->given[index / 64] &= ~(UINT64_C(1) << index % 64);
+    }
+}
+
 // --- printing ------------------------------------------------------------------------------------
 
 static void print_choice(const char *choices, int number, char *text, size_t size) {

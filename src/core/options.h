@@ -25,9 +25,11 @@ enum option_job {
     JOB_EMBED = 1 << 9,
     JOB_PREPARE = 1 << 10,
     JOB_PACK = 1 << 11,
+    JOB_PRETRAIN = 1 << 12,
     // Of every task.
     JOB_FINETUNE = JOB_FINETUNE_SQUAD | JOB_FINETUNE_CLASSIFY,
-    JOB_PREDICT = JOB_PREDICT_SQUAD | JOB_PREDICT_CLASSIFY
+    JOB_PREDICT = JOB_PREDICT_SQUAD | JOB_PREDICT_CLASSIFY,
+    JOB_TRAIN = JOB_FINETUNE | JOB_PRETRAIN
 };
 
 struct option_row {
@@ -42,6 +44,7 @@ struct option_row {
     unsigned jobs;
     const char *unit; // what --help shows as the value: "N", "FILE", "RATE"
     const char *help;
+    const char *alone;    // the value where the flag stands alone; NULL: it needs one
     const char *fallback; // what --help says in place of a default that stands for a rule; or NULL
 };
 
@@ -56,6 +59,8 @@ extern const size_t option_row_count;
 
 // The default of every setting that does not depend on the machine (berth_config_init adds those).
 void option_defaults(struct berth_config *config);
+// The defaults of a job where they are others; settings that were changed stay.
+void option_job_defaults(struct berth_config *config, unsigned job);
 
 // The row of a name or alias; `-` and `_` are the same. NULL: unknown.
 const struct option_row *option_find(const char *name);
@@ -78,6 +83,10 @@ int option_is_near(const char *typed, unsigned distance);
 enum berth_status option_set(struct berth_config *config, const struct option_row *row,
                              const char *value, struct berth_error *error);
 int option_is_given(const struct berth_config *config, const struct option_row *row);
+// 1 when the setting was given by name or is not the default.
+int option_is_chosen(const struct berth_config *config, const struct option_row *row);
+// Sets a setting that was not chosen, by its name; it does not count as given. `value` is good.
+void option_set_default(struct berth_config *config, const char *name, const char *value);
 // BERTH_USAGE where a row with choices holds none of them: a struct can be filled by hand.
 enum berth_status option_check_choice(const struct berth_config *config, const char *name,
                                       struct berth_error *error);

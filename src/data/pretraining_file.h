@@ -60,4 +60,15 @@ enum berth_status pretraining_shape_hdf5(const char *path, struct pretraining_sh
 enum berth_status pretraining_read_hdf5(const char *path, int32_t vocab_size, int max_seq_length,
                                         struct instances *instances, struct berth_error *error);
 
+// What a file of either kind holds, from its description and, where rows are packed, from their
+// weights alone. Wrong data sets, types and shapes are BERTH_BAD_DATA.
+struct pretraining_size {
+    int64_t sequences;   // instances that pretraining_read_hdf5 would append
+    int64_t length;      // tokens of a row
+    int64_t predictions; // of a row, at most
+};
+enum berth_status pretraining_measure_hdf5(const char *path, int max_seq_length,
+                                           struct pretraining_size *size,
+                                           struct berth_error *error);
+
 #endif

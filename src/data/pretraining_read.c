@@ -299,3 +299,39 @@ enum berth_status pretraining_read_hdf5(const char *path, int32_t vocab_size, in
     hdf5_close(&reading.file);
     return status;
 }
+
+// --- measuring
+// ------------------------------------------------------------------------------------
+
+static enum berth_status count_packed(struct reading *reading, int64_t *sequences,
+                                      struct berth_error *error) {
+    int64_t width = reading->widths[WEIGHTS], rows = reading->rows;
+    int32_t *weights = memory_array((size_t)(rows * width) + 1, sizeof *weights);
+    if (weights == NULL) {
+        return error_no_memory(error, (size_t)(rows * width) * sizeof *weights, reading->path);
+    }
+    enum berth_status status =
+        hdf5_read_i32(&reading->file, reading->sets[WEIGHTS], 0, rows, weights, error);
+    for (int64_t i = 0; i < rows * width && status == BERTH_OK; i++) {
+        *sequences += weights[i] != 0;
+    }
+    memory_free(weights);
+    return status;
+}
+
+enum berth_status pretraining_measure_hdf5(const char *path, int max_seq_length,
+                                           struct pretraining_size *size,
+                                           struct berth_error *error) {
+    struct reading reading = {.path = path};
+    *size = (struct pretraining_size){0};
+    TRY(hdf5_open(&reading.file, path, error));
+    enum berth_status status = find_sets(&reading, max_seq_length, error);
+    if (status == BERTH_OK) {
+        size->length = reading.widths[IDS];
+        size->predictions = reading.widths[POSITIONS];
+        size->sequences = reading.packed ? 0 : reading.rows;
+        status = reading.packed ? count_packed(&reading, &size->sequences, error) : BERTH_OK;
+    }
+    hdf5_close(&reading.file);
+    return status;
+}

@@ -11,6 +11,11 @@
 // Epochs whose order is walked to find the worst case; a longer run gets a bound instead.
 #define WALKED_EPOCHS 32
 
+// Of a micro-batch that its tokens limit: sequences are longer than this on average, and more
+// tokens than one in so many are not masked; where they are, a micro-batch holds fewer of them.
+#define FEW_TOKENS 16
+#define FEW_MASKED 4
+
 // Whether the user chose the update's size, or it is just the default.
 static int is_update_size_given(const struct berth_config *config) {
     struct berth_config defaults;
@@ -67,6 +72,17 @@ static enum berth_status resolve_sizes(struct batching *b, const struct berth_co
     return BERTH_OK;
 }
 
+static enum berth_status count_steps(struct batching *batching, const struct berth_config *config,
+                                     double updates_per_epoch, struct berth_error *error) {
+    double steps = ceil(config->num_train_epochs * updates_per_epoch - 1e-9);
+    if (config->max_steps <= 0 && !(steps >= 0 && steps < 1e15)) {
+        return error_set(error, BERTH_CONFIG, "num_train_epochs %g gives no number of updates",
+                         config->num_train_epochs);
+    }
+    batching->total_steps = config->max_steps > 0 ? config->max_steps : (int64_t)steps;
+    return BERTH_OK;
+}
+
 enum berth_status batching_resolve(struct batching *batching, const struct berth_config *config,
                                    int64_t features, struct berth_error *error) {
     *batching = (struct batching){.seed = (uint64_t)config->seed, .features = features};
@@ -76,13 +92,31 @@ enum berth_status batching_resolve(struct batching *batching, const struct berth
         updates = config->max_steps_per_epoch;
     }
     batching->updates_per_epoch = updates;
-    double steps = ceil(config->num_train_epochs * (double)updates - 1e-9);
-    if (config->max_steps <= 0 && !(steps >= 0 && steps < 1e15)) {
-        return error_set(error, BERTH_CONFIG, "num_train_epochs %g gives no number of updates",
-                         config->num_train_epochs);
+    return count_steps(batching, config, (double)updates, error);
+}
+
+enum berth_status batching_run_on(struct batching *batching, const struct berth_config *config,
+                                  int64_t max_predictions, struct berth_error *error) {
+    struct packer_limits *micro = &batching->micro;
+    batching->runs_on = 1;
+    if (micro->tokens < INT64_MAX) {
+        int64_t sequences = micro->tokens / FEW_TOKENS, masked = micro->tokens / FEW_MASKED;
+        micro->sequences = sequences < micro->sequences ? sequences : micro->sequences;
+        micro->masked = masked > max_predictions ? masked : max_predictions;
     }
-    batching->total_steps = config->max_steps > 0 ? config->max_steps : (int64_t)steps;
-    return BERTH_OK;
+    return count_steps(batching, config,
+                       (double)batching->features / (double)batching->update_sequences, error);
+}
+
+double batching_epochs(const struct batching *b, int64_t step) {
+    return b->runs_on ? (double)step * (double)b->update_sequences / (double)b->features
+                      : (double)step / (double)b->updates_per_epoch;
+}
+
+int batching_ends_epoch(const struct batching *b, int64_t step) {
+    return b->runs_on ? step > 0 && step * b->update_sequences / b->features >
+                                        (step - 1) * b->update_sequences / b->features
+                      : step % b->updates_per_epoch == 0;
 }
 
 struct update_place batching_place(const struct batching *b, int64_t step) {

@@ -4,7 +4,9 @@
 //
 // An epoch has ceil(features / train_batch_size) updates and keeps the last, smaller one; its order
 // depends on seed and epoch only. So the place of a run is its step alone: step / updates_per_epoch
-// is the epoch, the remainder the update within it.
+// is the epoch, the remainder the update within it. In pre-training updates run on: all have
+// train_batch_size sequences, the first of update n being number n * train_batch_size of the stream
+// (data/shard_stream.h), and an epoch may end within one.
 #ifndef BERTH_TRAIN_BATCHING_H
 #define BERTH_TRAIN_BATCHING_H
 
@@ -26,6 +28,7 @@ struct batching {
     int64_t accumulation; // micro-batches of a full update; 0: as many as the tokens need
     int64_t updates_per_epoch;
     int64_t total_steps;
+    int runs_on;
 };
 
 // From train_batch_size, per_device_train_batch_size and gradient_accumulation_steps: any two give
@@ -33,6 +36,16 @@ struct batching {
 // max_steps > 0 decides the number of updates, else num_train_epochs.
 enum berth_status batching_resolve(struct batching *batching, const struct berth_config *config,
                                    int64_t features, struct berth_error *error);
+
+// Makes of resolved sizes those of updates that run on. The sequences and masked tokens of a
+// micro-batch that only its tokens limit are bounded, too, for they are not known beforehand:
+// `max_predictions` of a sequence.
+enum berth_status batching_run_on(struct batching *batching, const struct berth_config *config,
+                                  int64_t max_predictions, struct berth_error *error);
+
+// Epochs that are over after `step` updates, and whether one ended within the last of them.
+double batching_epochs(const struct batching *batching, int64_t step);
+int batching_ends_epoch(const struct batching *batching, int64_t step);
 
 // The sequences of an update: order[first .. first + count) of its epoch.
 struct update_place {

@@ -3,6 +3,7 @@
 
 #include "core/memory.h"
 #include "core/options.h"
+#include "train/checkpoint_list.h"
 #include "train/deepspeed.h"
 #include "train/events.h"
 #include "train/finetune_report.h"
@@ -25,6 +26,7 @@ struct job {
     const char *model_folder; // where shape, vocabulary and (when starting anew) weights come from
     struct model_files files;
     struct task_set train;
+    struct feed feed;
     struct evaluation evaluation;
     int has_evaluation;
     struct device *device;
@@ -40,25 +42,32 @@ struct job {
 
 // --- settings -----------------------------------------------------------------------------------
 
+static int resumes(const struct job *job) {
+    return job->config.resume_from_checkpoint != NULL || job->config.resume_step >= 0;
+}
+
+static enum berth_status need_start(const struct job *job, struct berth_error *error) {
+    const struct berth_config *config = &job->config;
+    return config->config_file != NULL
+               ? BERTH_OK
+               : task_need(config->model_name_or_path, "model_name_or_path", "", error);
+}
+
 static enum berth_status settle(struct job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
     if (config->deepspeed_config != NULL) {
         TRY(deepspeed_apply(config, config->deepspeed_config, &job->log, error));
     }
+    TRY(job->task->settle(config, TASK_TRAIN, error));
     TRY(optimizer_settle(config, error));
     TRY(loss_scale_check(config, error));
-    TRY(job->task->settle(config, TASK_TRAIN, error));
-    if (config->resume_from_checkpoint == NULL) {
-        TRY(task_need(config->model_name_or_path, "model_name_or_path", "", error));
+    if (!resumes(job)) {
+        TRY(need_start(job, error));
     }
-    return event_settings(&job->log, config, JOB_FINETUNE, error);
+    return event_settings(&job->log, config, job->task->jobs, error);
 }
 
 // --- the output folder --------------------------------------------------------------------------
-
-static int resumes(const struct job *job) {
-    return job->config.resume_from_checkpoint != NULL;
-}
 
 // Locks the folder first: what follows looks at checkpoints that another run might be rotating.
 static enum berth_status take_output(struct job *job, struct berth_error *error) {
@@ -68,30 +77,54 @@ static enum berth_status take_output(struct job *job, struct berth_error *error)
 
 static enum berth_status find_resume(struct job *job, struct berth_error *error) {
     const char *from = job->config.resume_from_checkpoint;
-    if (from == NULL) {
+    const int named = from != NULL && strcmp(from, "auto") != 0;
+    if (!resumes(job)) {
         return BERTH_OK;
     }
-    if (strcmp(from, "auto") != 0) {
-        TRY(checkpoint_verify(from, NULL, error));
-        job->resume_folder = memory_string(from);
-        return job->resume_folder != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
+    if (named || job->config.resume_step >= 0) {
+        job->resume_folder = named
+                                 ? memory_string(from)
+                                 : checkpoint_path(job->config.output_dir, job->config.resume_step);
+        return job->resume_folder != NULL ? checkpoint_verify(job->resume_folder, NULL, error)
+                                          : error_no_memory(error, 0, "a path");
     }
     TRY(checkpoint_find(job->config.output_dir, &job->log, &job->resume_folder, error));
     if (job->resume_folder == NULL) {
         log_note(&job->log, "no checkpoint in %s: starting anew", job->config.output_dir);
-        return task_need(job->config.model_name_or_path, "model_name_or_path", "", error);
+        return need_start(job, error);
     }
     return BERTH_OK;
 }
 
 // --- reading ------------------------------------------------------------------------------------
 
-static enum berth_status read_inputs(struct job *job, struct berth_error *error) {
+// Weights are random where neither a model nor a checkpoint is named.
+static int is_new(const struct job *job) {
+    return job->config.model_name_or_path == NULL && job->resume_folder == NULL;
+}
+
+static enum berth_status open_model(struct job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
+    if (is_new(job)) {
+        job->model_folder = config->config_file;
+        return model_files_open_new(&job->files, config, job->task->head, &job->log, error);
+    }
     job->model_folder =
         config->model_name_or_path != NULL ? config->model_name_or_path : job->resume_folder;
-    TRY(model_files_open(&job->files, config, job->model_folder, job->task->head, &job->log,
-                         error));
+    return model_files_open(&job->files, config, job->model_folder, job->task->head, &job->log,
+                            error);
+}
+
+static enum berth_status open_feed(struct job *job, struct berth_error *error) {
+    const struct task_set *train = &job->train;
+    return train->shards != NULL
+               ? feed_open_shards(&job->feed, train->shards, &train->stream, error)
+               : feed_open_source(&job->feed, &train->source, error);
+}
+
+static enum berth_status read_inputs(struct job *job, struct berth_error *error) {
+    struct berth_config *config = &job->config;
+    TRY(open_model(job, error));
     inputs_prefer_length(config, job->task->max_seq_length);
     // A missing file is told before the training file is read.
     TRY(job->task->validates(config, &job->has_evaluation, error));
@@ -102,7 +135,8 @@ static enum berth_status read_inputs(struct job *job, struct berth_error *error)
         args.use = TASK_VALIDATE;
         TRY(evaluation_open(&job->evaluation, job->task, &args, error));
     }
-    TRY(batching_resolve(&job->batching, config, (int64_t)job->train.source.count, error));
+    TRY(open_feed(job, error));
+    TRY(job->feed.kind->resolve(&job->feed, &job->batching, config, error));
     return schedule_init(&job->schedule, config, job->batching.total_steps, error);
 }
 
@@ -111,11 +145,12 @@ static enum berth_status read_inputs(struct job *job, struct berth_error *error)
 static enum berth_status find_shape(struct job *job, int64_t *micro_batches,
                                     struct berth_error *error) {
     struct batching_worst worst;
-    TRY(batching_find_worst(&job->batching, &job->train.source, &worst, error));
+    TRY(job->feed.kind->find_worst(&job->feed, &job->batching, &worst, error));
     *micro_batches = worst.micro_batches;
     job->shape =
         (struct trainer_shape){.train_tokens = worst.tokens > 0 ? worst.tokens : 1,
                                .train_sequences = worst.sequences > 0 ? worst.sequences : 1,
+                               .train_masked = worst.masked,
                                .max_length = worst.max_length > 0 ? worst.max_length : 1,
                                .gradient_checkpointing = job->config.gradient_checkpointing};
     if (job->has_evaluation) {
@@ -146,8 +181,11 @@ static enum berth_status make_plan(struct job *job, struct berth_error *error) {
                                  .model_folder = job->model_folder,
                                  .resume_folder = job->resume_folder};
     finetune_report_plan(&plan, &job->log);
-    struct plan_args memory = {
-        .state = &job->state, .config = &job->files.shape, .shape = &job->shape, .log = &job->log};
+    struct plan_args memory = {.state = &job->state,
+                               .config = &job->files.shape,
+                               .shape = &job->shape,
+                               .data = feed_bytes(&job->feed, &job->batching),
+                               .log = &job->log};
     return plan_memory_admit(&memory, NULL, error);
 }
 
@@ -167,6 +205,8 @@ static enum berth_status fill_state(struct job *job, struct berth_error *error) 
     if (job->resume_folder != NULL) {
         TRY(checkpoint_read(&job->content, job->resume_folder, &job->log, error));
         log_note(&job->log, "resumed from %s", job->resume_folder);
+    } else if (is_new(job)) {
+        TRY(model_files_initialise(&job->files, &job->config, &job->state, error));
     } else {
         if (job->train.new_head) {
             param_table_renew_head(&job->files.table);
@@ -219,7 +259,7 @@ static enum berth_status train(struct job *job, struct berth_run_result *result,
                         .trainer = &job->trainer,
                         .batching = &job->batching,
                         .schedule = &job->schedule,
-                        .source = &job->train.source,
+                        .feed = &job->feed,
                         .content = &job->content,
                         .evaluation = job->has_evaluation ? &job->evaluation : NULL};
     struct loop_result done;
@@ -253,6 +293,8 @@ static enum berth_status run(struct job *job, struct berth_run_result *result,
         return BERTH_OK;
     }
     TRY(history_init(&job->history, error));
+    job->history.jobs = job->task->jobs;
+    job->history.feed = &job->feed;
     TRY(fill_state(job, error));
     // Made only now: input that cannot be used leaves no folder behind.
     if (job->lock.descriptor < 0) {
@@ -274,6 +316,7 @@ static void job_done(struct job *job) {
         job->device->close(job->device);
     }
     evaluation_done(&job->evaluation);
+    feed_done(&job->feed);
     job->task->close(&job->train);
     model_files_done(&job->files);
     memory_free(job->resume_folder);

@@ -28,17 +28,24 @@ static void report_model(const struct finetune_plan *plan, const struct berth_lo
 static void report_data(const struct finetune_plan *plan, const struct berth_log *log) {
     const struct task_set *train = plan->train;
     const struct evaluation *evaluation = plan->evaluation;
-    struct berth_field fields[] = {
-        log_text("train_file", train->path),
-        log_integer("train_examples", train->examples),
-        log_integer("train_features", (int64_t)train->source.count),
-        log_integer("train_tokens", train->tokens),
-        log_real("mean_length", (double)train->tokens / (double)train->source.count),
-        log_text("validation_file", evaluation != NULL ? evaluation->set.path : NULL),
-        log_integer("eval_features",
-                    evaluation != NULL ? (int64_t)evaluation->set.source.count : 0),
-    };
-    log_fields(log, BERTH_RECORD_PLAN, "data", fields, COUNT(fields));
+    struct berth_field fields[12];
+    size_t count = 0;
+    fields[count++] = log_text("train_file", train->path);
+    if (train->shards != NULL) {
+        fields[count++] = log_integer("shards", (int64_t)train->shards->count);
+        fields[count++] = log_integer("train_sequences", train->shards->sequences);
+        fields[count++] = log_integer("row_length", train->shards->length);
+    } else {
+        fields[count++] = log_integer("train_examples", train->examples);
+        fields[count++] = log_integer("train_features", (int64_t)train->source.count);
+        fields[count++] = log_integer("train_tokens", train->tokens);
+        fields[count++] =
+            log_real("mean_length", (double)train->tokens / (double)train->source.count);
+    }
+    fields[count++] = log_text("validation_file", evaluation != NULL ? evaluation->set.path : NULL);
+    fields[count++] = log_integer("eval_features",
+                                  evaluation != NULL ? (int64_t)evaluation->set.source.count : 0);
+    log_fields(log, BERTH_RECORD_PLAN, "data", fields, count);
 }
 
 static void report_batches(const struct finetune_plan *plan, const struct berth_log *log) {
@@ -49,7 +56,7 @@ static void report_batches(const struct finetune_plan *plan, const struct berth_
         log_integer("micro_batches_per_update", plan->micro_batches),
         log_integer("updates_per_epoch", batching->updates_per_epoch),
         log_integer("total_steps", batching->total_steps),
-        log_real("epochs", (double)batching->total_steps / (double)batching->updates_per_epoch),
+        log_real("epochs", batching_epochs(batching, batching->total_steps)),
     };
     log_fields(log, BERTH_RECORD_PLAN, "batches", fields, COUNT(fields));
 }
@@ -130,7 +137,7 @@ static size_t add_scores(const struct finetune_summary *summary, const char *bes
 static void report_summary(const struct finetune_summary *summary, const struct berth_log *log) {
     const struct berth_run_result *result = summary->result;
     const struct loop_result *loop = summary->loop;
-    char best[64], text[64];
+    char best[64];
     best_name(summary, best);
     struct berth_field fields[32] = {
         log_integer("steps", result->steps),
@@ -154,8 +161,7 @@ static void report_summary(const struct finetune_summary *summary, const struct 
         log_text("output_dir", summary->config->output_dir),
     };
     memcpy(fields + count, rest, sizeof rest);
-    snprintf(text, sizeof text, "finetune %s", summary->task->name);
-    log_fields(log, BERTH_RECORD_SUMMARY, text, fields, count + COUNT(rest));
+    log_fields(log, BERTH_RECORD_SUMMARY, summary->task->title, fields, count + COUNT(rest));
 }
 
 static size_t add_unless_nan(struct berth_field *fields, size_t count, const char *key,

@@ -28,6 +28,7 @@ static const char *const fixed_settings[] = {
     "keras_end",
     "window_filter",
     "max_steps_per_epoch",
+    "max_predictions_per_seq",
     "optimizer",
     "task_name",
     "text_column",
@@ -73,6 +74,17 @@ static const char *const free_settings[] = {
     "model_name_or_path",
     "vocab_file",
     "wall_clock_breakdown",
+    "input_dir",
+    "eval_dir",
+    "config_file",
+    "recipe",
+    "phase2",
+    "phase1_end_step",
+    "resume_step",
+    "steps_this_run",
+    "skip_checkpoint",
+    "vocab_multiple",
+    "initializer",
 };
 
 static int is_in(const char *name, const char *const *names, size_t count) {
@@ -85,7 +97,11 @@ static int is_in(const char *name, const char *const *names, size_t count) {
 }
 
 enum berth_status history_init(struct history *history, struct berth_error *error) {
-    *history = (struct history){.last_loss = NAN, .best_metric = NAN, .log = json_new_array()};
+    *history = (struct history){.jobs = JOB_FINETUNE,
+                                .last_loss = NAN,
+                                .last_masked_loss = NAN,
+                                .best_metric = NAN,
+                                .log = json_new_array()};
     return history->log != NULL ? BERTH_OK : error_no_memory(error, 0, "the log's history");
 }
 
@@ -107,6 +123,9 @@ void history_add_step(struct history *history, double epoch, double loss, double
                       double grad_norm) {
     json *entry = new_entry(history, epoch);
     json_set(entry, "loss", json_new_real(loss));
+    if (!isnan(history->last_masked_loss)) {
+        json_set(entry, "masked_lm_loss", json_new_real(history->last_masked_loss));
+    }
     json_set(entry, "learning_rate", json_new_real(learning_rate));
     json_set(entry, "grad_norm", json_new_real(grad_norm));
     json_append(history->log, entry);
@@ -151,11 +170,11 @@ void history_add_evaluation(struct history *history, double epoch, const struct 
 
 // --- writing ------------------------------------------------------------------------------------
 
-static json *settings_of(const struct berth_config *config) {
+static json *settings_of(const struct berth_config *config, unsigned jobs) {
     json *settings = json_new_object();
     for (size_t i = 0; i < option_row_count; i++) {
         const struct option_row *row = &option_rows[i];
-        if ((row->jobs & JOB_FINETUNE) == 0) {
+        if ((row->jobs & jobs) == 0) {
             continue;
         }
         char text[4096];
@@ -183,11 +202,26 @@ static json *loss_scale_object(const struct loss_scale *scale) {
     return object;
 }
 
+// What only pre-training has.
+static void set_pretraining(json *state, const struct history *history,
+                            const struct batching *batching) {
+    if ((history->jobs & JOB_PRETRAIN) == 0) {
+        return;
+    }
+    json_set(state, "phase_start", json_new_integer(history->phase_start));
+    json_set(state, "masked_loss_sum", json_new_real(history->masked_loss_sum));
+    json_set(state, "last_masked_loss", json_new_real(history->last_masked_loss));
+    if (history->feed != NULL) {
+        int64_t own = history->step - history->phase_start;
+        json_set(state, "data", history->feed->kind->record(history->feed, batching, own));
+    }
+}
+
 enum berth_status history_write(const struct history *history, const struct berth_config *config,
                                 const struct batching *batching, const char *path,
                                 struct berth_error *error) {
     json *state = json_new_object();
-    int64_t updates = batching->updates_per_epoch;
+    int64_t updates = batching->updates_per_epoch, own = history->step - history->phase_start;
     json_set(state, "format_version", json_new_integer(HISTORY_FORMAT));
     json_set(state, "global_step", json_new_integer(history->step));
     json_set(state, "skipped_steps", json_new_integer(history->skipped));
@@ -195,8 +229,10 @@ enum berth_status history_write(const struct history *history, const struct bert
     if (loss_scale_is_dynamic(&history->loss_scale)) {
         json_set(state, "loss_scale", loss_scale_object(&history->loss_scale));
     }
-    json_set(state, "epoch", json_new_real((double)history->step / (double)updates));
-    json_set(state, "update_in_epoch", json_new_integer(history->step % updates));
+    json_set(state, "epoch", json_new_real(batching_epochs(batching, own)));
+    if (!batching->runs_on) {
+        json_set(state, "update_in_epoch", json_new_integer(own % updates));
+    }
     json_set(state, "updates_per_epoch", json_new_integer(updates));
     json_set(state, "max_steps", json_new_integer(batching->total_steps));
     json_set(state, "num_train_epochs", json_new_real(config->num_train_epochs));
@@ -206,7 +242,8 @@ enum berth_status history_write(const struct history *history, const struct bert
     json_set(state, "loss_count", json_new_integer(history->loss_count));
     json_set(state, "last_loss", json_new_real(history->last_loss));
     json_set(state, "log_history", json_copy_deep(history->log));
-    json_set(state, "settings", settings_of(config));
+    json_set(state, "settings", settings_of(config, history->jobs));
+    set_pretraining(state, history, batching);
     set_best(state, history);
     enum berth_status status = json_write_file(state, JSON_INDENT_2_SORTED, path, error);
     json_free(state);
@@ -275,16 +312,25 @@ static enum berth_status read_skipped(struct history *history, const json *state
                                       struct berth_error *error) {
     TRY(json_get_integer(state, path, "skipped_steps", &history->skipped, error));
     TRY(json_get_integer(state, path, "schedule_start", &history->schedule_start, error));
-    int64_t made = history->step - history->skipped;
-    if (history->skipped < 0 || made < 0 || history->schedule_start < 0 ||
-        history->schedule_start > made) {
+    TRY(json_get_integer(state, path, "phase_start", &history->phase_start, error));
+    int64_t made = history->step - history->phase_start - history->skipped;
+    if (history->skipped < 0 || history->phase_start < 0 || made < 0 ||
+        history->schedule_start < 0 || history->schedule_start > made) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: keys \"skipped_steps\" and \"schedule_start\": expected numbers from "
-                         "0 that fit global_step %" PRId64,
+                         "%s: keys \"skipped_steps\", \"phase_start\" and \"schedule_start\": "
+                         "expected numbers from 0 that fit global_step %" PRId64,
                          path, history->step);
     }
     const json *scale = json_member(state, "loss_scale");
     return scale != NULL ? read_loss_scale(&history->loss_scale, scale, path, error) : BERTH_OK;
+}
+
+// null stands for a loss that there was not.
+static enum berth_status read_if_number(const json *state, const char *path, const char *key,
+                                        double *value, struct berth_error *error) {
+    return json_is_number_value(json_member(state, key))
+               ? json_get_real(state, path, key, value, error)
+               : BERTH_OK;
 }
 
 static enum berth_status read_numbers(struct history *history, const json *state, const char *path,
@@ -305,10 +351,10 @@ static enum berth_status read_numbers(struct history *history, const json *state
     }
     TRY(read_skipped(history, state, path, error));
     TRY(json_get_real(state, path, "loss_sum", &history->loss_sum, error));
+    TRY(json_get_real(state, path, "masked_loss_sum", &history->masked_loss_sum, error));
     TRY(json_get_integer(state, path, "loss_count", &history->loss_count, error));
-    if (json_is_number_value(json_member(state, "last_loss"))) {
-        TRY(json_get_real(state, path, "last_loss", &history->last_loss, error));
-    }
+    TRY(read_if_number(state, path, "last_loss", &history->last_loss, error));
+    TRY(read_if_number(state, path, "last_masked_loss", &history->last_masked_loss, error));
     if (json_is_number_value(json_member(state, "best_metric"))) {
         TRY(json_get_real(state, path, "best_metric", &history->best_metric, error));
         TRY(json_get_integer(state, path, "best_global_step", &history->best_step, error));
@@ -316,10 +362,59 @@ static enum berth_status read_numbers(struct history *history, const json *state
     return BERTH_OK;
 }
 
-// A run that has started its schedule again and is itself resumed goes on with that schedule.
-static int had_rewarmup(const json *state) {
-    const char *then = json_text(json_member(json_member(state, "settings"), "rewarmup"));
+// Whether a flag was set in the run to be resumed.
+static int had(const json *state, const char *flag) {
+    const char *then = json_text(json_member(json_member(state, "settings"), flag));
     return then != NULL && strcmp(then, "true") == 0;
+}
+
+// The settings and data of a run must be those with which it began.
+static enum berth_status check_same_run(struct history *found, const json *state, const char *path,
+                                        const struct berth_config *config,
+                                        const struct batching *batching,
+                                        const struct berth_log *log, struct berth_error *error) {
+    TRY(check_number(state, path, "train_batch_size", batching->update_sequences, error));
+    TRY(check_number(state, path, "train_features", batching->features, error));
+    TRY(check_settings(state, path, config, log, error));
+    if (found->feed != NULL) {
+        const json *record = json_member(state, "data");
+        TRY(found->feed->kind->check(found->feed, record, path, error));
+    }
+    // A run that has started its schedule again and is itself resumed goes on with that schedule.
+    if (config->rewarmup && !had(state, "rewarmup")) {
+        found->schedule_start = found->step - found->phase_start - found->skipped;
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status check_phase(const struct history *found, const json *state,
+                                     const char *path, const struct berth_config *config,
+                                     struct berth_error *error) {
+    int64_t first = had(state, "phase2") ? found->phase_start : found->step;
+    if (!config->phase2 && had(state, "phase2")) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s: the run to be resumed is in its second phase; add --phase2", path);
+    }
+    if (config->phase2 && config->phase1_end_step > 0 && config->phase1_end_step != first) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s: phase1_end_step is %" PRId64
+                         ", but the first phase ended with update "
+                         "%" PRId64 "; leave the option out or name another checkpoint",
+                         path, config->phase1_end_step, first);
+    }
+    return BERTH_OK;
+}
+
+// The moments and the log stay; everything else is counted anew.
+static void begin_phase(struct history *history) {
+    *history = (struct history){.jobs = history->jobs,
+                                .feed = history->feed,
+                                .step = history->step,
+                                .phase_start = history->step,
+                                .last_loss = NAN,
+                                .last_masked_loss = NAN,
+                                .best_metric = NAN,
+                                .log = history->log};
 }
 
 enum berth_status history_read(struct history *history, const struct berth_config *config,
@@ -330,11 +425,12 @@ enum berth_status history_read(struct history *history, const struct berth_confi
     enum berth_status status;
     struct history found = *history;
     TRY_DONE(read_numbers(&found, state, path, error));
-    TRY_DONE(check_number(state, path, "train_batch_size", batching->update_sequences, error));
-    TRY_DONE(check_number(state, path, "train_features", batching->features, error));
-    TRY_DONE(check_settings(state, path, config, log, error));
-    if (config->rewarmup && !had_rewarmup(state)) {
-        found.schedule_start = found.step - found.skipped;
+    TRY_DONE(check_phase(&found, state, path, config, error));
+    if (config->phase2 && !had(state, "phase2")) {
+        begin_phase(&found);
+        log_note(log, "second phase: %" PRId64 " updates of the first are behind it", found.step);
+    } else {
+        TRY_DONE(check_same_run(&found, state, path, config, batching, log, error));
     }
     const json *entries = json_member(state, "log_history");
     if (!json_is_array_value(entries)) {

@@ -8,25 +8,34 @@
 #include "core/error.h"
 #include "format/json.h"
 #include "train/batching.h"
+#include "train/feed.h"
 #include "train/loss_scale.h"
 #include "train/task.h"
 
 #include <stdint.h>
 
 struct history {
-    int64_t step;    // updates done, skipped ones included
-    int64_t skipped; // of these: their gradient was not finite
-    // The update, skipped ones not counted, at which the schedule began (again: --rewarmup).
+    unsigned jobs;     // whose settings are kept (core/options.h)
+    struct feed *feed; // borrowed; NULL: the data are not recorded
+    int64_t step;      // updates done, skipped ones and those of earlier phases included
+    int64_t
+        phase_start; // updates of earlier phases: schedule, bias corrections and data begin there
+    int64_t skipped; // of the phase's updates: their gradient was not finite
+    // The update of the phase, skipped ones not counted, at which the schedule began (again:
+    // --rewarmup).
     int64_t schedule_start;
     struct loss_scale loss_scale;
-    double loss_sum; // of the updates since the last logged one
+    double loss_sum;        // of the updates since the last logged one
+    double masked_loss_sum; // the masked tokens' part of it
     int64_t loss_count;
-    double last_loss;   // the last logged loss
-    double best_metric; // the score that tells (task.h); NaN: never evaluated
+    double last_loss;        // the last logged loss
+    double last_masked_loss; // NaN: of a head that predicts no masked tokens
+    double best_metric;      // the score that tells (task.h); NaN: never evaluated
     int64_t best_step;
     json *log; // array: logged steps and evaluations
 };
 
+// For fine-tuning; the caller changes jobs and feed.
 enum berth_status history_init(struct history *history, struct berth_error *error);
 void history_done(struct history *history);
 
@@ -41,9 +50,11 @@ enum berth_status history_write(const struct history *history, const struct bert
                                 const struct batching *batching, const char *path,
                                 struct berth_error *error);
 
-// Reads the file back. Settings that decide which sequences an update holds must be those of
-// `config` (BERTH_CONFIG naming the setting, both values and the remedy); others that differ are
-// noted in the log. On failure the history is as it was.
+// Reads the file back. Settings and data that decide which sequences an update holds must be those
+// of `config` and the feed (BERTH_CONFIG naming what differs, both values and the remedy); others
+// that differ are noted in the log. Where config->phase2 is set and was not, a phase begins: data,
+// sizes and settings may be others, and the updates, their losses and the best score are counted
+// anew. On failure the history is as it was.
 enum berth_status history_read(struct history *history, const struct berth_config *config,
                                const struct batching *batching, const struct berth_log *log,
                                const char *path, struct berth_error *error);

@@ -59,17 +59,10 @@ static enum berth_status open_tokenizer(struct model_files *files,
     return tokenizer_open(files->vocab_path, &options, &files->tokenizer, error);
 }
 
-static enum berth_status check_vocabulary(const struct model_files *files, const char *folder,
+static enum berth_status check_vocabulary(const struct model_files *files, const char *config_path,
                                           struct berth_error *error) {
-    char *config_path = folder_config_path(folder);
-    if (config_path == NULL) {
-        return error_no_memory(error, 0, "a path");
-    }
-    enum berth_status status =
-        folder_check_vocab(&files->shape, config_path, (int64_t)tokenizer_size(files->tokenizer),
-                           files->vocab_path, error);
-    memory_free(config_path);
-    TRY(status);
+    TRY(folder_check_vocab(&files->shape, config_path, (int64_t)tokenizer_size(files->tokenizer),
+                           files->vocab_path, error));
     struct tokenizer_special special = tokenizer_special_ids(files->tokenizer);
     if (special.cls < 0 || special.sep < 0) {
         return error_set(error, BERTH_BAD_DATA, "%s: no token %s; use a BERT vocabulary",
@@ -154,6 +147,56 @@ static enum berth_status check_norms(const struct model_files *files,
                      places[!found], folder, places[found]);
 }
 
+// Vocabulary and tokenizer, and whether they fit the shape that was read from `config_path`.
+static enum berth_status open_text(struct model_files *files, struct berth_config *config,
+                                   const char *folder, const char *config_path,
+                                   const struct berth_log *log, struct berth_error *error) {
+    TRY(find_vocabulary(files, config, folder, error));
+    TRY(open_tokenizer(files, config, folder, error));
+    TRY(check_vocabulary(files, config_path, error));
+    return check_lengths(files, config, folder, log, error);
+}
+
+static enum berth_status open_folder(struct model_files *files, struct berth_config *config,
+                                     const char *folder, const struct berth_log *log,
+                                     struct berth_error *error) {
+    char *config_path = folder_config_path(folder);
+    if (config_path == NULL) {
+        return error_no_memory(error, 0, "a path");
+    }
+    enum berth_status status = open_text(files, config, folder, config_path, log, error);
+    memory_free(config_path);
+    TRY(status);
+    TRY(find_norms(files, config, folder, log, error));
+    return check_norms(files, config, folder, error);
+}
+
+static enum berth_status open_new(struct model_files *files, struct berth_config *config,
+                                  const struct berth_log *log, struct berth_error *error) {
+    const char *path = config->config_file;
+    const int64_t multiple = config->vocab_multiple;
+    TRY(open_text(files, config, path, path, log, error));
+    files->shape.vocab_size = (files->shape.vocab_size + multiple - 1) / multiple * multiple;
+    files->shape.pre_layer_norm |= config->pre_layer_norm > 0;
+    return BERTH_OK;
+}
+
+enum berth_status model_files_open_new(struct model_files *files, struct berth_config *config,
+                                       enum param_head head, const struct berth_log *log,
+                                       struct berth_error *error) {
+    *files = (struct model_files){0};
+    enum berth_status status = bert_config_read(config->config_file, &files->shape, error);
+    if (status != BERTH_OK) {
+        return status;
+    }
+    TRY_DONE(open_new(files, config, log, error));
+    TRY_DONE(param_table_init(&files->table, &files->shape, head, error));
+    return BERTH_OK;
+done:
+    model_files_done(files);
+    return status;
+}
+
 enum berth_status model_files_open(struct model_files *files, struct berth_config *config,
                                    const char *folder, enum param_head head,
                                    const struct berth_log *log, struct berth_error *error) {
@@ -169,12 +212,7 @@ enum berth_status model_files_open(struct model_files *files, struct berth_confi
     if (status != BERTH_OK) {
         return status;
     }
-    TRY_DONE(find_vocabulary(files, config, folder, error));
-    TRY_DONE(open_tokenizer(files, config, folder, error));
-    TRY_DONE(check_vocabulary(files, folder, error));
-    TRY_DONE(check_lengths(files, config, folder, log, error));
-    TRY_DONE(find_norms(files, config, folder, log, error));
-    TRY_DONE(check_norms(files, config, folder, error));
+    TRY_DONE(open_folder(files, config, folder, log, error));
     TRY_DONE(param_table_init(&files->table, &files->shape, head, error));
     return BERTH_OK;
 done:
@@ -281,4 +319,15 @@ enum berth_status model_files_load(const struct model_files *files, const char *
     folder_report_done(&report);
     state_give_back(state, state->master, buffer);
     return status;
+}
+
+enum berth_status model_files_initialise(const struct model_files *files,
+                                         const struct berth_config *config, struct state *state,
+                                         struct berth_error *error) {
+    float *buffer;
+    TRY(state_borrow(state, state->master, 0, &buffer, error));
+    param_initialise(&files->table, &files->shape, (uint64_t)config->seed, buffer);
+    state_set_weights(state, buffer);
+    state_give_back(state, state->master, buffer);
+    return BERTH_OK;
 }

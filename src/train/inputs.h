@@ -29,6 +29,11 @@ struct model_files {
 enum berth_status model_files_open(struct model_files *files, struct berth_config *config,
                                    const char *folder, enum param_head head,
                                    const struct berth_log *log, struct berth_error *error);
+// The same for a new model: its shape is config->config_file, its vocabulary config->vocab_file or
+// the vocab.txt beside it. vocab_multiple rounds its vocabulary up.
+enum berth_status model_files_open_new(struct model_files *files, struct berth_config *config,
+                                       enum param_head head, const struct berth_log *log,
+                                       struct berth_error *error);
 void model_files_done(struct model_files *files);
 
 // Lets members of config.json (id2label, ...) replace the model's, and makes the table anew.
@@ -40,6 +45,11 @@ enum berth_status model_files_merge(struct model_files *files, const struct json
 enum berth_status model_files_load(const struct model_files *files, const char *folder,
                                    uint64_t seed, const struct berth_log *log, struct state *state,
                                    struct berth_error *error);
+
+// Random weights for a new model, from the seed.
+enum berth_status model_files_initialise(const struct model_files *files,
+                                         const struct berth_config *config, struct state *state,
+                                         struct berth_error *error);
 
 // Windows longer than the `positions` that `source` names cannot be read: BERTH_CONFIG where
 // max_seq_length was asked for (given by name, or not the default), else it becomes `positions`,

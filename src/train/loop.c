@@ -13,7 +13,8 @@
 // Counts between two step records.
 struct window {
     int64_t sequences, tokens, updates;
-    double seconds, forward, backward, step;
+    int64_t masked;
+    double seconds, forward, backward, step, waited;
 };
 
 struct run {
@@ -21,32 +22,44 @@ struct run {
     struct history *history;
     struct loop_result *result;
     struct window window;
-    uint32_t *order; // of epoch order_epoch
-    int64_t order_epoch;
     struct schedule schedule; // from where it began
     int64_t saved_step;       // newest step that has a checkpoint
+    int64_t last_step;        // the run ends with it
 };
 
 static int stop_level(const struct loop *loop) {
     return loop->stop != NULL ? *loop->stop : 0;
 }
 
+// Counted from the beginning of the phase.
+static int64_t own_step(const struct loop *loop, int64_t step) {
+    return step - loop->content->history->phase_start;
+}
+
+// The phase's last step.
+static int64_t end_of(const struct loop *loop) {
+    return loop->content->history->phase_start + loop->batching->total_steps;
+}
+
 static double epoch_of(const struct loop *loop, int64_t step) {
-    return (double)step / (double)loop->batching->updates_per_epoch;
+    return batching_epochs(loop->batching, own_step(loop, step));
+}
+
+static int is_every(const struct loop *loop, int64_t step, int64_t every) {
+    return every > 0 && own_step(loop, step) % every == 0;
 }
 
 // --- evaluation ---------------------------------------------------------------------------------
 
 static int is_epoch_end(const struct loop *loop, int64_t step) {
-    return step % loop->batching->updates_per_epoch == 0 || step == loop->batching->total_steps;
+    return batching_ends_epoch(loop->batching, own_step(loop, step)) || step == end_of(loop);
 }
 
 static int evaluation_is_due(const struct loop *loop, int64_t step) {
-    if (loop->evaluation == NULL || step == 0) {
+    if (loop->evaluation == NULL || own_step(loop, step) == 0) {
         return 0;
     }
-    int64_t every = loop->config->eval_steps;
-    return step == loop->batching->total_steps || (every > 0 && step % every == 0) ||
+    return step == end_of(loop) || is_every(loop, step, loop->config->eval_steps) ||
            (loop->config->evaluate_every_epoch && is_epoch_end(loop, step));
 }
 
@@ -95,10 +108,14 @@ static enum berth_status evaluate(struct run *run, struct berth_error *error) {
 
 // --- saving -------------------------------------------------------------------------------------
 
-static int save_is_due(const struct loop *loop, int64_t step) {
-    int64_t every = loop->config->save_steps;
-    return step == loop->batching->total_steps ||
-           (every > 0 ? step % every == 0 : is_epoch_end(loop, step));
+static int save_is_due(const struct run *run) {
+    const struct loop *loop = run->loop;
+    int64_t every = loop->config->save_steps, step = run->history->step;
+    if (loop->config->skip_checkpoint) {
+        return 0;
+    }
+    return step == run->last_step ||
+           (every > 0 ? is_every(loop, step, every) : is_epoch_end(loop, step));
 }
 
 static int goes_on_after_save_error(const struct loop *loop) {
@@ -140,10 +157,12 @@ static enum berth_status save(struct run *run, struct berth_error *error) {
 
 // --- one update ---------------------------------------------------------------------------------
 
-static void count_update(struct run *run, const struct update_result *update, size_t sequences,
-                         double seconds) {
+static void count_update(struct run *run, const struct update_result *update,
+                         const struct feed_update *data, double seconds) {
     struct window *window = &run->window;
-    window->sequences += (int64_t)sequences;
+    window->sequences += (int64_t)data->count;
+    window->waited += data->waited;
+    window->masked += update->masked;
     window->tokens += update->tokens;
     window->updates++;
     window->seconds += seconds;
@@ -152,7 +171,8 @@ static void count_update(struct run *run, const struct update_result *update, si
     window->step += update->step_seconds;
     struct loop_result *result = run->result;
     result->updates++;
-    result->sequences += (int64_t)sequences;
+    result->sequences += (int64_t)data->count;
+    result->waited_seconds += data->waited;
     result->tokens += update->tokens;
     result->seconds += seconds;
     result->needed_flops += update->needed_flops;
@@ -161,13 +181,28 @@ static void count_update(struct run *run, const struct update_result *update, si
     result->step_seconds += update->step_seconds;
 }
 
+static const double thousand = 1000;
+
+// Of the pre-training head.
+static size_t add_masked(const struct run *run, struct berth_field *fields, size_t count) {
+    const struct history *history = run->history;
+    if (isnan(history->last_masked_loss)) {
+        return count;
+    }
+    fields[count++] = log_real("masked_lm_loss", history->last_masked_loss);
+    fields[count++] =
+        log_real("next_sentence_loss", history->last_loss - history->last_masked_loss);
+    fields[count++] = log_real("data_wait_ms", thousand * run->window.waited);
+    return count;
+}
+
 static void report_step(struct run *run, double learning_rate, double grad_norm) {
     const struct loop *loop = run->loop;
     const struct window *window = &run->window;
-    double updates = (double)window->updates, thousand = 1000;
-    struct berth_field fields[16] = {
+    double updates = (double)window->updates;
+    struct berth_field fields[20] = {
         log_integer("step", run->history->step),
-        log_integer("total_steps", loop->batching->total_steps),
+        log_integer("total_steps", end_of(loop)),
         log_real("epoch", epoch_of(loop, run->history->step)),
         log_real("loss", run->history->last_loss),
         log_real("learning_rate", learning_rate),
@@ -175,7 +210,7 @@ static void report_step(struct run *run, double learning_rate, double grad_norm)
         log_real("samples_per_second", (double)window->sequences / window->seconds),
         log_real("tokens_per_second", (double)window->tokens / window->seconds),
     };
-    size_t count = 8;
+    size_t count = add_masked(run, fields, 8);
     if (run->history->loss_scale.kind != LOSS_SCALE_NONE) {
         fields[count++] = log_integer("skipped", run->history->skipped);
         fields[count++] = log_real("loss_scale", run->history->loss_scale.scale);
@@ -219,15 +254,21 @@ static enum berth_status report_coefficients(const struct run *run, struct berth
     return status;
 }
 
+static int predicts_masked(const struct run *run) {
+    return run->loop->trainer->model.table->head == PARAM_HEAD_PRETRAINING;
+}
+
 // The loss is reported as the mean over the updates since the last report; where all of them were
 // skipped, that of the report before stands.
 static enum berth_status log_step(struct run *run, double learning_rate, double grad_norm,
                                   struct berth_error *error) {
     struct history *history = run->history;
     if (history->loss_count > 0) {
-        history->last_loss = history->loss_sum / (double)history->loss_count;
+        double updates = (double)history->loss_count;
+        history->last_loss = history->loss_sum / updates;
+        history->last_masked_loss = predicts_masked(run) ? history->masked_loss_sum / updates : NAN;
     }
-    history->loss_sum = 0;
+    history->loss_sum = history->masked_loss_sum = 0;
     history->loss_count = 0;
     history_add_step(history, epoch_of(run->loop, history->step), history->last_loss, learning_rate,
                      grad_norm);
@@ -237,7 +278,7 @@ static enum berth_status log_step(struct run *run, double learning_rate, double 
 
 static int log_is_due(const struct loop *loop, int64_t step) {
     int64_t every = loop->config->logging_steps > 0 ? loop->config->logging_steps : 1;
-    return step % every == 0 || step == loop->batching->total_steps;
+    return is_every(loop, step, every) || step == end_of(loop);
 }
 
 static enum berth_status fail_not_finite(const struct run *run, const struct update_result *update,
@@ -308,6 +349,7 @@ static void take_loss(struct run *run, const struct update_result *update) {
     struct history *history = run->history;
     history->step++;
     history->loss_sum += update->loss;
+    history->masked_loss_sum += update->masked_loss;
     history->loss_count++;
     if (history->loss_scale.kind != LOSS_SCALE_NONE &&
         loss_scale_update(&history->loss_scale, 0) == SCALE_RAISED) {
@@ -320,25 +362,22 @@ static enum berth_status interrupted(const struct run *run, const char *what,
                                      struct berth_error *error) {
     return error_set(error, BERTH_INTERRUPTED,
                      "stopped on request after update %" PRId64 " of %" PRId64 "; %s",
-                     run->history->step, run->loop->batching->total_steps, what);
+                     run->history->step, end_of(run->loop), what);
 }
 
 static enum berth_status do_update(struct run *run, struct berth_error *error) {
     const struct loop *loop = run->loop;
     struct history *history = run->history;
-    int64_t step = history->step;
-    struct update_place place = batching_place(loop->batching, step);
+    int64_t step = own_step(loop, history->step);
     double begin = machine_seconds();
-    if (place.epoch != run->order_epoch) {
-        packer_shuffle(loop->batching->seed, place.epoch, loop->source->count, run->order);
-        run->order_epoch = place.epoch;
-    }
+    struct feed_update data;
+    TRY(loop->feed->kind->take(loop->feed, loop->batching, step, &data, error));
     struct update_args args = {.batching = loop->batching,
-                               .source = loop->source,
-                               .order = run->order + place.first,
-                               .count = place.count,
-                               .step = step,
-                               .skipped = history->skipped,
+                               .source = data.source,
+                               .order = data.order,
+                               .count = data.count,
+                               .step = history->step,
+                               .skipped = history->phase_start + history->skipped,
                                .learning_rate =
                                    schedule_rate(&run->schedule, step - history->skipped),
                                .loss_scale = history->loss_scale.scale,
@@ -353,11 +392,11 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
     } else {
         take_loss(run, &update);
     }
-    count_update(run, &update, place.count, machine_seconds() - begin);
+    count_update(run, &update, &data, machine_seconds() - begin);
     if (log_is_due(loop, history->step)) {
         TRY(log_step(run, args.learning_rate, update.grad_norm, error));
     }
-    log_progress(loop->log, "train", history->step, loop->batching->total_steps);
+    log_progress(loop->log, "train", history->step, end_of(loop));
     return BERTH_OK;
 }
 
@@ -367,6 +406,9 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
 static enum berth_status stop_here(struct run *run, struct berth_error *error) {
     if (stop_level(run->loop) >= 2) {
         return interrupted(run, "at once: resume from the last checkpoint", error);
+    }
+    if (run->loop->config->skip_checkpoint) {
+        return interrupted(run, "nothing is saved, as skip_checkpoint says", error);
     }
     if (run->history->step > 0 && run->saved_step != run->history->step) {
         TRY(save(run, error));
@@ -388,11 +430,11 @@ static enum berth_status run_all(struct run *run, struct berth_error *error) {
         if (stop_level(loop) != 0) {
             return stop_here(run, error);
         }
-        if (history->step >= loop->batching->total_steps) {
+        if (history->step >= run->last_step) {
             return BERTH_OK;
         }
         TRY(do_update(run, error));
-        if (stop_level(loop) < 2 && save_is_due(loop, history->step)) {
+        if (stop_level(loop) < 2 && save_is_due(run)) {
             TRY(save(run, error));
         }
     }
@@ -406,20 +448,18 @@ enum berth_status loop_run(const struct loop *loop, struct loop_result *result,
     struct run run = {.loop = loop,
                       .history = history,
                       .result = result,
-                      .order_epoch = -1,
                       .schedule = *loop->schedule,
-                      .saved_step = history->step};
+                      .saved_step = history->step,
+                      .last_step = end_of(loop)};
+    int64_t steps = loop->config->steps_this_run;
+    if (steps > 0 && steps < run.last_step - history->step) {
+        run.last_step = history->step + steps;
+    }
     TRY(loss_scale_settle(&history->loss_scale, loop->config, error));
     if (history->schedule_start > 0) {
         schedule_restart(&run.schedule, loop->config, history->schedule_start);
         log_note(loop->log, "the schedule begins again after %" PRId64 " updates",
                  history->schedule_start);
     }
-    run.order = memory_array(loop->source->count, sizeof *run.order);
-    if (run.order == NULL) {
-        return error_no_memory(error, loop->source->count * sizeof *run.order, "an epoch's order");
-    }
-    enum berth_status status = run_all(&run, error);
-    memory_free(run.order);
-    return status;
+    return run_all(&run, error);
 }

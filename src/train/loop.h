@@ -11,6 +11,7 @@
 #include "train/batching.h"
 #include "train/checkpoint.h"
 #include "train/evaluate.h"
+#include "train/feed.h"
 #include "train/history.h"
 #include "train/schedule.h"
 #include "train/trainer.h"
@@ -24,7 +25,7 @@ struct loop {
     struct trainer *trainer;
     const struct batching *batching;
     const struct schedule *schedule;
-    const struct packer_source *source;
+    struct feed *feed;
     const struct checkpoint_content *content; // its history is the run's
     struct evaluation *evaluation;            // NULL: none
 };
@@ -35,6 +36,7 @@ struct loop_result {
     double seconds; // of updates alone
     double needed_flops;
     double forward_seconds, backward_seconds, step_seconds, save_seconds, evaluation_seconds;
+    double waited_seconds;       // for data, of `seconds`
     struct task_score score;     // of the last evaluation; count 0 without one
     double prediction_seconds;   // of that evaluation, the model's part
     double predicted_per_second; // sequences

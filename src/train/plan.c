@@ -36,6 +36,7 @@ void plan_memory_report(const struct plan_memory *memory, const struct berth_log
         log_integer("activations_bytes", (int64_t)memory->trainer.activations),
         log_integer("device_workspace_bytes", (int64_t)memory->trainer.workspace),
         log_integer("batches_bytes", (int64_t)memory->trainer.batches),
+        log_integer("data_bytes", (int64_t)memory->data),
         log_integer("staging_bytes", (int64_t)memory->staging),
         log_integer("program_and_features_bytes", (int64_t)memory->resident),
         log_integer("plan_bytes", (int64_t)memory->total),
@@ -48,7 +49,7 @@ static uint64_t total_of(const struct plan_limit_args *args, const struct traine
     if (plan_memory_make(&memory, args->state, args->config, shape, NULL) != BERTH_OK) {
         return UINT64_MAX;
     }
-    return memory.total;
+    return memory.total + args->memory->data;
 }
 
 // The plan's total with micro-batches (or prediction batches) of `sequences` full-length sequences.
@@ -112,6 +113,8 @@ enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *tota
                                     struct berth_error *error) {
     struct plan_memory memory;
     TRY(plan_memory_make(&memory, args->state, args->config, args->shape, error));
+    memory.data = args->data;
+    memory.total += args->data;
     plan_memory_report(&memory, args->log);
     if (total != NULL) {
         *total = memory.total;

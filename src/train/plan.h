@@ -17,6 +17,7 @@ struct plan_memory {
     struct state_bytes state;
     struct trainer_bytes trainer;
     uint64_t resident; // already in use: program, libraries, text and features
+    uint64_t data;     // what will be read while the run goes on
     uint64_t staging;  // host copies for saving, where the device has memory of its own
     uint64_t total;    // what the process will hold at its peak
 };
@@ -46,6 +47,7 @@ struct plan_args {
     const struct state *state;
     const struct bert_config *config;
     const struct trainer_shape *shape;
+    uint64_t data; // as in struct plan_memory
     const struct berth_log *log;
 };
 enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *total,

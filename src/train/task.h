@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "data/packer.h"
+#include "data/shard_stream.h"
 #include "model/params.h"
 #include "train/inputs.h"
 
@@ -33,6 +34,9 @@ struct task_score {
 // Examples made ready for the model. `own` is the task's.
 struct task_set {
     struct packer_source source;
+    // Training on shards: these, and how they are read; `source` is empty then.
+    const struct shard_list *shards;
+    struct shard_stream_settings stream;
     const char *path; // of the file, owned by the set
     int64_t examples, tokens;
     int new_head; // training: the model's own head is for other labels and starts anew
@@ -57,7 +61,9 @@ struct task_results {
 };
 
 struct task {
-    const char *name; // the verbs' second word: "squad"
+    const char *name;  // the verbs' second word: "squad"
+    const char *title; // of the run's summary: "finetune squad"
+    unsigned jobs;     // whose settings training has (core/options.h)
     enum param_head head;
     int64_t max_seq_length; // unless another is asked for; 0: the default
     // Fills in the task's own defaults and asks for the settings that it cannot do without.
@@ -81,7 +87,7 @@ struct task {
                                struct berth_error *error);
 };
 
-extern const struct task task_squad, task_classify;
+extern const struct task task_squad, task_classify, task_pretrain;
 
 // --- settings of every task ---------------------------------------------------------------------
 

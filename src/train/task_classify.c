@@ -26,18 +26,6 @@ static enum berth_status check_own(const struct berth_config *config, enum task_
     return training ? task_need(config->label_column, "label_column", or_task, error) : BERTH_OK;
 }
 
-static void set_default(struct berth_config *config, const char *name, const char *value) {
-    const struct option_row *row = option_find(name);
-    struct berth_config defaults;
-    char now[64], usual[64];
-    option_defaults(&defaults);
-    option_print(config, row, now, sizeof now);
-    option_print(&defaults, row, usual, sizeof usual);
-    if (!option_is_given(config, row) && strcmp(now, usual) == 0) {
-        option_set(config, row, value, NULL);
-    }
-}
-
 static enum berth_status check_settings(const struct berth_config *config, enum task_use use,
                                         struct berth_error *error) {
     if (config->task_name == NULL) {
@@ -72,7 +60,7 @@ static enum berth_status check_prediction(const struct berth_config *config,
 static enum berth_status settle(struct berth_config *config, enum task_use use,
                                 struct berth_error *error) {
     // As in run_glue and run_classifier: there are few texts.
-    set_default(config, "num_train_epochs", "3");
+    option_set_default(config, "num_train_epochs", "3");
     TRY(check_settings(config, use, error));
     return use == TASK_TRAIN && task_predicts(config) ? check_prediction(config, error) : BERTH_OK;
 }
@@ -288,6 +276,8 @@ static enum berth_status conclude(struct task_set *set, const struct model_files
 }
 
 const struct task task_classify = {.name = "classify",
+                                   .title = "finetune classify",
+                                   .jobs = JOB_FINETUNE,
                                    .head = PARAM_HEAD_CLASS,
                                    .max_seq_length = 128, // as in run_glue and run_classifier
                                    .settle = settle,

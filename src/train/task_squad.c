@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SQuAD, both versions, as a task: train_file, validation_file and predict_file are its sets.
 #include "core/memory.h"
+#include "core/options.h"
 #include "task/squad_metrics.h"
 #include "train/machine.h"
 #include "train/squad_input.h"
@@ -214,6 +215,8 @@ static enum berth_status write_results(const struct task_set *set,
 }
 
 const struct task task_squad = {.name = "squad",
+                                .title = "finetune squad",
+                                .jobs = JOB_FINETUNE,
                                 .head = PARAM_HEAD_SPAN,
                                 .settle = settle,
                                 .validates = validates,

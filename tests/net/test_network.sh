@@ -74,6 +74,12 @@ cat >dump.xml <<'END'
 END
 alone prepare --wikipedia dump.xml --stages text --output prepared
 expect_code 0
+alone vocab --text nowhere.txt --size 100 --output made.txt
+expect_code 66
+alone pack nowhere packed
+expect_code 66
+alone pretrain --input_dir nowhere --model acme/tiny --output pretrained
+expect_code 66
 
 # A name that is nowhere: no attempt to fetch it, and what would.
 alone answer --model acme/none --question "Where?" --context "There."

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/shard_list.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+#include "data/pretraining_file.h"
+
+#include <string.h>
+
+static int ends_with(const char *name, const char *end) {
+    size_t length = strlen(name), own = strlen(end);
+    return length >= own && strcmp(name + length - own, end) == 0;
+}
+
+static int is_shard(const char *name) {
+    return ends_with(name, ".hdf5") || ends_with(name, ".h5");
+}
+
+// Whether names tell training files apart from others.
+static int any_is_named(char **names, const char *part) {
+    for (; *names != NULL; names++) {
+        if (is_shard(*names) && strstr(*names, part) != NULL) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int is_wanted(const char *name, enum shard_use use, int training_is_named) {
+    int test = strstr(name, "test") != NULL, training = strstr(name, "training") != NULL;
+    if (!is_shard(name)) {
+        return 0;
+    }
+    if (use == SHARD_TRAIN) {
+        return training_is_named ? training : !test;
+    }
+    return use == SHARD_ANY || (test && !training);
+}
+
+// Takes `path`, which is freed by shard_list_done from here on.
+static enum berth_status add(struct shard_list *list, char *path, int max_seq_length,
+                             struct berth_error *error) {
+    struct shard *shard = &list->items[list->count++];
+    const char *slash = strrchr(path, '/');
+    *shard = (struct shard){.path = path, .name = slash != NULL ? slash + 1 : path};
+    struct file_reader file;
+    TRY(file_reader_open(&file, path, error));
+    shard->bytes = (int64_t)file.size;
+    file_reader_close(&file);
+    struct pretraining_size size;
+    TRY(pretraining_measure_hdf5(path, max_seq_length, &size, error));
+    shard->sequences = size.sequences;
+    list->sequences += size.sequences;
+    list->length = size.length > list->length ? size.length : list->length;
+    list->predictions = size.predictions > list->predictions ? size.predictions : list->predictions;
+    return BERTH_OK;
+}
+
+static enum berth_status take_items(struct shard_list *list, size_t count,
+                                    struct berth_error *error) {
+    list->items = memory_array_zeroed(count + 1, sizeof *list->items);
+    return list->items != NULL
+               ? BERTH_OK
+               : error_no_memory(error, (count + 1) * sizeof *list->items, "the list of shards");
+}
+
+static enum berth_status add_folder(struct shard_list *list, const char *folder, char **names,
+                                    enum shard_use use, int max_seq_length,
+                                    struct berth_error *error) {
+    size_t count = 0;
+    int named = any_is_named(names, "training");
+    while (names[count] != NULL) {
+        count++;
+    }
+    TRY(take_items(list, count, error));
+    for (size_t i = 0; i < count; i++) {
+        if (is_wanted(names[i], use, named)) {
+            char *path = path_join(folder, names[i]);
+            TRY(path != NULL ? add(list, path, max_seq_length, error)
+                             : error_no_memory(error, 0, "a path"));
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status add_all(struct shard_list *list, const char *path, enum shard_use use,
+                                 int max_seq_length, struct berth_error *error) {
+    if (!dir_exists(path)) {
+        TRY(take_items(list, 1, error));
+        char *own = memory_string(path);
+        return own != NULL ? add(list, own, max_seq_length, error)
+                           : error_no_memory(error, strlen(path), "a path");
+    }
+    char **names;
+    TRY(dir_list(path, &names, error));
+    enum berth_status status = add_folder(list, path, names, use, max_seq_length, error);
+    memory_free(names);
+    return status;
+}
+
+enum berth_status shard_list_open(struct shard_list *list, const char *path, enum shard_use use,
+                                  int max_seq_length, struct berth_error *error) {
+    *list = (struct shard_list){0};
+    TRY(add_all(list, path, use, max_seq_length, error));
+    if (use != SHARD_TEST && list->count == 0) {
+        return error_set(error, BERTH_NO_INPUT,
+                         "%s: no shards in it; expected files *.hdf5 of pre-training instances, as "
+                         "`berth prepare` writes them",
+                         path);
+    }
+    return use == SHARD_TEST || list->sequences > 0
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA, "%s: its %zu shards hold no sequence", path,
+                           list->count);
+}
+
+void shard_list_done(struct shard_list *list) {
+    for (size_t i = 0; i < list->count; i++) {
+        memory_free(list->items[i].path);
+    }
+    memory_free(list->items);
+    *list = (struct shard_list){0};
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The shards of a pre-training set: which files, and how many sequences each holds, known before
+// any of them is read.
+//
+// Of a folder these are the files *.hdf5 and *.h5; where one has "training" in its name, those that
+// do. Held-out files are told by "test" in their names.
+#ifndef BERTH_DATA_SHARD_LIST_H
+#define BERTH_DATA_SHARD_LIST_H
+
+#include "core/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct shard {
+    char *path;
+    const char *name;  // its last part
+    int64_t bytes;     // of the file
+    int64_t sequences; // packed rows count as what is in them
+};
+
+struct shard_list {
+    struct shard *items; // in the order of their names
+    size_t count;
+    int64_t sequences;
+    int64_t length, predictions; // the longest row, and the most predictions of one
+};
+
+enum shard_use { SHARD_TRAIN, SHARD_TEST, SHARD_ANY };
+
+// Opens the description of every file of the folder `path` that is for `use`, or of the file
+// `path`. No such file, and files without any sequence, are BERTH_NO_INPUT and BERTH_BAD_DATA but
+// for SHARD_TEST, where the list is then empty. max_seq_length as pretraining_read_hdf5.
+// shard_list_done frees, also after a failure.
+enum berth_status shard_list_open(struct shard_list *list, const char *path, enum shard_use use,
+                                  int max_seq_length, struct berth_error *error);
+void shard_list_done(struct shard_list *list);
+
+#endif
