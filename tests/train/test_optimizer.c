@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each optimizer over a whole table of parameters against a model of its formula in float64
-// (systems.md 3.3, 5.4, 6.8, 9; DeepSpeed's Lamb): five updates of random gradients, some clipped
+// (systems.md 3.3, 5.4, 6.8, 9; DeepSpeed's Lamb): twenty updates of random gradients, some clipped
 // and some not, in fp32 and with a bf16 copy. The lists of what does not decay, the settings that a
 // name stands for, what is refused; the same bits for any number of threads.
 #include "core/device.h"
@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { UPDATES = 5 };
+enum { UPDATES = 20, SIZES = 5 };
 
 // Small enough that 1e-6 in the formula of clipping, and the epsilons, show.
 #define MOST 1e-4
@@ -57,10 +57,10 @@ static void close_run(struct run *run) {
 
 // Gradients of update `number`: small ones, large ones, and some that vary much between tensors.
 static float gradient_at(int number, size_t tensor, int64_t i) {
-    const double sizes[UPDATES] = {0.001, 0.3, 1e-7, 0.05, 3};
+    const double sizes[SIZES] = {0.001, 0.3, 1e-7, 0.05, 3};
     uint64_t index = (uint64_t)i;
     double u = rng_draw(7 + (uint64_t)number, (uint32_t)tensor, &index) * 0x1p-32 - 0.5;
-    return (float)(u * sizes[number] * (1 + (double)(tensor % 7)));
+    return (float)(u * sizes[number % SIZES] * (1 + (double)(tensor % 7)));
 }
 
 static void fill_gradients(struct run *run, int number, double scale) {
