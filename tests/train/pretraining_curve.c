@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// The losses of pre-training in fp32 without dropout on a shard's instances in the order in which
+// they lie there, for comparison with PyTorch (bench/pretrain_pytorch.py --compare).
+//
+//   pretraining_curve MODEL_FOLDER SHARD.hdf5 UPDATES SEQUENCES LEARNING_RATE
+//
+// Every update takes the next SEQUENCES instances, with AdamW at one rate. Out: a loss each line.
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/number.h"
+#include "core/options.h"
+#include "data/instance_source.h"
+#include "data/pretraining_file.h"
+#include "model/folder.h"
+#include "train/trainer.h"
+
+#include <stdio.h>
+
+struct curve {
+    const char *folder, *shard;
+    int64_t updates, sequences;
+    double learning_rate;
+    struct bert_config config;
+    struct param_table table;
+    struct instances instances;
+    struct packer_source source;
+    struct device *device;
+    struct state state;
+    struct trainer trainer;
+    uint32_t *order;
+};
+
+static enum berth_status read_all(struct curve *curve, struct berth_error *error) {
+    char *path = path_join(curve->folder, "config.json");
+    TRY(bert_config_read(path, &curve->config, error));
+    memory_free(path);
+    TRY(param_table_init(&curve->table, &curve->config, PARAM_HEAD_PRETRAINING, error));
+    TRY(pretraining_read_hdf5(curve->shard, (int32_t)curve->config.vocab_size, 0, &curve->instances,
+                              error));
+    const size_t wanted = (size_t)(curve->updates * curve->sequences);
+    if (curve->instances.count < wanted) {
+        return error_set(error, BERTH_BAD_DATA, "%s: %zu instances, %zu are needed", curve->shard,
+                         curve->instances.count, wanted);
+    }
+    curve->source = instance_source(&curve->instances);
+    curve->order = memory_array(wanted, sizeof *curve->order);
+    for (size_t i = 0; i < wanted; i++) {
+        curve->order[i] = (uint32_t)i;
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status load(struct curve *curve, struct berth_error *error) {
+    const struct device_options options = {0};
+    struct folder_report report = {0};
+    TRY(device_cpu_open(&options, &curve->device, error));
+    TRY(state_init(&curve->state, curve->device, &curve->table, DTYPE_F32, 1, error));
+    TRY(folder_read_weights(curve->folder, &curve->config, &curve->table, 0, curve->state.master,
+                            &report, error));
+    folder_report_done(&report);
+    state_set_weights(&curve->state, curve->state.master);
+    return BERTH_OK;
+}
+
+static enum berth_status prepare(struct curve *curve, struct berth_error *error) {
+    struct berth_config settings;
+    option_defaults(&settings);
+    settings.hidden_dropout_prob = settings.attention_probs_dropout_prob = 0;
+    settings.optimizer = "adamw";
+    settings.adam_epsilon = 1e-6;
+    settings.weight_decay = 0.01;
+    settings.max_grad_norm = 1;
+    struct trainer_rules rules = trainer_rules_of(&settings, &curve->config);
+    struct trainer_shape shape = {.train_sequences = curve->sequences};
+    for (size_t i = 0; i < curve->instances.count; i++) {
+        const struct instance *own = &curve->instances.items[i];
+        shape.max_length = own->length > shape.max_length ? own->length : shape.max_length;
+        shape.train_masked =
+            own->prediction_count > shape.train_masked ? own->prediction_count : shape.train_masked;
+    }
+    shape.train_tokens = shape.max_length * curve->sequences;
+    shape.train_masked *= curve->sequences;
+    return trainer_init(&curve->trainer, &curve->state, &curve->config, &rules, &shape, error);
+}
+
+static enum berth_status run(struct curve *curve, struct berth_error *error) {
+    const struct batching whole = {.micro = {INT64_MAX, curve->sequences, INT64_MAX}};
+    TRY(read_all(curve, error));
+    TRY(load(curve, error));
+    TRY(prepare(curve, error));
+    for (int64_t step = 0; step < curve->updates; step++) {
+        struct update_args args = {.batching = &whole,
+                                   .source = &curve->source,
+                                   .order = curve->order + step * curve->sequences,
+                                   .count = (size_t)curve->sequences,
+                                   .step = step,
+                                   .learning_rate = curve->learning_rate};
+        struct update_result result;
+        TRY(trainer_update(&curve->trainer, &args, &result, error));
+        printf("%.9g\n", result.loss);
+    }
+    return BERTH_OK;
+}
+
+int main(int argc, char **argv) {
+    struct curve curve = {0};
+    struct berth_error error = {.message = ""};
+    if (argc != 6 || !number_parse_integer(argv[3], &curve.updates) ||
+        !number_parse_integer(argv[4], &curve.sequences) ||
+        !number_parse_real(argv[5], &curve.learning_rate)) {
+        fputs("pretraining_curve MODEL_FOLDER SHARD.hdf5 UPDATES SEQUENCES LEARNING_RATE\n",
+              stderr);
+        return 2;
+    }
+    curve.folder = argv[1];
+    curve.shard = argv[2];
+    if (run(&curve, &error) != BERTH_OK) {
+        fprintf(stderr, "pretraining_curve: %s\n", error.message);
+        return 1;
+    }
+    return 0;
+}
