@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# examples/from-scratch.sh at its smallest: from a made-up dump to answers, twice: a second run finds
+# everything done but the fine-tuning.
+. "$(dirname "$0")/lib.sh"
+script=$(dirname "$0")/../../examples/from-scratch.sh
+
+make_dump() { # 60 articles of 12 sentences
+    local names=(Ada Hugo Olga Rita Emil Nora) towns=(Oslo Riga Bern Rome Turin Lagos)
+    local verbs=('lived in' 'moved to' 'worked in' 'dreamed of' 'wrote about')
+    echo '<mediawiki><siteinfo><base>https://x.org/wiki/Main</base></siteinfo>'
+    for article in $(seq 60); do
+        echo "<page><title>Article $article</title><ns>0</ns><id>$article</id><revision><text>"
+        for sentence in $(seq 12); do
+            local n=$((article * 7 + sentence * 3 + article * sentence))
+            printf "'''%s''' %s [[%s]] in %d, and %s did not. " "${names[n % 6]}" \
+                "${verbs[n % 5]}" "${towns[(n / 3) % 6]}" $((1800 + n % 200)) "${names[(n + 1) % 6]}"
+        done
+        echo '</text></revision></page>'
+    done
+    echo '</mediawiki>'
+}
+make_dump >"$work/dump.xml"
+make_dataset "$work/squad.json"
+
+attempt() {
+    what="from-scratch.sh, run $1"
+    bash "$script" --tiny --berth "$BERTH" "$work/dump.xml" "$work/squad.json" "$work/squad.json" \
+        "$work/made" >"$out" 2>"$err" </dev/null
+    code=$?
+    expect_code 0
+    grep -qE '^pre-trained: .*"f1": ' "$out" || fail "no F1 of the pre-trained model"
+    grep -qE '^random: .*"f1": ' "$out" || fail "no F1 of the random one"
+}
+attempt 1
+[ "$failures" -eq 0 ] || finish
+[ "$(wc -l <"$work/made/vocab.txt")" -le 400 ] || fail "the vocabulary is larger than asked for"
+for file in phase1/model.safetensors phase1/vocab.txt phase2/config.json squad/predictions.json; do
+    [ -s "$work/made/$file" ] || fail "no $file"
+done
+run inspect "$work/made/phase2"
+expect_out cls.predictions
+state_of() {
+    stat -c %Y.%i "$work"/made/data/hdf5_*/*/*_0.hdf5 # not written again
+    cksum "$work"/made/phase[12]/model.safetensors
+}
+before=$(state_of)
+attempt 2
+what="what the second run left alone"
+[ "$before" = "$(state_of)" ] || fail "something was made again"
+finish
