@@ -13,7 +13,7 @@
 
 struct input {
     char *path;
-    struct pretraining_shape shape;
+    struct pretraining_size size;
     uint64_t bytes;
 };
 
@@ -55,16 +55,15 @@ static enum berth_status add_input(struct job *job, const char *name, struct buf
     TRY(file_reader_open(&file, input->path, error));
     input->bytes = file.size;
     file_reader_close(&file);
-    TRY(pretraining_shape_hdf5(input->path, &input->shape, error));
-    const struct pretraining_shape *first = &job->inputs->shape, *shape = &input->shape;
-    if (shape->packed || shape->max_seq_length != first->max_seq_length ||
-        shape->max_predictions != first->max_predictions) {
+    TRY(pretraining_measure_hdf5(input->path, 0, &input->size, error));
+    const struct pretraining_size *first = &job->inputs->size, *now = &input->size;
+    if (now->packed || now->length != first->length || now->predictions != first->predictions) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: %srows of %d tokens and %d masked positions: expected rows with one "
-                         "instance of %d and %d as in %s",
-                         input->path, shape->packed ? "packed " : "", shape->max_seq_length,
-                         shape->max_predictions, first->max_seq_length, first->max_predictions,
-                         job->inputs->path);
+                         "%s: %srows of %" PRId64 " tokens and %" PRId64
+                         " masked positions: expected rows with one instance of %" PRId64
+                         " and %" PRId64 " as in %s",
+                         input->path, now->packed ? "packed " : "", now->length, now->predictions,
+                         first->length, first->predictions, job->inputs->path);
     }
     number_format(size, sizeof size, " %" PRIu64 "\n", input->bytes);
     buffer_put_text(description, name);
@@ -108,8 +107,8 @@ static enum berth_status find_inputs(struct job *job, char digest[DIGEST_HEX_SIZ
     TRY(dir_list(job->asked->input, &names, error));
     enum berth_status status = add_inputs(job, names, digest, error);
     memory_free(names);
-    job->max_seq_length = job->inputs != NULL ? job->inputs->shape.max_seq_length : 0;
-    job->max_predictions = job->inputs != NULL ? job->inputs->shape.max_predictions : 0;
+    job->max_seq_length = job->inputs != NULL ? (int)job->inputs->size.length : 0;
+    job->max_predictions = job->inputs != NULL ? (int)job->inputs->size.predictions : 0;
     return status;
 }
 
@@ -282,7 +281,7 @@ static size_t window_count(const struct job *job, size_t first) {
     int64_t most = job->asked->window > 0 ? job->asked->window : PACK_WINDOW, tokens = 0;
     size_t i = first;
     for (; i < job->input_count; i++) {
-        tokens += job->inputs[i].shape.rows * job->max_seq_length;
+        tokens += job->inputs[i].size.sequences * job->max_seq_length;
         if (i > first && tokens > most) {
             break;
         }

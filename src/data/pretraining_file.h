@@ -44,15 +44,6 @@ enum berth_status pretraining_write_packed(const char *path, const struct instan
                                            int max_seq_length, int max_predictions,
                                            struct berth_error *error);
 
-struct pretraining_shape {
-    int64_t rows;
-    int max_seq_length, max_predictions; // widths; of packed rows PRETRAINING_PACK_MAX more
-    int packed;
-};
-// What a file's data sets say of it. Wrong data sets, types or shapes are BERTH_BAD_DATA.
-enum berth_status pretraining_shape_hdf5(const char *path, struct pretraining_shape *shape,
-                                         struct berth_error *error);
-
 // Appends the instances of a file of either kind (told by its data sets); rows that are packed come
 // apart again. Wrong data sets, types or shapes, ids outside [0, vocab_size), and masks, segments,
 // positions and labels that contradict each other are BERTH_BAD_DATA naming the file, the data set
@@ -66,9 +57,16 @@ struct pretraining_size {
     int64_t sequences;   // instances that pretraining_read_hdf5 would append
     int64_t length;      // tokens of a row
     int64_t predictions; // of a row, at most
+    int packed;          // several sequences in a row
 };
 enum berth_status pretraining_measure_hdf5(const char *path, int max_seq_length,
                                            struct pretraining_size *size,
                                            struct berth_error *error);
+
+// The same for TFRecord: records of the features that pretraining_write_tfrecord, Google's and
+// Intel's scripts write. Records of different widths are taken; masked_lm_weights may be missing.
+enum berth_status pretraining_read_tfrecord(const char *path, int32_t vocab_size,
+                                            int max_seq_length, struct instances *instances,
+                                            struct berth_error *error);
 
 #endif

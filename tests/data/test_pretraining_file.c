@@ -6,6 +6,7 @@
 #include "data/pretraining_statistics.h"
 #include "format/hdf5.h"
 #include "format/json.h"
+#include "format/protobuf.h"
 #include "format/tfrecord.h"
 #include "made_up.h"
 
@@ -150,6 +151,165 @@ static void test_tfrecord(void **state) {
     documents_done(&documents);
 }
 
+static void test_reads_its_tfrecord(void **state) {
+    (void)state;
+    struct documents documents = made_up(31, 60, 9, 20);
+    struct instances made = make(&documents), read = {0};
+    struct berth_error error;
+    assert_int_equal(pretraining_write_tfrecord(scratch("a"), &made, LENGTH, PREDICTIONS, NULL),
+                     BERTH_OK);
+    assert_int_equal(pretraining_read_tfrecord(scratch("a"), VOCABULARY, LENGTH, &read, NULL),
+                     BERTH_OK);
+    assert_int_equal(read.count, made.count);
+    assert_int_equal(checksum(&read), checksum(&made));
+    instances_done(&read);
+    assert_int_equal(pretraining_read_tfrecord(scratch("a"), VOCABULARY, 16, &read, &error),
+                     BERTH_BAD_DATA);
+    assert_message_has(&error, "input_ids, row 0: more tokens");
+    assert_int_equal(pretraining_read_tfrecord(scratch("a"), 300, 0, &read, &error),
+                     BERTH_BAD_DATA);
+    assert_message_has(&error, "an id outside the vocabulary");
+    instances_done(&read);
+    // Cut anywhere, and with any byte changed: an error, by the checksums.
+    char *bytes;
+    size_t length;
+    assert_int_equal(file_read(scratch("a"), 1 << 24, &bytes, &length, NULL), BERTH_OK);
+    for (size_t at = 1; at < 3000; at += 7) {
+        bytes[at] ^= 4;
+        scratch_write_bytes("b", bytes, 3000);
+        assert_int_equal(pretraining_read_tfrecord(scratch("b"), VOCABULARY, 0, &read, &error),
+                         BERTH_BAD_DATA);
+        assert_message_has(&error, "/b");
+        bytes[at] ^= 4;
+    }
+    memory_free(bytes);
+    instances_done(&read);
+    instances_done(&made);
+    documents_done(&documents);
+}
+
+// --- records by hand ----------------------------------------------------------------------------
+
+// A list of numbers, packed or not, of a feature; kind 2: floats, 3: integers.
+static void put_list(struct protobuf_writer *to, const char *name, uint32_t kind, int packed,
+                     const int64_t *numbers, size_t count) {
+    size_t entry = protobuf_begin(to, 1);
+    protobuf_put_text(to, 1, name);
+    size_t value = protobuf_begin(to, 2), list = protobuf_begin(to, kind);
+    size_t items = packed ? protobuf_begin(to, 1) : 0;
+    for (size_t i = 0; i < count; i++) {
+        if (packed && kind == 3) {
+            protobuf_raw_varint(to, (uint64_t)numbers[i]);
+        } else if (packed) {
+            protobuf_raw_fixed32(to, numbers[i] != 0 ? 0x3f800000u : 0);
+        } else if (kind == 3) {
+            protobuf_put_varint(to, 1, (uint64_t)numbers[i]);
+        } else {
+            protobuf_put_fixed32(to, 1, numbers[i] != 0 ? 0x3f800000u : 0);
+        }
+    }
+    if (packed) {
+        protobuf_end(to, items);
+    }
+    protobuf_end(to, list);
+    protobuf_end(to, value);
+    protobuf_end(to, entry);
+}
+
+enum { RECORD_COLUMNS = 7 };
+
+struct record {
+    const char *name;
+    uint32_t kind;
+    size_t count;
+    int64_t numbers[8];
+};
+
+static const struct record good_record[RECORD_COLUMNS] = {
+    {"masked_lm_weights", 2, 3, {1, 0, 0}},
+    {"input_ids", 3, 8, {CLS, 200, MASK, SEP, 300, SEP, 0, 0}},
+    {"input_mask", 3, 8, {1, 1, 1, 1, 1, 1, 0, 0}},
+    {"segment_ids", 3, 8, {0, 0, 0, 0, 1, 1, 0, 0}},
+    {"masked_lm_positions", 3, 3, {2, 0, 0}},
+    {"masked_lm_ids", 3, 3, {201, 0, 0}},
+    {"next_sentence_labels", 3, 1, {1}}};
+
+static void write_record(const struct record *columns, int packed) {
+    struct protobuf_writer message = {0};
+    struct file_writer file;
+    size_t features = protobuf_begin(&message, 1);
+    for (size_t i = 0; i < RECORD_COLUMNS; i++) {
+        if (columns[i].name != NULL) {
+            put_list(&message, columns[i].name, columns[i].kind, packed, columns[i].numbers,
+                     columns[i].count);
+        }
+    }
+    protobuf_end(&message, features);
+    assert_int_equal(file_writer_open(&file, scratch("a"), NULL), BERTH_OK);
+    assert_int_equal(tfrecord_put(&file, message.bytes, message.length, NULL), BERTH_OK);
+    assert_int_equal(file_writer_commit(&file, NULL), BERTH_OK);
+    protobuf_done(&message);
+}
+
+static void test_records_of_others(void **state) {
+    (void)state;
+    struct record columns[RECORD_COLUMNS];
+    struct instances read = {0};
+    memcpy(columns, good_record, sizeof columns);
+    for (int i = 0; i < 4; i++) {
+        columns[0].name = i < 2 ? "masked_lm_weights" : "of_another_program";
+        write_record(columns, i % 2);
+        assert_int_equal(pretraining_read_tfrecord(scratch("a"), VOCABULARY, 8, &read, NULL),
+                         BERTH_OK);
+        const struct instance *last = &read.items[i];
+        assert_int_equal(read.count, i + 1);
+        assert_int_equal(last->length, 6);
+        assert_int_equal(last->second, 4);
+        assert_int_equal(last->is_random, 1);
+        assert_int_equal(last->prediction_count, 1);
+        assert_int_equal(read.tokens[last->tokens + 4], 300);
+        assert_int_equal(read.positions[last->predictions], 2);
+        assert_int_equal(read.labels[last->predictions], 201);
+    }
+    instances_done(&read);
+}
+
+static void test_bad_records(void **state) {
+    (void)state;
+    static const struct {
+        size_t column;
+        struct record record;
+        const char *message;
+    } cases[] = {
+        {1, {NULL, 0, 0, {0}}, "input_ids, row 0: it is missing"},
+        {6, {"input_ids", 3, 1, {1}}, "input_ids, row 0: it stands there twice"},
+        {2, {"input_mask", 3, 7, {1, 1, 1, 1, 1, 1, 0}}, "input_mask, row 0: another number"},
+        {2, {"input_mask", 2, 8, {1, 1, 1, 1, 1, 1, 0, 0}}, "expected whole numbers"},
+        {0, {"masked_lm_weights", 3, 3, {1, 0, 0}}, "expected floats"},
+        {0, {"masked_lm_weights", 2, 3, {1, 1, 0}}, "masked_lm_weights, row 0: they contradict"},
+        {0, {"masked_lm_weights", 2, 2, {1, 0}}, "they contradict"},
+        {6, {"next_sentence_labels", 3, 2, {1, 0}}, "expected one value"},
+        {6, {"next_sentence_labels", 3, 1, {2}}, "expected 0 or 1"},
+        {4, {"masked_lm_positions", 3, 3, {6, 0, 0}}, "a position outside"},
+        {5, {"masked_lm_ids", 3, 3, {VOCABULARY, 0, 0}}, "masked_lm_ids, row 0: an id outside"},
+        {5, {"masked_lm_ids", 3, 3, {INT64_MAX, 0, 0}}, "a number out of range"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (int packed = 0; packed < 2; packed++) {
+            struct record columns[RECORD_COLUMNS];
+            struct instances read = {0};
+            struct berth_error error;
+            memcpy(columns, good_record, sizeof columns);
+            columns[cases[i].column] = cases[i].record;
+            write_record(columns, packed);
+            assert_int_equal(pretraining_read_tfrecord(scratch("a"), VOCABULARY, 8, &read, &error),
+                             BERTH_BAD_DATA);
+            assert_message_has(&error, cases[i].message);
+            instances_done(&read);
+        }
+    }
+}
+
 static void test_statistics(void **state) {
     (void)state;
     struct documents documents = made_up(31, 60, 9, 20);
@@ -284,6 +444,9 @@ int main(void) {
         SCRATCH_TEST(test_reads_its_own_packed),
         SCRATCH_TEST(test_rows_that_are_too_small),
         SCRATCH_TEST(test_tfrecord),
+        SCRATCH_TEST(test_reads_its_tfrecord),
+        SCRATCH_TEST(test_records_of_others),
+        SCRATCH_TEST(test_bad_records),
         SCRATCH_TEST(test_statistics),
         SCRATCH_TEST(test_contradictions),
         SCRATCH_TEST(test_other_data_sets),
