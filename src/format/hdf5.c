@@ -140,8 +140,8 @@ static enum berth_status put_symbol(struct group *group, struct hdf5_run *run,
     if (kind == 2) { // a soft link
         return BERTH_OK;
     }
-    const unsigned char *text = group->names + name;
-    if (name >= group->names_length || *text == '\0' ||
+    const unsigned char *text = name < group->names_length ? group->names + name : NULL;
+    if (text == NULL || *text == '\0' ||
         memchr(text, '\0', group->names_length - (size_t)name) == NULL) {
         return hdf5_wrong(group->file, place, "a name lies outside the group's names", error);
     }
