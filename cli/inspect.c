@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth inspect: the tensors of a checkpoint and its config.
+// berth inspect: the tensors of a checkpoint and its config; what pre-training data holds.
 #include "cli.h"
+#include "core/file.h"
 #include "core/json_line.h"
 
 #include <inttypes.h>
@@ -61,34 +62,91 @@ static void visit(void *context, const struct berth_tensor_info *info) {
     }
 }
 
-static enum berth_status finish(struct listing *listing, const char *config,
-                                struct berth_error *error) {
-    if (!listing->json) {
+// --- pre-training data --------------------------------------------------------------------------
+
+static void put_data_json(struct json_line *line, const struct berth_data_info *info) {
+    json_line_open(line, "data", '{');
+    json_line_integer(line, "files", info->files);
+    json_line_integer(line, "rows", info->rows);
+    json_line_integer(line, "max_seq_length", info->max_seq_length);
+    json_line_integer(line, "instances", info->instances);
+    json_line_integer(line, "tokens", info->tokens);
+    json_line_integer(line, "predictions", info->predictions);
+    json_line_integer(line, "random_next", info->random_next);
+    json_line_integer(line, "shortest", info->shortest);
+    json_line_integer(line, "longest", info->longest);
+    json_line_close(line, '}');
+}
+
+static double share(int64_t part, int64_t whole) {
+    return whole > 0 ? 100.0 * (double)part / (double)whole : 0.0;
+}
+
+static void print_data(const struct berth_data_info *info) {
+    printf("%" PRId64 " instances of %" PRId64 " to %" PRId64 " tokens in %" PRId64
+           " rows of %" PRId64 " files",
+           info->instances, info->shortest, info->longest, info->rows, info->files);
+    if (info->max_seq_length > 0) {
+        printf(", rows of %" PRId64 " tokens %.1f %% full", info->max_seq_length,
+               share(info->tokens, info->rows * info->max_seq_length));
+    }
+    printf("\n%.1f %% of the tokens predicted, %.1f %% of the instances with random text behind "
+           "the first\n",
+           share(info->predictions, info->tokens), share(info->random_next, info->instances));
+}
+
+// --- all ----------------------------------------------------------------------------------------
+
+static void print_text(const struct listing *listing, const char *config,
+                       const struct berth_data_info *info) {
+    if (listing->tensors > 0) {
         printf("%zu tensors, %" PRIu64 " parameters, %" PRIu64 " bytes\n", listing->tensors,
                listing->elements, listing->bytes);
-        if (config != NULL) {
-            printf("config.json:\n%s\n", config);
-        }
+    }
+    if (config != NULL) {
+        printf("config.json:\n%s\n", config);
+    }
+    if (info->files > 0) {
+        print_data(info);
+    }
+}
+
+static enum berth_status finish(struct listing *listing, const char *config,
+                                const struct berth_data_info *info, struct berth_error *error) {
+    if (!listing->json) {
+        print_text(listing, config, info);
         return BERTH_OK;
     }
     json_line_close(&listing->line, ']');
     json_line_integer(&listing->line, "parameters", (int64_t)listing->elements);
     json_line_integer(&listing->line, "bytes", (int64_t)listing->bytes);
     json_line_text(&listing->line, "config", config);
+    if (info->files > 0) {
+        put_data_json(&listing->line, info);
+    }
     json_line_close(&listing->line, '}');
     return cli_put_json(&listing->line, error);
 }
 
+// Folders of data, and TFRecord files, have no tensors to list.
+static int has_tensors(const char *path, const struct berth_data_info *info) {
+    return info->files == 0 || (info->files == 1 && info->max_seq_length > 0 && !dir_exists(path));
+}
+
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     struct listing listing = {.json = cli_flag(call, "json")};
+    struct berth_data_info info;
+    const char *path = call->arguments[0];
     char *config = NULL;
+    TRY(berth_inspect_data(path, &info, error));
     if (listing.json) {
         json_line_open(&listing.line, NULL, '{');
         json_line_open(&listing.line, "tensors", '[');
     }
-    enum berth_status status = berth_inspect(call->arguments[0], visit, &listing, &config, error);
+    enum berth_status status =
+        has_tensors(path, &info) ? berth_inspect(path, visit, &listing, &config, error) : BERTH_OK;
     if (status == BERTH_OK) {
-        status = finish(&listing, config, error);
+        status = finish(&listing, config, &info, error);
     }
     berth_string_free(config);
     json_line_done(&listing.line);
@@ -97,10 +155,11 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
 
 const struct cli_verb cli_inspect = {
     .name = "inspect",
-    .summary = "list a checkpoint's tensors, types, shapes, config",
+    .summary = "list a checkpoint's tensors, types, shapes, config; look into pre-training data",
     .usage = "PATH [--json]",
     .example = "berth inspect squad-minilm\n"
-               "berth inspect squad-minilm/model.safetensors",
+               "berth inspect squad-minilm/model.safetensors\n"
+               "berth inspect data/hdf5_lower_case_1_.../wikicorpus_en",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .arguments_least = 1,

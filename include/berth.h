@@ -443,6 +443,21 @@ enum berth_status berth_inspect(const char *path,
                                 void (*tensor)(void *context, const struct berth_tensor_info *info),
                                 void *context, char **config_json, struct berth_error *error);
 
+/* What files of pre-training instances hold, packed or not. */
+struct berth_data_info {
+    int64_t files;            /* 0: no such data */
+    int64_t rows;
+    int64_t max_seq_length;   /* tokens of a row of HDF5; 0: TFRecord only */
+    int64_t instances, tokens, predictions;
+    int64_t random_next;      /* instances whose second text is random */
+    int64_t shortest, longest; /* tokens of an instance */
+};
+
+/* Reads a file of instances (HDF5; TFRecord by its name), or all of a folder (.hdf5, .h5, .tfrecord),
+ * and checks every row: BERTH_BAD_DATA names file, column and row. Other files leave info->files 0. */
+enum berth_status berth_inspect_data(const char *path, struct berth_data_info *info,
+                                     struct berth_error *error);
+
 /* Checks a checkpoint's sizes and hashes; *files gets their number. A folder without a manifest is
  * BERTH_BAD_DATA. */
 enum berth_status berth_verify(const char *path, int64_t *files, struct berth_error *error);

@@ -14,10 +14,32 @@ run inspect "$data/habana.hdf5" --json
 expect_code 0
 for name in input_ids input_mask segment_ids positions masked_lm_positions masked_lm_ids \
     next_sentence_positions next_sentence_labels next_sentence_weights; do
-    expect_out "\"name\": \"$name\""
+    expect_out "\"name\":\"$name\""
 done
 
 head -c 10000 "$data/nvidia.hdf5" >"$work/cut.hdf5"
 run inspect "$work/cut.hdf5"
 expect_code 65
 expect_err 'it is truncated'
+
+# Rows are read and counted; packed ones hold the same instances.
+run inspect "$data/nvidia.hdf5"
+expect_out '16 instances of '
+expect_out ' in 16 rows of 1 files, rows of 32 tokens '
+run inspect "$data/habana.hdf5"
+expect_out '16 instances of '
+run inspect "$data"
+expect_code 0
+expect_out '32 instances of '
+expect_out ' of 2 files'
+run inspect "$data" --json
+expect_out '"data":{"files":2,'
+printf 'no record' >"$work/a.tfrecord"
+run inspect "$work/a.tfrecord"
+expect_code 65
+expect_err 'a.tfrecord'
+mkdir "$work/folder" && cp "$data/nvidia.hdf5" "$work/folder" && cp "$work/cut.hdf5" "$work/folder"
+run inspect "$work/folder"
+expect_code 65
+expect_err 'cut.hdf5'
+finish

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// What files of pre-training instances hold: every row is read, and so checked.
+#include "core/file.h"
+#include "core/memory.h"
+#include "data/pretraining_file.h"
+#include "format/hdf5.h"
+#include "format/tensor_file.h"
+#include "format/tfrecord.h"
+
+#include <string.h>
+
+static void add_instances(struct berth_data_info *info, const struct instances *read) {
+    info->files++;
+    info->instances += (int64_t)read->count;
+    info->tokens += (int64_t)read->token_count;
+    info->predictions += (int64_t)read->prediction_count;
+    for (size_t i = 0; i < read->count; i++) {
+        int64_t length = read->items[i].length;
+        info->random_next += read->items[i].is_random;
+        info->longest = length > info->longest ? length : info->longest;
+        info->shortest = info->shortest == 0 || length < info->shortest ? length : info->shortest;
+    }
+}
+
+// Rows and their width; *is_data is 0 when the file has no data set of ids.
+static enum berth_status measure_hdf5(const char *path, struct berth_data_info *info, int *is_data,
+                                      struct berth_error *error) {
+    struct hdf5_file file;
+    TRY(hdf5_open(&file, path, error));
+    const struct hdf5_dataset *ids = hdf5_find(&file, "input_ids");
+    *is_data = ids != NULL && ids->rank == 2;
+    if (*is_data) {
+        info->rows += ids->shape[0];
+        info->max_seq_length =
+            ids->shape[1] > info->max_seq_length ? ids->shape[1] : info->max_seq_length;
+    }
+    hdf5_close(&file);
+    return BERTH_OK;
+}
+
+static enum berth_status add_hdf5(const char *path, struct berth_data_info *info,
+                                  struct berth_error *error) {
+    struct instances read = {0};
+    int is_data;
+    TRY(measure_hdf5(path, info, &is_data, error));
+    enum berth_status status = BERTH_OK;
+    if (is_data) {
+        status = pretraining_read_hdf5(path, INT32_MAX, 0, &read, error);
+    }
+    if (is_data && status == BERTH_OK) {
+        add_instances(info, &read);
+    }
+    instances_done(&read);
+    return status;
+}
+
+static enum berth_status add_tfrecord(const char *path, struct berth_data_info *info,
+                                      struct berth_error *error) {
+    struct instances read = {0};
+    enum berth_status status = pretraining_read_tfrecord(path, INT32_MAX, 0, &read, error);
+    if (status == BERTH_OK) {
+        add_instances(info, &read);
+        info->rows += (int64_t)read.count;
+    }
+    instances_done(&read);
+    return status;
+}
+
+static enum berth_status add_file(const char *path, struct berth_data_info *info,
+                                  struct berth_error *error) {
+    if (hdf5_recognise(path)) {
+        return add_hdf5(path, info, error);
+    }
+    return tensor_path_ends(path, ".tfrecord") ? add_tfrecord(path, info, error) : BERTH_OK;
+}
+
+// Of a folder the files that end as such data does.
+static int is_wanted(const char *name) {
+    return name[0] != '.' && (tensor_path_ends(name, ".hdf5") || tensor_path_ends(name, ".h5") ||
+                              tensor_path_ends(name, ".tfrecord"));
+}
+
+static enum berth_status add_folder(const char *folder, struct berth_data_info *info,
+                                    struct berth_error *error) {
+    char **names;
+    TRY(dir_list(folder, &names, error));
+    enum berth_status status = BERTH_OK;
+    for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
+        if (is_wanted(names[i])) {
+            char *path = path_join(folder, names[i]);
+            status = path != NULL ? add_file(path, info, error)
+                                  : error_no_memory(error, strlen(folder), "a path");
+            memory_free(path);
+        }
+    }
+    memory_free(names);
+    return status;
+}
+
+enum berth_status berth_inspect_data(const char *path, struct berth_data_info *info,
+                                     struct berth_error *error) {
+    *info = (struct berth_data_info){0};
+    return dir_exists(path) ? add_folder(path, info, error) : add_file(path, info, error);
+}
