@@ -53,4 +53,97 @@ grep -q 'cut.xml: ends at byte 200 of the XML' err || die "where it is cut"
 run 78 --wikipedia cut.xml --stages text --output data
 mkdir locked && chmod 555 locked
 [ "$(id -u)" -eq 0 ] || run 73 --wikipedia dump.xml --stages text --output locked
+# --- text to instances: each kind of input, merged, restarted, refused ---
+printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' . bern is the capital of a town river one two >vocab.txt
+mkdir -p books
+for i in 1 2 3 4 5 6 7 8 9; do
+    printf 'Bern is the capital. The river is one of two. A town %s.\n\n' $i >>articles.txt
+    printf 'The town is a town.\nOne river of two.\n' >books/book$i.txt
+done
+common="--vocab vocab.txt --shards 2 --max_seq_length 32 --max_predictions_per_seq 5"
+hdf5=hdf5_lower_case_1_seq_len_32_max_pred_5_masked_lm_prob_0.15_random_seed_12345_dupe_factor_5
+# shellcheck disable=SC2086
+run 0 --text articles.txt $common --output made --pack
+grep -q '^9 articles, 27 sentences in 2 shards for training and 1 for testing$' out || die "the shards"
+grep -q ' instances, rows .* % full, ' out || die "the instances"
+grep -q '^efficiency [01].* (at best 1), ' out || die "the packs"
+grep -q '^stage hdf5: .* MB of text a second and core$' out || die "the rates"
+grep -q 'fewer than the shards need: 2 for training and 1 for testing in place of 2 and 2' err ||
+    die "the note on fewer shards"
+for file in sharded_training_shards_2_test_shards_2_fraction_0.1/corpus/corpus_test_0.txt \
+    $hdf5/corpus/corpus_training_1.hdf5 $hdf5/corpus/statistics.json \
+    ${hdf5}_packed/corpus/mixed_strategies_part_0.hdf5 ${hdf5}_packed/corpus_metadata.json; do
+    [ -f "made/$file" ] || die "no made/$file"
+done
+before=$(find made -type f ! -name .lock -printf '%i %p\n' | grep -v statistics | grep -v metadata | sort)
+# shellcheck disable=SC2086
+run 0 --text articles.txt $common --output made --pack --threads 3 --json
+grep -q '"stages":{"shards":{"bytes":0,' out || die "a second run did something"
+[ "$(find made -type f ! -name .lock -printf '%i %p\n' | grep -v statistics | grep -v metadata | sort)" = "$before" ] ||
+    die "finished files were written again"
+# shellcheck disable=SC2086
+run 78 --text articles.txt $common --output made --whole_word_mask
+grep -q 'made with whole_word_mask "false", now it is "true"' err || die "another setting"
+printf 'One more. Town.\n' >>articles.txt
+# shellcheck disable=SC2086
+run 78 --text articles.txt $common --output made
+# shellcheck disable=SC2086
+run 0 --books books --text articles.txt $common --output merged --cased --format tfrecord
+ls merged/tfrecord_lower_case_0_*/corpus/corpus_training_0.tfrecord >/dev/null || die "TFRecord"
+# shellcheck disable=SC2086
+run 0 --books books --extracted data/extracted $common --output both
+ls both/hdf5_*/books_wiki_en_corpus/books_wiki_en_corpus_training_0.hdf5 >/dev/null || die "a merged corpus"
+# shellcheck disable=SC2086
+run 2 --text articles.txt $common --output other --format tfrecord --pack
+# shellcheck disable=SC2086
+run 2 --wikipedia dump.xml --extracted data/extracted $common --output other
+printf 'good\n\377\n' >bad.txt
+# shellcheck disable=SC2086
+run 65 --text bad.txt $common --output other
+grep -q 'bad.txt: byte 5: expected UTF-8' err || die "an invalid byte"
+printf '[PAD]\n[UNK]\n' >poor.txt
+run 65 --text articles.txt --vocab poor.txt --output other
+grep -q 'the vocabulary has no \[CLS\]' err || die "a vocabulary without [CLS]"
+
+# --- berth pack ---
+"$BERTH" pack made/$hdf5/corpus packed --json >out 2>err || die "pack"
+grep -q '"speed_up_limit":' out || die "pack as JSON"
+"$BERTH" pack made/sharded* packed2 >out 2>err
+[ $? -eq 66 ] || die "pack of other files"
+"$BERTH" pack books packed3 >out 2>err
+[ $? -eq 66 ] || die "pack of other files"
+
+# --- Ctrl-C, and on ---
+for i in $(seq 400); do printf 'Bern is the capital. The river %s is one. Two.\n\n' "$i"; done >many.txt
+# shellcheck disable=SC2086
+run 0 --text many.txt $common --shards 64 --output whole
+# shellcheck disable=SC2086
+"$BERTH" prepare --text many.txt $common --shards 64 --output stopped >out 2>err &
+sleep 0.05
+kill -INT $! 2>/dev/null
+wait $!
+status=$?
+[ $status -eq 130 ] || [ $status -eq 0 ] || die "after Ctrl-C: $status"
+# shellcheck disable=SC2086
+run 0 --text many.txt $common --shards 64 --output stopped
+diff -r -x .lock whole stopped >diff.txt || die "another result after Ctrl-C: $(head -n 3 diff.txt)"
+
+# --- the real sample, at small size ---
+sample=${BERTH_DATA:-$(dirname "$0")/../../../shared/data}
+dump=$sample/wikipedia/enwiki-sample.xml.bz2 vocab=$sample/vocab/bert-base-uncased-vocab.txt
+if [ -f "$dump" ] && [ -f "$vocab" ]; then
+    run 0 --wikipedia "$dump" --vocab "$vocab" --output real --shards 4 --dupe_factor 1 --pack --json
+    grep -q '"articles":105,' out || die "the sample's articles"
+    python3 - out <<'PY' || die "the sample's figures: $(cat out)"
+import json, sys
+r = json.load(open(sys.argv[1]))
+assert r["training_shards"] == 4 and r["test_shards"] == 4 and r["empty_shards"] == 0
+assert 5000 < r["instances"] < 6500 and 0.85 < r["fill"] < 0.97
+assert abs(r["masked"] / r["predictions"] - 0.8) < 0.01 and abs(r["kept"] / r["predictions"] - 0.1) < 0.01
+assert 0.5 < r["random_next"] / r["instances"] < 0.56
+assert 0.96 < r["pack"]["efficiency"] <= 1 and r["pack"]["speed_up"] <= r["pack"]["speed_up_limit"]
+PY
+else
+    echo "no $dump: the real sample is skipped"
+fi
 echo "prepare: all good"
