@@ -74,6 +74,11 @@ static enum berth_status print_json(const struct berth_prepare_result *result,
     json_line_open(&line, NULL, '{');
     put_counts(&line, result);
     json_line_real(&line, "fill", result->fill);
+    json_line_open(&line, "lengths", '[');
+    for (size_t i = 0; i < sizeof result->lengths / sizeof *result->lengths; i++) {
+        json_line_integer(&line, NULL, result->lengths[i]);
+    }
+    json_line_close(&line, ']');
     if (result->pack.rows > 0) {
         cli_put_pack(&line, "pack", &result->pack);
     }
@@ -112,6 +117,11 @@ static double percent(int64_t part, int64_t whole) {
 static void print_instances(const struct berth_prepare_result *result) {
     printf("%" PRId64 " instances, rows %.1f %% full, %.1f %% with random text behind the first\n",
            result->instances, 100 * result->fill, percent(result->random_next, result->instances));
+    printf("lengths, from the shortest eighth to the longest:");
+    for (size_t i = 0; i < sizeof result->lengths / sizeof *result->lengths; i++) {
+        printf(" %.1f", percent(result->lengths[i], result->instances));
+    }
+    puts(" %");
     printf("%" PRId64 " predictions: %.1f %% masked, %.1f %% kept, %.1f %% replaced\n",
            result->predictions, percent(result->masked, result->predictions),
            percent(result->kept, result->predictions),

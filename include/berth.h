@@ -595,6 +595,7 @@ struct berth_prepare_result {
     int64_t masked, kept, replaced; /* of the predictions */
     int64_t random_next;            /* of the instances */
     double fill;                    /* share of the rows that is not padding */
+    int64_t lengths[8];             /* instances by length, in eighths of max_seq_length */
     int64_t empty_shards;           /* gave no instance: no file */
 
     struct berth_pack_result pack;

@@ -21,6 +21,7 @@
 #define SEED 12345
 
 enum { TEXT, SHARDS, INSTANCES, PACK };
+enum { LENGTHS = sizeof((struct berth_prepare_result *)0)->lengths / sizeof(int64_t) };
 
 struct job {
     struct berth_config config;
@@ -242,6 +243,9 @@ static void take_statistics(struct job *job, const struct pretraining_statistics
     result->kept = statistics->kept;
     result->replaced = statistics->replaced;
     result->random_next = statistics->random_next;
+    for (int64_t i = 1; i <= job->config.max_seq_length && i <= INSTANCE_LENGTH_MAX; i++) {
+        result->lengths[(i - 1) * LENGTHS / job->config.max_seq_length] += statistics->lengths[i];
+    }
     result->fill = (double)statistics->tokens /
                    ((double)statistics->instances * (double)job->config.max_seq_length);
 }

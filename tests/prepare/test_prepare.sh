@@ -66,6 +66,7 @@ hdf5=hdf5_lower_case_1_seq_len_32_max_pred_5_masked_lm_prob_0.15_random_seed_123
 run 0 --text articles.txt $common --output made --pack
 grep -q '^9 articles, 27 sentences in 2 shards for training and 1 for testing$' out || die "the shards"
 grep -q ' instances, rows .* % full, ' out || die "the instances"
+grep -q '^lengths, from the shortest eighth' out || die "the lengths"
 grep -q '^efficiency [01].* (at best 1), ' out || die "the packs"
 grep -q '^stage hdf5: .* MB of text a second and core$' out || die "the rates"
 grep -q 'fewer than the shards need: 2 for training and 1 for testing in place of 2 and 2' err ||
@@ -140,6 +141,7 @@ r = json.load(open(sys.argv[1]))
 assert r["training_shards"] == 4 and r["test_shards"] == 4 and r["empty_shards"] == 0
 assert 5000 < r["instances"] < 6500 and 0.85 < r["fill"] < 0.97
 assert abs(r["masked"] / r["predictions"] - 0.8) < 0.01 and abs(r["kept"] / r["predictions"] - 0.1) < 0.01
+assert sum(r["lengths"]) == r["instances"] and max(r["lengths"]) == r["lengths"][7]
 assert 0.5 < r["random_next"] / r["instances"] < 0.56
 assert 0.96 < r["pack"]["efficiency"] <= 1 and r["pack"]["speed_up"] <= r["pack"]["speed_up_limit"]
 PY
