@@ -12,7 +12,8 @@
 
 // --- names --------------------------------------------------------------------------------------
 
-// What a record's field is called there. `job`: how the record's text begins; NULL: of any.
+// What a record's field is called there; it may have several names. `job`: how the record's text
+// begins; NULL: of any.
 static const struct name {
     enum berth_record_kind kind;
     const char *job, *ours, *theirs;
@@ -22,7 +23,7 @@ static const struct name {
     {BERTH_RECORD_PLAN, NULL, "train_examples", "training_samples"},
     {BERTH_RECORD_PLAN, NULL, "train_features", "training_features"},
     {BERTH_RECORD_PLAN, NULL, "train_batch_size", "train_batch_size"},
-    {BERTH_RECORD_PLAN, NULL, "batch_size_per_pu", "batch_size_per_pu"},
+    {BERTH_RECORD_PLAN, NULL, "train_batch_size", "batch_size_per_pu"},
     {BERTH_RECORD_PLAN, NULL, "total_steps", "steps"},
     {BERTH_RECORD_PLAN, NULL, "learning_rate", "learning_rate"},
     {BERTH_RECORD_STEP, NULL, "step_loss", "step_loss"},
@@ -77,19 +78,24 @@ static int fits_job(const struct name *name, const struct berth_record *record) 
            (record->text != NULL && strncmp(record->text, name->job, strlen(name->job)) == 0);
 }
 
-// The name of a record's field there; NULL: it is not told.
-static const char *name_of(const struct berth_record *record, const struct berth_field *field) {
+// Name number `which` of a record's field there; NULL: it has no more.
+static const char *name_of(const struct berth_record *record, const struct berth_field *field,
+                           int which) {
     if (is_place(field->key) || (field->type == BERTH_REAL && isnan(field->real))) {
         return NULL;
     }
-    if (record->kind == BERTH_RECORD_STEP && strcmp(field->key, "loss") == 0) {
+    if (record->kind == BERTH_RECORD_STEP && strcmp(field->key, "loss") == 0 && which == 0) {
         return lines_field(record, "step_loss") != NULL ? "average_loss" : "step_loss";
     }
+    int seen = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (names[i].kind == record->kind && strcmp(names[i].ours, field->key) == 0 &&
-            fits_job(&names[i], record)) {
+            fits_job(&names[i], record) && seen++ == which) {
             return names[i].theirs;
         }
+    }
+    if (which > 0 || seen > 0) {
+        return NULL;
     }
     return record->kind == BERTH_RECORD_EVENT || record->kind == BERTH_RECORD_EVAL ? field->key
                                                                                    : NULL;
@@ -100,7 +106,7 @@ static int says_something(const struct berth_record *record) {
         return 1;
     }
     for (size_t i = 0; i < record->field_count; i++) {
-        if (name_of(record, &record->fields[i]) != NULL) {
+        if (name_of(record, &record->fields[i], 0) != NULL) {
             return 1;
         }
     }
@@ -177,9 +183,10 @@ static void add_place(struct json_line *line, const struct berth_record *record)
 
 static void add_fields(struct json_line *line, const struct berth_record *record) {
     for (size_t i = 0; i < record->field_count; i++) {
-        const char *name = name_of(record, &record->fields[i]);
-        if (name != NULL) {
-            lines_json_field(line, name, &record->fields[i]);
+        const struct berth_field *field = &record->fields[i];
+        const char *name;
+        for (int which = 0; (name = name_of(record, field, which)) != NULL; which++) {
+            lines_json_field(line, name, field);
         }
     }
 }
@@ -259,9 +266,10 @@ int dllogger_text(const struct berth_record *record, char *text, size_t size) {
         append_metric(record->text, NULL, text, size);
     }
     for (size_t i = 0; i < record->field_count; i++) {
-        const char *name = name_of(record, &record->fields[i]);
-        if (name != NULL) {
-            append_metric(name, &record->fields[i], text, size);
+        const struct berth_field *field = &record->fields[i];
+        const char *name;
+        for (int which = 0; (name = name_of(record, field, which)) != NULL; which++) {
+            append_metric(name, field, text, size);
         }
     }
     text[strcspn(text, "\r\n")] = '\0';

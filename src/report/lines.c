@@ -154,7 +154,8 @@ static void append_field(const struct berth_field *field, char *text, size_t siz
     append(text, size, "%s %s", field->key, value);
 }
 
-// What tells nothing on a line of text: numbers that are unknown, counters at zero, constants.
+// What tells nothing on a line of text: numbers that are unknown, counters at zero, constants, what
+// others show better.
 static int is_silent(const struct berth_field *field) {
     if (field->type == BERTH_REAL && isnan(field->real)) {
         return strcmp(field->key, "loss") != 0;
@@ -162,8 +163,15 @@ static int is_silent(const struct berth_field *field) {
     if (strcmp(field->key, "skipped") == 0) {
         return field->type == BERTH_INTEGER && field->integer == 0;
     }
-    return strcmp(field->key, "total_steps") == 0 || strcmp(field->key, "adam_beta1") == 0 ||
-           strcmp(field->key, "adam_beta2") == 0;
+    static const char *const silent[] = {
+        "total_steps", "adam_beta1", "adam_beta2", "step_loss", "average_training_time_step",
+        "final_loss"};
+    for (size_t i = 0; i < sizeof silent / sizeof *silent; i++) {
+        if (strcmp(field->key, silent[i]) == 0) {
+            return 1;
+        }
+    }
+    return 0;
 }
 
 void lines_plain(const struct berth_record *record, char *text, size_t size) {

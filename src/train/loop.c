@@ -12,8 +12,9 @@
 
 // Counts between two step records.
 struct window {
-    int64_t sequences, tokens, updates;
+    int64_t sequences, tokens, updates, micro_batches;
     int64_t masked;
+    double last_loss; // of the last update
     double seconds, forward, backward, step, waited;
 };
 
@@ -165,6 +166,8 @@ static void count_update(struct run *run, const struct update_result *update,
     window->masked += update->masked;
     window->tokens += update->tokens;
     window->updates++;
+    window->micro_batches += update->micro_batches;
+    window->last_loss = update->loss;
     window->seconds += seconds;
     window->forward += update->forward_seconds;
     window->backward += update->backward_seconds;
@@ -193,6 +196,12 @@ static size_t add_masked(const struct run *run, struct berth_field *fields, size
     fields[count++] =
         log_real("next_sentence_loss", history->last_loss - history->last_masked_loss);
     fields[count++] = log_real("data_wait_ms", thousand * run->window.waited);
+    fields[count++] = log_real("step_loss", run->window.last_loss);
+    fields[count++] = log_real("average_training_time_step",
+                               run->window.seconds / (double)run->window.micro_batches);
+    if (history->step == end_of(run->loop)) {
+        fields[count++] = log_real("final_loss", history->last_loss);
+    }
     return count;
 }
 
@@ -200,7 +209,7 @@ static void report_step(struct run *run, double learning_rate, double grad_norm)
     const struct loop *loop = run->loop;
     const struct window *window = &run->window;
     double updates = (double)window->updates;
-    struct berth_field fields[20] = {
+    struct berth_field fields[24] = {
         log_integer("step", run->history->step),
         log_integer("total_steps", end_of(loop)),
         log_real("epoch", epoch_of(loop, run->history->step)),

@@ -99,6 +99,16 @@ static void a_line_is_framed(void **state) {
     json_free(line);
 }
 
+// The batch is told under both of its names.
+static void a_field_may_have_two_names(void **state) {
+    const struct berth_field batch = log_integer("train_batch_size", 32);
+    json *line = line_of(record_of(BERTH_RECORD_PLAN, "batches", &batch, 1));
+    assert_int_equal(json_length(data_of(line)), 2);
+    assert_true(number(data_of(line), "train_batch_size") == 32);
+    assert_true(number(data_of(line), "batch_size_per_pu") == 32);
+    json_free(line);
+}
+
 static void an_event_is_true_or_its_fields(void **state) {
     const struct berth_field settings[] = {log_text("optimizer", "lamb"),
                                            log_text("output_dir", "a\"b")};
@@ -327,6 +337,7 @@ static void the_file_begins_with_units(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_is_framed),
+        cmocka_unit_test(a_field_may_have_two_names),
         cmocka_unit_test(an_event_is_true_or_its_fields),
         cmocka_unit_test(steps_of_fine_tuning),
         cmocka_unit_test(steps_of_pre_training),
