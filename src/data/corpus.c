@@ -332,6 +332,7 @@ enum berth_status corpus_next(struct corpus *corpus, const char **lines, size_t 
                 return BERTH_OK;
             }
             TRY(open_file(corpus, error));
+            continue; // it may be empty
         }
         TRY(corpus->form == CORPUS_EXTRACTED
                 ? read_extracted(corpus, error)

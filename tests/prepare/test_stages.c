@@ -252,10 +252,10 @@ static void test_goes_on(void **state) {
     buffer_done(&wanted);
 }
 
-// Of the system calls every seventh is tried (a prime: others of each file's), or all of them with
+// Of the system calls every eleventh is tried (a prime: others of each file's), or all of them with
 // BERTH_EVERY=1.
 static uint64_t stride(void) {
-    return getenv("BERTH_EVERY") != NULL ? 1 : 7;
+    return getenv("BERTH_EVERY") != NULL ? 1 : 11;
 }
 
 // A system call fails once, with a full disk; then the run goes on.
