@@ -32,6 +32,8 @@ static const char no_cache[] = "only `finetune squad` and `predict squad` keep f
 static const char own_config[] = "the model folder's config.json is used";
 
 static const struct legacy legacies[] = {
+    // do_eval and do_predict where they are no rows: there the verb predicts, and scores what has
+    // labels; SQuAD's fine-tuning calls its evaluation so.
     {.name = "do_train", .kind = SPECIAL},
     {.name = "do_predict", .kind = SPECIAL},
     {.name = "do_eval", .kind = SPECIAL},
@@ -156,7 +158,7 @@ static enum berth_status set_special(struct cli_call *call, const struct legacy 
         call->do_train = truth;
     } else if (strcmp(legacy->name, "do_predict") == 0) {
         call->do_predict = truth;
-    } // what predicts evaluates where there is something to evaluate against
+    }
     return BERTH_OK;
 }
 

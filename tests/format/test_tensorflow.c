@@ -236,6 +236,24 @@ static void test_no_tensors(void **state) {
     tensor_file_close(&file);
 }
 
+static void test_as_many_dimensions_as_may_be(void **state) {
+    (void)state;
+    static const float number = 3;
+    struct tensor_out tensor = {
+        .name = "x", .dtype = TENSOR_F32, .rank = TENSOR_MAX_RANK, .data = &number};
+    struct tensor_file file;
+    float read;
+    for (int i = 0; i < TENSOR_MAX_RANK; i++) {
+        tensor.shape[i] = 1;
+    }
+    assert_int_equal(tensorflow_write(scratch("a"), &tensor, 1, NULL), BERTH_OK);
+    open_good(&file, scratch("a.index"));
+    assert_int_equal(file.entries[0].rank, TENSOR_MAX_RANK);
+    assert_int_equal(tensor_file_read(&file, &file.entries[0], &read, NULL), BERTH_OK);
+    assert_true(read == number);
+    tensor_file_close(&file);
+}
+
 // A tensor of many pieces, read from the middle first: its checksum is taken of all of it.
 static void test_pieces_are_verified(void **state) {
     (void)state;
@@ -462,6 +480,7 @@ int main(void) {
         SCRATCH_TEST(test_order_does_not_matter),
         SCRATCH_TEST(test_large_index),
         SCRATCH_TEST(test_no_tensors),
+        SCRATCH_TEST(test_as_many_dimensions_as_may_be),
         SCRATCH_TEST(test_pieces_are_verified),
         SCRATCH_TEST(test_find),
         SCRATCH_TEST(test_find_reads_what_is_written),
