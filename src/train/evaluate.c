@@ -40,6 +40,7 @@ enum berth_status evaluation_predict(struct evaluation *evaluation,
                               .phase = "predict",
                               .stop = run->stop,
                               .take = evaluation->task->take,
+                              .take_masked = evaluation->task->take_masked,
                               .context = &evaluation->set};
     tell_start(evaluation, run->log);
     TRY(infer_run(run->trainer, &args, timing, error));

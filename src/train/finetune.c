@@ -3,6 +3,7 @@
 
 #include "core/memory.h"
 #include "core/options.h"
+#include "model/folder.h"
 #include "train/checkpoint_list.h"
 #include "train/deepspeed.h"
 #include "train/events.h"
@@ -156,6 +157,7 @@ static enum berth_status find_shape(struct job *job, int64_t *micro_batches,
     if (job->has_evaluation) {
         job->shape.infer_tokens = job->evaluation.shape.tokens;
         job->shape.infer_sequences = job->evaluation.shape.sequences;
+        job->shape.infer_masked = job->evaluation.shape.masked;
         if (job->evaluation.shape.max_length > job->shape.max_length) {
             job->shape.max_length = job->evaluation.shape.max_length;
         }
@@ -191,9 +193,27 @@ static enum berth_status make_plan(struct job *job, struct berth_error *error) {
 
 // --- weights ------------------------------------------------------------------------------------
 
+// A checkpoint that the model's shape and vocabulary came from may be rotated away before the run
+// ends; the tokenizer's files then come from the output folder, where they will lie anyway.
+static enum berth_status keep_tokenizer(struct job *job, struct berth_error *error) {
+    const char *folder = job->config.output_dir;
+    if (job->resume_folder == NULL || job->model_folder != job->resume_folder) {
+        return BERTH_OK;
+    }
+    TRY(folder_copy_tokenizer(job->resume_folder, job->files.vocab_path, job->files.lower_case,
+                              folder, error));
+    job->model_folder = folder;
+    if (job->config.vocab_file == NULL) {
+        memory_free(job->files.vocab_path);
+        job->files.vocab_path = path_join(folder, "vocab.txt");
+    }
+    return job->files.vocab_path != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
+}
+
 static enum berth_status fill_state(struct job *job, struct berth_error *error) {
     enum dtype compute = job->state.compute;
     struct trainer_rules rules = trainer_rules_of(&job->config, &job->files.shape);
+    TRY(keep_tokenizer(job, error));
     TRY(state_init(&job->state, job->device, &job->files.table, compute, 1, error));
     job->content = (struct checkpoint_content){.config = &job->config,
                                                .files = &job->files,

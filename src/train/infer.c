@@ -21,6 +21,12 @@ static int compare(const void *a, const void *b) {
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
+// Of a batch, on the host.
+struct host {
+    float *logits;
+    struct bert_decoded decoded; // NULLs but for the pre-training head
+};
+
 static enum berth_status sort_by_length(const struct packer_source *source, uint32_t **order,
                                         struct berth_error *error) {
     struct sorted *sorted = memory_array(source->count, sizeof *sorted);
@@ -55,10 +61,13 @@ enum berth_status infer_find_worst(const struct packer_source *source,
     int64_t most_tokens = 1, most_sequences = 1;
     for (size_t done = 0; done < source->count;) {
         size_t cut = packer_fit(source, order + done, source->count - done, &limits);
-        int64_t tokens = 0;
+        int64_t tokens = 0, masked = 0;
         for (size_t i = 0; i < cut; i++) {
-            tokens += source->get(source->data, order[done + i]).length;
+            struct packer_sequence sequence = source->get(source->data, order[done + i]);
+            tokens += sequence.length;
+            masked += sequence.masked_count;
         }
+        shape->masked = masked > shape->masked ? masked : shape->masked;
         if (done == 0) {
             shape->max_length = source->get(source->data, order[0]).length;
         }
@@ -72,8 +81,47 @@ enum berth_status infer_find_worst(const struct packer_source *source,
     return BERTH_OK;
 }
 
+static enum berth_status host_init(struct host *host, const struct trainer *trainer,
+                                   const struct infer_args *args, struct berth_error *error) {
+    const struct bert *model = &trainer->model;
+    // At most a row for each token.
+    size_t numbers =
+        (size_t)(args->shape->tokens * param_head_outputs(model->table->head, model->config));
+    size_t masked = args->take_masked != NULL ? (size_t)args->shape->masked + 1 : 0;
+    size_t scratch = masked > 0 ? bert_decode_scratch(model) : 0;
+    *host = (struct host){.logits = memory_array(numbers, sizeof *host->logits),
+                          .decoded = {.losses = memory_array(masked, sizeof(float)),
+                                      .scratch = memory_array(scratch, sizeof(float)),
+                                      .hits = memory_array(masked, 1)}};
+    return host->logits != NULL && host->decoded.losses != NULL && host->decoded.scratch != NULL &&
+                   host->decoded.hits != NULL
+               ? BERTH_OK
+               : error_no_memory(error, (numbers + scratch) * sizeof(float),
+                                 "the logits of a batch");
+}
+
+static void host_done(struct host *host) {
+    memory_free(host->logits);
+    memory_free(host->decoded.losses);
+    memory_free(host->decoded.scratch);
+    memory_free(host->decoded.hits);
+}
+
+static void run_masked(struct trainer *trainer, const struct infer_args *args,
+                       const uint32_t *order, size_t count, const struct host *host) {
+    const struct batch *batch = &trainer->packer.batch;
+    struct infer_masked masked = {.losses = host->decoded.losses, .hits = host->decoded.hits};
+    bert_decode(&trainer->model, trainer->inference, batch, &host->decoded);
+    for (size_t i = 0; i < count; i++) {
+        masked.count = args->source->get(args->source->data, order[i]).masked_count;
+        args->take_masked(args->context, order[i], &masked);
+        masked.losses += masked.count;
+        masked.hits += masked.count;
+    }
+}
+
 static enum berth_status run_batch(struct trainer *trainer, const struct infer_args *args,
-                                   const uint32_t *order, size_t count, float *host,
+                                   const uint32_t *order, size_t count, const struct host *host,
                                    struct berth_error *error) {
     static const struct bert_dropout none = {0};
     struct device *device = trainer->state->device;
@@ -84,13 +132,16 @@ static enum berth_status run_batch(struct trainer *trainer, const struct infer_a
     struct bert_rows last = bert_logit_rows(trainer->inference, batch, (int64_t)count - 1);
     TRY(device->status(device, error));
     size_t numbers = (size_t)((last.first + last.count) * logits.cols);
-    device->download(device, host, logits.data, numbers * sizeof *host);
+    device->download(device, host->logits, logits.data, numbers * sizeof *host->logits);
     for (size_t i = 0; i < count; i++) {
         struct bert_rows rows = bert_logit_rows(trainer->inference, batch, (int64_t)i);
-        args->take(args->context, order[i], host + rows.first * logits.cols,
+        args->take(args->context, order[i], host->logits + rows.first * logits.cols,
                    rows.count * logits.cols);
     }
-    return BERTH_OK;
+    if (args->take_masked != NULL) {
+        run_masked(trainer, args, order, count, host);
+    }
+    return device->status(device, error);
 }
 
 static void count_batch(const struct trainer *trainer, size_t count, double seconds, int timed,
@@ -104,6 +155,7 @@ static void count_batch(const struct trainer *trainer, size_t count, double seco
     result->seconds += seconds;
     result->timed_sequences += (int64_t)count;
     result->timed_tokens += batch->token_count;
+    result->timed_flops += bert_masked_flops(&trainer->model, batch->masked_count);
     for (int64_t i = 0; i < batch->sequence_count; i++) {
         result->timed_flops += bert_forward_flops(trainer->model.config,
                                                   batch->cu_seqlens[i + 1] - batch->cu_seqlens[i]);
@@ -117,14 +169,8 @@ enum berth_status infer_run(struct trainer *trainer, const struct infer_args *ar
     const struct packer_limits limits = {args->shape->tokens, args->shape->sequences, INT64_MAX};
     uint32_t *order;
     TRY(sort_by_length(source, &order, error));
-    enum berth_status status = BERTH_OK;
-    // At most a row for each token.
-    size_t numbers = (size_t)(args->shape->tokens * param_head_outputs(trainer->model.table->head,
-                                                                       trainer->model.config));
-    float *host = memory_array(numbers, sizeof *host);
-    if (host == NULL) {
-        status = error_no_memory(error, numbers * sizeof *host, "the logits of a batch");
-    }
+    struct host host;
+    enum berth_status status = host_init(&host, trainer, args, error);
     for (size_t done = 0; done < source->count && status == BERTH_OK;) {
         if (args->stop != NULL && *args->stop != 0) {
             result->stopped = 1;
@@ -132,13 +178,13 @@ enum berth_status infer_run(struct trainer *trainer, const struct infer_args *ar
         }
         size_t cut = packer_fit(source, order + done, source->count - done, &limits);
         double begin = machine_seconds();
-        status = run_batch(trainer, args, order + done, cut, host, error);
+        status = run_batch(trainer, args, order + done, cut, &host, error);
         int timed = done > 0 || cut == source->count;
         count_batch(trainer, cut, machine_seconds() - begin, timed, result);
         done += cut;
         log_progress(args->log, args->phase, (int64_t)done, (int64_t)source->count);
     }
-    memory_free(host);
+    host_done(&host);
     memory_free(order);
     return status;
 }

@@ -17,7 +17,7 @@
 #define INFER_TOKENS 8192
 
 struct infer_shape {
-    int64_t tokens, sequences, max_length;
+    int64_t tokens, sequences, masked, max_length;
 };
 // The largest batch that a prediction over `source` will meet.
 enum berth_status infer_find_worst(const struct packer_source *source,
@@ -32,6 +32,12 @@ struct infer_result {
     int stopped;        // *stop was set: not all sequences were seen
 };
 
+struct infer_masked {
+    const float *losses; // [count]
+    const unsigned char *hits;
+    int64_t count;
+};
+
 struct infer_args {
     const struct packer_source *source;
     const struct infer_shape *shape; // of infer_find_worst
@@ -41,6 +47,9 @@ struct infer_args {
     // Gets each sequence's logits once, in no order: logits[count], rows of the sequence (bert.h's
     // bert_logit_rows) one behind the other, borrowed for the call.
     void (*take)(void *context, size_t index, const float *logits, int64_t count);
+    // Of the pre-training head: the losses of the sequence's masked tokens, and whether the model's
+    // first word was the right one. NULL: they are not computed.
+    void (*take_masked)(void *context, size_t index, const struct infer_masked *masked);
     void *context;
 };
 enum berth_status infer_run(struct trainer *trainer, const struct infer_args *args,

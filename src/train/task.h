@@ -60,6 +60,8 @@ struct task_results {
     double seconds;    // of the prediction
 };
 
+struct infer_masked;
+
 struct task {
     const char *name;  // the verbs' second word: "squad"
     const char *title; // of the run's summary: "finetune squad"
@@ -78,6 +80,8 @@ struct task {
     void (*close)(struct task_set *set);
     // Takes the logits of sequence `index` (infer.h).
     void (*take)(void *set, size_t index, const float *logits, int64_t count);
+    // Takes the masked tokens of sequence `index`; NULL but for the pre-training head.
+    void (*take_masked)(void *set, size_t index, const struct infer_masked *masked);
     // After all were taken: what they say. May be called again after another prediction.
     enum berth_status (*conclude)(struct task_set *set, const struct model_files *files,
                                   struct berth_error *error);

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shards as one endless stream: every sequence once an epoch, found from its number alone, whatever
+// the files' sizes and however the stream is asked; damage is told where it is needed.
+#include "core/scratch.h"
+#include "data/made_shards.h"
+#include "data/shard_stream.h"
+#include "format/hdf5.h"
+
+#define FOLDER BERTH_TEST_SOURCE_DIR "/tests/data/pretraining/"
+enum { WORDS = 300, LENGTH = 20, MOST = 200 };
+
+static void put_shard(const char *name, int first, int count) {
+    const struct made_shard shard = {first, count, WORDS, LENGTH};
+    make_shard(scratch(name), &shard);
+}
+
+static struct shard_list open_list(const char *path, enum shard_use use) {
+    struct shard_list list;
+    struct berth_error error = {0};
+    if (shard_list_open(&list, path, use, 0, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    return list;
+}
+
+static struct shard_stream *open_stream(const struct shard_list *list, uint64_t seed) {
+    const struct shard_stream_settings settings = {
+        .seed = seed, .vocab_size = WORDS, .max_predictions = 2};
+    struct shard_stream *stream;
+    assert_int_equal(shard_stream_open(list, &settings, &stream, NULL), BERTH_OK);
+    return stream;
+}
+
+// Numbers of the instances [first, first + count) of the stream.
+static void take(struct shard_stream *stream, int64_t first, size_t count, int *numbers) {
+    struct shard_taken taken;
+    struct berth_error error = {0};
+    if (shard_stream_take(stream, first, count, &taken, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    assert_int_equal(taken.source.count, count);
+    for (size_t i = 0; i < count; i++) {
+        struct packer_sequence sequence = taken.source.get(taken.source.data, taken.order[i]);
+        numbers[i] = sequence.ids[1] - 5;
+        assert_int_equal(sequence.length, 8 + numbers[i] % (LENGTH - 7));
+        assert_int_equal(sequence.label, numbers[i] % 2);
+        int masked = 1 + numbers[i] % MADE_PREDICTIONS;
+        assert_int_equal(sequence.masked_count, masked < 2 ? masked : 2);
+        assert_int_equal(sequence.ids[sequence.masked_positions[0]], 4);
+        assert_int_equal(sequence.type_ids[0], 0);
+        assert_int_equal(sequence.type_ids[sequence.length - 1], 1);
+    }
+}
+
+static void assert_each_once(const int *numbers, int count) {
+    char seen[MOST] = {0};
+    for (int i = 0; i < count; i++) {
+        assert_true(numbers[i] >= 0 && numbers[i] < count && !seen[numbers[i]]);
+        seen[numbers[i]] = 1;
+    }
+}
+
+// Three epochs of shards of these sizes, in pieces of several sizes, and from the middle.
+static void check_stream(const int *sizes, int files) {
+    int total = 0, straight[3 * MOST], piece[3 * MOST];
+    for (int i = 0; i < files; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "s/%d_training.hdf5", i);
+        put_shard(name, total, sizes[i]);
+        total += sizes[i];
+    }
+    struct shard_list list = open_list(scratch("s"), SHARD_TRAIN);
+    assert_int_equal(list.count, files);
+    assert_int_equal(list.sequences, total);
+    struct shard_stream *stream = open_stream(&list, 7);
+    take(stream, 0, (size_t)(3 * total), straight);
+    for (int epoch = 0; epoch < 3; epoch++) {
+        assert_each_once(straight + epoch * total, total);
+    }
+    assert_memory_not_equal(straight, straight + total, (size_t)total * sizeof(int));
+    const int steps[] = {1, 3, total / 2 + 1, total, total + 5};
+    for (size_t k = 0; k < sizeof steps / sizeof *steps; k++) {
+        for (int at = 0; at + steps[k] <= 3 * total; at += steps[k]) {
+            take(stream, at, (size_t)steps[k], piece);
+            assert_memory_equal(piece, straight + at, (size_t)steps[k] * sizeof(int));
+        }
+    }
+    shard_stream_close(stream);
+    stream = open_stream(&list, 7);
+    take(stream, 2 * total - 2, 4, piece); // a resumed run begins anywhere
+    assert_memory_equal(piece, straight + 2 * total - 2, 4 * sizeof(int));
+    take(stream, 1, 4, piece);
+    assert_memory_equal(piece, straight + 1, 4 * sizeof(int));
+    shard_stream_close(stream);
+    stream = open_stream(&list, 8);
+    take(stream, 0, (size_t)total, piece);
+    assert_memory_not_equal(piece, straight, (size_t)total * sizeof(int));
+    shard_stream_close(stream);
+    shard_list_done(&list);
+}
+
+static void test_every_sequence_once_an_epoch(void **state) {
+    static const int sizes[] = {40, 7, 1, 30};
+    assert_int_equal(dir_make(scratch("s"), NULL), BERTH_OK);
+    check_stream(sizes, 4);
+}
+
+static void test_one_shard(void **state) {
+    static const int size = 60;
+    assert_int_equal(dir_make(scratch("s"), NULL), BERTH_OK);
+    check_stream(&size, 1);
+}
+
+static void test_places(void **state) {
+    int numbers[60];
+    put_shard("a.hdf5", 0, 20);
+    put_shard("b.hdf5", 20, 10);
+    struct shard_list list = open_list(scratch("."), SHARD_TRAIN);
+    struct shard_stream *stream = open_stream(&list, 3);
+    take(stream, 0, 60, numbers);
+    for (int64_t i = 0; i < 60; i++) {
+        struct shard_place place = shard_stream_place(stream, i);
+        assert_int_equal(place.epoch, i / 30);
+        assert_int_equal(place.file, numbers[i] >= 20);
+        assert_true(place.row >= 0 && place.row < (place.file == 0 ? 20 : 10));
+    }
+    shard_stream_close(stream);
+    shard_list_done(&list);
+}
+
+// Which files of a folder are read, told by their names.
+static void test_names(void **state) {
+    put_shard("c_training_0.hdf5", 0, 3);
+    put_shard("c_test_0.hdf5", 3, 4);
+    put_shard("other.hdf5", 7, 5);
+    scratch_write("notes.txt", "no shard");
+    struct shard_list list = open_list(scratch("."), SHARD_TRAIN);
+    assert_int_equal(list.sequences, 3);
+    shard_list_done(&list);
+    list = open_list(scratch("."), SHARD_TEST);
+    assert_int_equal(list.sequences, 4);
+    shard_list_done(&list);
+    list = open_list(scratch("."), SHARD_ANY);
+    assert_int_equal(list.sequences, 12);
+    shard_list_done(&list);
+    assert_int_equal(file_remove(scratch("c_training_0.hdf5"), NULL), BERTH_OK);
+    list = open_list(scratch("."), SHARD_TRAIN);
+    assert_int_equal(list.sequences, 5);
+    shard_list_done(&list);
+    list = open_list(scratch("other.hdf5"), SHARD_TRAIN);
+    assert_int_equal(list.count, 1);
+    shard_list_done(&list);
+    list = open_list(scratch("other.hdf5"), SHARD_TEST);
+    assert_int_equal(list.count, 0);
+    shard_list_done(&list);
+}
+
+// Rows that are packed count as what is in them, before they are read.
+static void test_packed_rows_count_as_sequences(void **state) {
+    struct shard_list plain = open_list(FOLDER "nvidia.hdf5", SHARD_ANY);
+    struct shard_list packed = open_list(FOLDER "habana.hdf5", SHARD_ANY);
+    assert_true(plain.sequences > 0);
+    assert_int_equal(packed.sequences, plain.sequences);
+    const struct shard_stream_settings settings = {.vocab_size = 30522, .max_predictions = 2};
+    struct shard_stream *stream;
+    struct shard_taken taken;
+    assert_int_equal(shard_stream_open(&packed, &settings, &stream, NULL), BERTH_OK);
+    size_t twice = (size_t)(2 * packed.sequences);
+    assert_int_equal(shard_stream_take(stream, 0, twice, &taken, NULL), BERTH_OK);
+    shard_stream_close(stream);
+    shard_list_done(&plain);
+    shard_list_done(&packed);
+}
+
+static void expect_list_error(const char *path, enum berth_status expected, const char *part) {
+    struct shard_list list;
+    struct berth_error error = {0};
+    assert_int_equal(shard_list_open(&list, path, SHARD_TRAIN, 16, &error), expected);
+    assert_message_has(&error, part);
+    shard_list_done(&list);
+}
+
+static void test_lists_that_cannot_be(void **state) {
+    assert_int_equal(dir_make(scratch("empty"), NULL), BERTH_OK);
+    expect_list_error(scratch("empty"), BERTH_NO_INPUT, "no shards in it");
+    expect_list_error(scratch("nowhere"), BERTH_NO_INPUT, "nowhere");
+    scratch_write("bad.hdf5", "no HDF5 at all");
+    expect_list_error(scratch("bad.hdf5"), BERTH_BAD_DATA, "bad.hdf5");
+    put_shard("long.hdf5", 0, 3);
+    expect_list_error(scratch("long.hdf5"), BERTH_BAD_DATA, "at most 16 are asked for");
+}
+
+// The file's ids no longer unpack; its description stays good.
+static void damage(const char *name) {
+    struct hdf5_file shard;
+    assert_int_equal(hdf5_open(&shard, scratch(name), NULL), BERTH_OK);
+    long at = (long)hdf5_find(&shard, "input_ids")->chunks[0].address;
+    hdf5_close(&shard);
+    FILE *file = fopen(scratch(name), "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, at + 20, SEEK_SET), 0);
+    assert_int_equal(fwrite("damaged", 1, 7, file), 7);
+    assert_int_equal(fclose(file), 0);
+}
+
+// Read ahead or not, a damaged file is an error only for those who need it, and again then.
+static void test_damage_is_told_when_needed(void **state) {
+    int numbers[100];
+    put_shard("a.hdf5", 0, 100);
+    put_shard("b.hdf5", 100, 100);
+    struct shard_list list = open_list(scratch("."), SHARD_TRAIN);
+    struct shard_stream *stream = open_stream(&list, 5);
+    size_t second = shard_stream_place(stream, 100).file;
+    damage(second == 0 ? "a.hdf5" : "b.hdf5");
+    take(stream, 0, 50, numbers);
+    take(stream, 50, 50, numbers);
+    for (int again = 0; again < 2; again++) {
+        struct shard_taken taken;
+        struct berth_error error = {0};
+        assert_int_equal(shard_stream_take(stream, 99, 2, &taken, &error), BERTH_BAD_DATA);
+        assert_message_has(&error, second == 0 ? "a.hdf5" : "b.hdf5");
+    }
+    take(stream, 0, 50, numbers);
+    shard_stream_close(stream);
+    shard_list_done(&list);
+}
+
+static void expect_take_error(const struct shard_list *list, int32_t vocab_size, const char *part) {
+    const struct shard_stream_settings settings = {.vocab_size = vocab_size, .max_predictions = 2};
+    struct shard_stream *stream;
+    struct shard_taken taken;
+    struct berth_error error = {0};
+    assert_int_equal(shard_stream_open(list, &settings, &stream, NULL), BERTH_OK);
+    assert_int_equal(shard_stream_take(stream, 0, 1, &taken, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, part);
+    shard_stream_close(stream);
+}
+
+static void test_ids_and_changes_are_told(void **state) {
+    put_shard("a.hdf5", 0, 30);
+    struct shard_list list = open_list(scratch("."), SHARD_TRAIN);
+    expect_take_error(&list, 20, "a.hdf5: input_ids, row 5: an id outside the vocabulary");
+    put_shard("a.hdf5", 0, 29);
+    expect_take_error(&list, WORDS, "it held 30 sequences when the run began and holds 29 now");
+    shard_list_done(&list);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        SCRATCH_TEST(test_every_sequence_once_an_epoch),
+        SCRATCH_TEST(test_one_shard),
+        SCRATCH_TEST(test_places),
+        SCRATCH_TEST(test_names),
+        SCRATCH_TEST(test_packed_rows_count_as_sequences),
+        SCRATCH_TEST(test_lists_that_cannot_be),
+        SCRATCH_TEST(test_damage_is_told_when_needed),
+        SCRATCH_TEST(test_ids_and_changes_are_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

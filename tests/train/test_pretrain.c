@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pre-training runs over small shards: stopped, killed and resumed in either phase they end with
+// the bytes of a run that was not (RELIABILITY 1, 14, 15); phases, bad shards, the model that comes
+// out.
+#include "core/options.h"
+#include "data/made_shards.h"
+#include "fixture.h"
+#include "format/json.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+
+enum { WORDS = 29, KILLED = -SIGKILL };
+
+static void put_shard(const char *name, int first, int count, int length) {
+    const struct made_shard shard = {first, count, WORDS, length};
+    make_shard(in_folder(name), &shard);
+}
+
+// The first phase's shards with a held-out one, the second's with longer rows.
+static int setup(void **state) {
+    int status = fixture_setup(state);
+    assert_int_equal(dir_make(in_folder("short"), NULL), BERTH_OK);
+    assert_int_equal(dir_make(in_folder("long"), NULL), BERTH_OK);
+    put_shard("short/a_training_0.hdf5", 0, 13, 16);
+    put_shard("short/a_training_1.hdf5", 13, 4, 16);
+    put_shard("short/a_training_2.hdf5", 17, 9, 16);
+    put_shard("short/a_test_0.hdf5", 50, 12, 16);
+    put_shard("long/b.hdf5", 0, 11, 40);
+    put_shard("long/c.hdf5", 11, 11, 40);
+    return status;
+}
+
+#define PRETRAIN_TEST(test) cmocka_unit_test_setup_teardown(test, setup, fixture_teardown)
+
+// Six updates of ten sequences over 26: updates span files and epochs.
+static struct fixture_run default_run(const char *output) {
+    struct fixture_run run = {.job = berth_pretrain};
+    struct berth_config *config = &run.config;
+    option_defaults(config);
+    config->input_dir = fixture_keep("short");
+    config->config_file = fixture_keep("model/config.json");
+    config->output_dir = fixture_keep(output);
+    config->train_batch_size = 10;
+    config->gradient_accumulation_steps = 2;
+    config->max_steps = 6;
+    config->learning_rate = 2e-2;
+    config->save_steps = 2;
+    config->save_total_limit = 100;
+    config->eval_steps = 3;
+    config->precision = BERTH_FP32;
+    config->threads = 1;
+    config->device = "cpu";
+    config->seed = 11;
+    return run;
+}
+
+static struct fixture_run second_phase(const char *output, const char *from) {
+    struct fixture_run run = default_run(output);
+    run.config.input_dir = fixture_keep("long");
+    run.config.train_batch_size = 8;
+    run.config.max_steps = 4;
+    run.config.phase2 = 1;
+    run.config.resume_from_checkpoint = from;
+    return run;
+}
+
+static void expect(struct fixture_run *run, enum berth_status expected, const char *part) {
+    run->log_file = fixture_keep("log.txt");
+    assert_int_equal(file_remove(run->log_file, NULL), BERTH_OK);
+    int status = fixture_execute(run);
+    char *bytes;
+    size_t length;
+    assert_int_equal(file_read(run->log_file, 1 << 24, &bytes, &length, NULL), BERTH_OK);
+    if (status != (int)expected || strstr(bytes, part) == NULL) {
+        fail_msg("\"%s\" is not in\n%s", part, bytes);
+    }
+    memory_free(bytes);
+}
+
+static json *state_of(const char *output) {
+    json *state;
+    assert_int_equal(json_read_file(fixture_path(output, "trainer_state.json"), &state, NULL),
+                     BERTH_OK);
+    return state;
+}
+
+static int64_t number_of(const json *object, const char *key) {
+    assert_non_null(json_member(object, key));
+    return json_as_integer(json_member(object, key));
+}
+
+// --- stopping and resuming ----------------------------------------------------------------------
+
+// Stopped after each update in turn.
+static void resume_everywhere(const struct fixture_run *straight, int first, int last) {
+    assert_int_equal(fixture_execute(straight), BERTH_OK);
+    for (int step = first; step <= last; step++) {
+        char output[32];
+        snprintf(output, sizeof output, "stopped-%d", step);
+        struct fixture_run run = *straight;
+        run.config.output_dir = fixture_keep(output);
+        run.stop_at_step = step;
+        run.stop_level = 1;
+        assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
+        run.stop_at_step = 0;
+        run.config.resume_from_checkpoint = "auto";
+        assert_int_equal(fixture_execute(&run), BERTH_OK);
+        assert_same_run("straight", output);
+        assert_int_equal(dir_remove(in_folder(output), NULL), BERTH_OK);
+    }
+}
+
+static void test_resume_everywhere(void **state) {
+    struct fixture_run straight = default_run("straight");
+    resume_everywhere(&straight, 1, 5);
+}
+
+static void test_resume_everywhere_in_bf16_by_tokens(void **state) {
+    struct fixture_run straight = default_run("straight");
+    straight.config.precision = BERTH_BF16;
+    straight.config.gradient_accumulation_steps = 0;
+    straight.config.gradient_checkpointing = 1;
+    straight.config.optimizer = "lamb";
+    straight.config.input_dir = fixture_keep("short/a_training_1.hdf5"); // fewer than an update
+    resume_everywhere(&straight, 2, 4);
+}
+
+static void test_resume_everywhere_in_the_second_phase(void **state) {
+    struct fixture_run first = default_run("first");
+    assert_int_equal(fixture_execute(&first), BERTH_OK);
+    struct fixture_run straight = second_phase("straight", fixture_keep("first/checkpoint-6"));
+    resume_everywhere(&straight, 7, 9);
+}
+
+// Kills right before every n-th call of the file layer, in both phases: readings of shards, saves
+// and rotations lie there.
+static void kill_everywhere(const struct fixture_run *straight, int stride) {
+    int points = 0;
+    assert_int_equal(fixture_execute(straight), BERTH_OK);
+    for (uint64_t call = 5;; call += (uint64_t)stride, points++) {
+        struct fixture_run run = *straight;
+        run.config.output_dir = fixture_keep("killed");
+        run.fail_at = call;
+        run.fail_errno = -1;
+        int status = fixture_execute(&run);
+        if (status == BERTH_OK) {
+            break;
+        }
+        assert_int_equal(status, KILLED);
+        int64_t newest;
+        fixture_good_checkpoints("killed", &newest);
+        run.fail_at = 0;
+        if (newest >= 0) {
+            run.config.resume_from_checkpoint = "auto";
+        } else {
+            run.config.overwrite_output_dir = 1;
+        }
+        expect(&run, BERTH_OK, "result: 0");
+        assert_int_equal(fixture_temporaries("killed"), 0);
+        assert_same_run("straight", "killed");
+        assert_int_equal(dir_remove(in_folder("killed"), NULL), BERTH_OK);
+    }
+    assert_true(points > 3);
+}
+
+static void test_kills_in_the_first_phase(void **state) {
+    struct fixture_run straight = default_run("straight");
+    straight.config.save_total_limit = 1;
+    kill_everywhere(&straight, getenv("BERTH_KILLS") != NULL ? 1 : 97);
+}
+
+static void test_kills_in_the_second_phase(void **state) {
+    struct fixture_run first = default_run("first");
+    assert_int_equal(fixture_execute(&first), BERTH_OK);
+    struct fixture_run straight = second_phase("straight", fixture_keep("first/checkpoint-6"));
+    straight.config.save_total_limit = 1;
+    kill_everywhere(&straight, getenv("BERTH_KILLS") != NULL ? 1 : 97);
+}
+
+// --steps_this_run, --resume_step, --skip_checkpoint.
+static void test_parts_of_a_run(void **state) {
+    struct fixture_run straight = default_run("straight");
+    assert_int_equal(fixture_execute(&straight), BERTH_OK);
+    struct fixture_run part = default_run("parts");
+    part.config.steps_this_run = 3;
+    assert_int_equal(fixture_execute(&part), BERTH_OK);
+    assert_true(dir_exists(fixture_path("parts", "checkpoint-3")));
+    assert_false(dir_exists(fixture_path("parts", "checkpoint-4")));
+    part.config.steps_this_run = -1;
+    part.config.resume_step = 2;
+    expect(&part, BERTH_OK, "parts/checkpoint-2");
+    assert_same_run("straight", "parts");
+    part.config.resume_step = 5;
+    expect(&part, BERTH_NO_INPUT, "checkpoint-5");
+    struct fixture_run none = default_run("none");
+    none.config.skip_checkpoint = 1;
+    assert_int_equal(fixture_execute(&none), BERTH_OK);
+    assert_same_file(fixture_path("straight", "model.safetensors"),
+                     fixture_path("none", "model.safetensors"));
+    int64_t newest;
+    assert_int_equal(fixture_good_checkpoints("none", &newest), 0);
+}
+
+// --- phases -------------------------------------------------------------------------------------
+
+// The second phase counts on in the checkpoints' numbers and anew in schedule and data; its first
+// update with its corrections of the moments' bias is that of a first update.
+static void test_what_a_phase_counts(void **state) {
+    struct fixture_run first = default_run("both");
+    assert_int_equal(fixture_execute(&first), BERTH_OK);
+    struct fixture_run second = second_phase("both", "auto");
+    expect(&second, BERTH_OK, "note: second phase: 6 updates of the first are behind it");
+    assert_true(dir_exists(fixture_path("both", "checkpoint-10")));
+    json *state_file = state_of("both");
+    assert_int_equal(number_of(state_file, "global_step"), 10);
+    assert_int_equal(number_of(state_file, "phase_start"), 6);
+    assert_int_equal(number_of(state_file, "train_features"), 22);
+    const json *log = json_member(state_file, "log_history"), *at = NULL;
+    for (size_t i = 0; i < json_length(log); i++) {
+        at = number_of(json_at(log, i), "step") == 7 ? json_at(log, i) : at;
+    }
+    assert_non_null(at);
+    // p = 1 / 4 is beyond the warm-up: (1 - p)^0.5
+    assert_true(fabs(json_as_real(json_member(at, "learning_rate")) - 2e-2 * sqrt(0.75)) < 1e-9);
+    json_free(state_file);
+    second.config.phase1_end_step = 6; // goes on at its end: nothing to do
+    assert_int_equal(fixture_execute(&second), BERTH_OK);
+}
+
+static void test_phases_that_cannot_be(void **state) {
+    struct fixture_run first = default_run("first");
+    assert_int_equal(fixture_execute(&first), BERTH_OK);
+    const char *from = fixture_keep("first/checkpoint-4");
+    struct fixture_run second = second_phase("second", from);
+    second.config.phase1_end_step = 6;
+    expect(&second, BERTH_CONFIG, "phase1_end_step is 6, but the first phase ended with update 4");
+    second.config.phase1_end_step = 4;
+    second.config.steps_this_run = 1;
+    assert_int_equal(fixture_execute(&second), BERTH_OK);
+    struct fixture_run back = default_run("back");
+    back.config.resume_from_checkpoint = fixture_keep("second/checkpoint-5");
+    expect(&back, BERTH_CONFIG, "add --phase2");
+    struct fixture_run alone = second_phase("alone", NULL);
+    expect(&alone, BERTH_CONFIG, "--phase2 goes on from a checkpoint");
+}
+
+// --- data ---------------------------------------------------------------------------------------
+
+static void test_changed_shards_are_refused(void **state) {
+    struct fixture_run run = default_run("run");
+    run.stop_at_step = 3;
+    run.stop_level = 1;
+    assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
+    run.stop_at_step = 0;
+    run.config.resume_from_checkpoint = "auto";
+    struct fixture_run fewer = run;
+    put_shard("short/a_training_1.hdf5", 14, 4, 16); // as many sequences, other ones
+    put_shard("short/a_training_3.hdf5", 14, 1, 16);
+    expect(&fewer, BERTH_CONFIG, "train_features was 26");
+    assert_int_equal(file_remove(in_folder("short/a_training_3.hdf5"), NULL), BERTH_OK);
+    put_shard("short/a_training_0.hdf5", 0, 12, 16);
+    put_shard("short/a_training_1.hdf5", 13, 5, 16);
+    expect(&run, BERTH_CONFIG, "shard 1 of the run to be resumed was a_training_0.hdf5");
+}
+
+// A shard that is damaged while the run goes on: the last checkpoint stays, and the run can be
+// resumed once the shard is whole again.
+static void test_a_damaged_shard_ends_the_run(void **state) {
+    struct fixture_run straight = default_run("straight");
+    assert_int_equal(fixture_execute(&straight), BERTH_OK);
+    struct fixture_run run = default_run("run");
+    run.stop_at_step = 2;
+    run.stop_level = 1;
+    assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
+    run.stop_at_step = 0;
+    run.config.resume_from_checkpoint = "auto";
+    char *bytes;
+    size_t length;
+    const char *path = fixture_keep("short/a_training_2.hdf5");
+    assert_int_equal(file_read(path, 1 << 20, &bytes, &length, NULL), BERTH_OK);
+    char *other = memory_string_of(bytes, length);
+    char *data = memmem(other, length, "TREE", 4); // of the first data set: its chunk lies before
+    assert_non_null(data);
+    memset(data - 60, 0x5a, 40);
+    assert_int_equal(file_write(path, other, length, NULL), BERTH_OK);
+    expect(&run, BERTH_BAD_DATA, "a_training_2.hdf5");
+    int64_t newest;
+    fixture_good_checkpoints("run", &newest);
+    assert_true(newest >= 2);
+    assert_int_equal(file_write(path, bytes, length, NULL), BERTH_OK);
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_same_run("straight", "run");
+    memory_free(bytes);
+    memory_free(other);
+}
+
+static void test_data_that_does_not_fit(void **state) {
+    struct fixture_run run = default_run("run");
+    run.config.max_seq_length = 12;
+    expect(&run, BERTH_BAD_DATA, "its rows have 16 tokens, at most 12 are asked for");
+    run = default_run("run");
+    run.config.input_dir = fixture_keep("model");
+    expect(&run, BERTH_NO_INPUT, "no shards in it");
+    const struct made_shard strange = {30, 9, 60, 16};
+    make_shard(in_folder("strange.hdf5"), &strange);
+    run = default_run("run");
+    run.config.input_dir = fixture_keep("strange.hdf5");
+    expect(&run, BERTH_BAD_DATA, "strange.hdf5: input_ids, row");
+    assert_false(dir_exists(fixture_path("run", "checkpoint-2")));
+}
+
+// --- what comes out -----------------------------------------------------------------------------
+
+// The loss falls, the held-out one too, and fine-tuning starts from the model.
+static void test_learns_and_hands_on(void **state) {
+    struct fixture_run run = default_run("run");
+    run.config.max_steps = 60;
+    run.config.save_steps = 1000;
+    run.config.eval_steps = 0;
+    run.config.hidden_dropout_prob = run.config.attention_probs_dropout_prob = 0;
+    expect(&run, BERTH_OK, "masked_lm_accuracy");
+    json *state_file = state_of("run");
+    const json *log = json_member(state_file, "log_history");
+    size_t count = json_length(log);
+    double first = json_as_real(json_member(json_at(log, 0), "masked_lm_loss"));
+    double loss = json_as_real(json_member(json_at(log, count - 2), "masked_lm_loss"));
+    double held_out = json_as_real(json_member(json_at(log, count - 1), "eval_masked_lm_loss"));
+    print_message("masked_lm_loss %.3f, then %.3f, held-out %.3f\n", first, loss, held_out);
+    assert_true(loss < 0.7 * first && held_out < 0.85 * first);
+    json_free(state_file);
+    struct fixture_run tuned = fixture_default("tuned");
+    tuned.config.model_name_or_path = fixture_keep("run");
+    tuned.config.max_steps = 1;
+    tuned.log_file = fixture_keep("tuned.txt");
+    assert_int_equal(fixture_execute(&tuned), BERTH_OK);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        PRETRAIN_TEST(test_resume_everywhere),
+        PRETRAIN_TEST(test_resume_everywhere_in_bf16_by_tokens),
+        PRETRAIN_TEST(test_resume_everywhere_in_the_second_phase),
+        PRETRAIN_TEST(test_kills_in_the_first_phase),
+        PRETRAIN_TEST(test_kills_in_the_second_phase),
+        PRETRAIN_TEST(test_parts_of_a_run),
+        PRETRAIN_TEST(test_what_a_phase_counts),
+        PRETRAIN_TEST(test_phases_that_cannot_be),
+        PRETRAIN_TEST(test_changed_shards_are_refused),
+        PRETRAIN_TEST(test_a_damaged_shard_ends_the_run),
+        PRETRAIN_TEST(test_data_that_does_not_fit),
+        PRETRAIN_TEST(test_learns_and_hands_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
