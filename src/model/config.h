@@ -24,6 +24,7 @@ struct bert_config {
     double attention_probs_dropout_prob;
     double layer_norm_eps;
     double initializer_range;
+    int truncated_initializer; // draw again beyond two deviations; not a key of the file
     int64_t pad_token_id;
     int64_t num_labels;        // classes of id2label, or "num_labels"; 1: a regression
     double classifier_dropout; // of the pooled output; < 0: hidden_dropout_prob

@@ -305,15 +305,30 @@ static void normal_pair(uint64_t seed, uint32_t stream, uint64_t first, double p
     pair[1] = radius * sin(2.0 * M_PI * u1);
 }
 
-static void fill_normal(float *to, int64_t count, double deviation, uint64_t seed,
+// The values of a normal distribution within two deviations. A pair beyond them is drawn again from
+// a place of the stream that no pair begins with, so values stay functions of their places.
+static void truncated_pair(uint64_t seed, uint32_t stream, uint64_t first, double pair[2]) {
+    const double most = 2;
+    normal_pair(seed, stream, first, pair);
+    for (uint64_t again = 1; fabs(pair[0]) > most || fabs(pair[1]) > most; again++) {
+        normal_pair(seed, stream, first + (again << 48), pair);
+    }
+}
+
+struct normal {
+    double deviation;
+    void (*draw)(uint64_t seed, uint32_t stream, uint64_t first, double pair[2]);
+};
+
+static void fill_normal(float *to, int64_t count, const struct normal *normal, uint64_t seed,
                         uint32_t stream) {
 #pragma omp parallel for
     for (int64_t i = 0; i < count; i += 2) {
         double pair[2];
-        normal_pair(seed, stream, (uint64_t)i, pair);
-        to[i] = (float)(deviation * pair[0]);
+        normal->draw(seed, stream, (uint64_t)i, pair);
+        to[i] = (float)(normal->deviation * pair[0]);
         if (i + 1 < count) {
-            to[i + 1] = (float)(deviation * pair[1]);
+            to[i + 1] = (float)(normal->deviation * pair[1]);
         }
     }
 }
@@ -337,7 +352,10 @@ void param_initialise_one(const struct param *param, const struct bert_config *c
     float *to = buffer + param->offset;
     int64_t count = param->rows * param->cols;
     if (param->rank == 2) {
-        fill_normal(to, count, deviation(param, config), seed, name_stream(param->name));
+        const struct normal normal = {.deviation = deviation(param, config),
+                                      .draw = config->truncated_initializer ? truncated_pair
+                                                                            : normal_pair};
+        fill_normal(to, count, &normal, seed, name_stream(param->name));
     } else {
         float value = ends_with(param->name, "LayerNorm.weight") ? 1.0f : 0.0f;
         for (int64_t i = 0; i < count; i++) {

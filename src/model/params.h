@@ -90,6 +90,7 @@ const struct param *param_table_find(const struct param_table *table, const char
 // Hugging Face's initial values: normal(0, initializer_range) for matrices and tables, 0 for
 // biases, 1 for layer-norm weights; the word table's row of pad_token_id is 0. In a pre-layer-norm
 // model BingBert's: attention.output.dense and output.dense have initializer_range / sqrt(2 L).
+// With config->truncated_initializer values beyond two deviations are drawn again, as Google does.
 // Each parameter draws from its own stream (its name's hash).
 void param_initialise_one(const struct param *param, const struct bert_config *config,
                           uint64_t seed, float *buffer);

@@ -187,6 +187,30 @@ static void test_initial_values(void **state) {
     param_table_done(&table);
 }
 
+// Drawn again beyond two deviations: a normal distribution cut there has 0.7737 of its variance.
+static void test_truncated_initial_values(void **state) {
+    (void)state;
+    struct bert_config config;
+    struct param_table table;
+    builtin("tiny", &config);
+    config.truncated_initializer = 1;
+    assert_int_equal(param_table_init(&table, &config, PARAM_HEAD_SPAN, NULL), BERTH_OK);
+    float *buffer = memory_array((size_t)table.total, sizeof *buffer);
+    param_initialise(&table, &config, 42, buffer);
+    const float *values = buffer + table.layers[1].intermediate_weight;
+    double sum = 0, squares = 0, n = 128 * 512;
+    for (int64_t i = 0; i < 128 * 512; i++) {
+        double z = (double)values[i] / config.initializer_range;
+        assert_true(fabs(z) <= 2.0001);
+        sum += z;
+        squares += z * z;
+    }
+    assert_true(fabs(sum / n) < 4 / sqrt(n));
+    assert_true(fabs(squares / n - 0.7737) < 0.02);
+    memory_free(buffer);
+    param_table_done(&table);
+}
+
 // --- layer norms before the sub-layers ----------------------------------------------------------
 
 // BingBert's names and initial values; what stands behind a layer's output is the next norm.
@@ -273,6 +297,7 @@ int main(void) {
         SCRATCH_TEST(test_counts_are_hugging_faces), SCRATCH_TEST(test_layout),
         SCRATCH_TEST(test_offsets_and_names_agree),  SCRATCH_TEST(test_initial_values),
         SCRATCH_TEST(test_streams_are_by_name),      SCRATCH_TEST(test_memory_out),
+        SCRATCH_TEST(test_truncated_initial_values),
         SCRATCH_TEST(test_pre_layer_norm),
     };
     return cmocka_run_group_tests_name("params", tests, NULL, NULL);

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# berth pretrain as its users call it: the originals' command line, recipes and what wins over them,
+# the plan's numbers, two phases, resumption by a flag that stands alone, fine-tuning what came out.
+. "$(dirname "$0")/lib.sh"
+cd "$work" || exit 1
+make_model model
+words="the cat sat on a mat and then it ran to see who had come in from the rain"
+for article in 1 2 3 4 5 6 7 8; do
+    for sentence in 1 2 3 4 5 6; do
+        echo "$words $article $sentence."
+    done
+    echo
+done >text.txt
+prepare() { # OUTPUT LENGTH
+    run prepare --text text.txt --vocab model/vocab.txt --output "$1" --max_seq_length "$2" \
+        --max_predictions_per_seq 4 --shards 2 --test_shards 1 --dupe_factor 2
+    expect_code 0
+}
+prepare short 32
+prepare long 64
+short=$(dirname "$(find short -name '*training_0.hdf5')")
+long=$(dirname "$(find long -name '*training_0.hdf5')")
+
+# The command line of NVIDIA and Habana.
+run pretrain --do_train --bert_model=bert-large-uncased --config_file=model/config.json \
+    --vocab_file model/vocab.txt --input_dir="$short" --output_dir phase1 --max_steps=6 --seed=42 \
+    --max_seq_length=32 --max_predictions_per_seq=4 --train_batch_size=8 --learning_rate=6e-3 \
+    --warmup_proportion=0.2843 --gradient_accumulation_steps=2 --num_steps_per_checkpoint=3 \
+    --log_freq=1 --allreduce_post_accumulation --allreduce_post_accumulation_fp16 \
+    --use_lazy_mode=True --use_habana --enable_packed_data_mode False --autocast \
+    --json-summary log.json --disable_progress_bar --json
+expect_code 0
+expect_err "--allreduce_post_accumulation: there is one process"
+expect_err "masked_lm_loss"
+expect_err "next_sentence_loss"
+expect_err "data_wait_ms"
+expect_out '"masked_lm_accuracy"'
+expect_out '"next_sentence_accuracy"'
+what="files of a run"
+for file in config.json model.safetensors vocab.txt eval_results.txt checkpoint-3/manifest.json \
+    checkpoint-6/optimizer.safetensors; do
+    [ -s "phase1/$file" ] || fail "$file is missing"
+done
+grep -q '^masked_lm_accuracy = ' phase1/eval_results.txt || fail "eval_results.txt"
+
+# A recipe's values, and what wins over them.
+run pretrain --recipe nvidia-phase1 --config_file model/config.json --vocab_file model/vocab.txt \
+    --input_dir "$short" --output none --learning_rate 1e-3 --dry-run
+expect_code 0
+for line in 'train_batch_size *65,536' 'total_steps *7,038' 'learning_rate *0.001' \
+    'warmup_steps *2,000' 'checkpoint_every_steps *200' 'optimizer *nvlamb' 'schedule *poly'; do
+    grep -qE "$line" "$out" || fail "no \"$line\" in the plan"
+done
+[ ! -e none ] || fail "a dry run made its folder"
+for recipe in bing-128 bing-512 google; do
+    run pretrain --recipe $recipe --model phase1 --input_dir "$short" --output none --dry-run
+    expect_code 0
+done
+run pretrain --recipe nvidia --model phase1 --input_dir "$short" --output none
+expect_code 2
+expect_err "nvidia-phase1, nvidia-phase2, bing-128, bing-512, google"
+
+# The second phase in the same folder, stopped in the middle, then once more by the flag alone.
+second="--config_file model/config.json --vocab_file model/vocab.txt --input_dir $long
+    --output_dir phase1 --max_steps 4 --train_batch_size 8 --phase2 --phase1_end_step 6 --no_progress"
+# shellcheck disable=SC2086
+run pretrain $second --resume_from_checkpoint --steps_this_run 1
+expect_code 0
+expect_err "second phase: 6 updates of the first are behind it"
+# shellcheck disable=SC2086
+run pretrain --resume_from_checkpoint $second
+expect_code 0
+expect_err "resumed from phase1/checkpoint-7"
+expect_err "step 10/10"
+
+run finetune squad --model phase1 --train "$work/none.json" --output tuned
+expect_code 66
+make_dataset squad.json
+run finetune squad --model phase1 --train squad.json --output tuned --max_steps 1 --quiet
+expect_code 0
+
+# What cannot be.
+run pretrain --input_dir "$short" --output none
+expect_code 2
+expect_err "model_name_or_path is missing"
+run pretrain --input_dir model --config_file model/config.json --output none
+expect_code 66
+expect_err "no shards in it"
+run pretrain --input_dir "$long" --config_file model/config.json --max_seq_length 32 --output none
+expect_code 65
+expect_err "its rows have 64 tokens, at most 32 are asked for"
+finish
