@@ -3,8 +3,8 @@
 // the others are as they should be. A pickle is put into PyTorch's older layout, whose data has no
 // CRC for the fuzzer to guess, with one storage of sixteen floats behind it. What opens must keep
 // its promises: every tensor lies in its file, and reads the same whole and in parts.
+#include "core/buffer.h"
 #include "core/file.h"
-#include "format/bytes.h"
 #include "format/deepspeed.h"
 #include "format/torch.h"
 #include "input.h"
@@ -17,7 +17,7 @@ static char folder[64];
 static const char *const names[LATEST + 1] = {
     DEEPSPEED_STATES, "zero_pp_rank_0_mp_rank_00_optim_states.pt",
     "zero_pp_rank_1_mp_rank_00_optim_states.pt", "latest"};
-static struct bytes originals[LATEST + 1];
+static struct buffer originals[LATEST + 1];
 
 static char *path_of(const char *name) {
     char *path = path_join(folder, name);
@@ -90,7 +90,7 @@ static void make_folder(void) {
         char *path = path_of(names[i]), *bytes;
         size_t size;
         require(file_read(path, 1 << 16, &bytes, &size, NULL) == BERTH_OK);
-        bytes_put(&originals[i], bytes, size);
+        buffer_put(&originals[i], bytes, size);
         memory_free(bytes);
         memory_free(path);
     }
@@ -99,18 +99,18 @@ static void make_folder(void) {
 // --- the input ----------------------------------------------------------------------------------
 
 // The pickle with what stands before and behind it.
-static struct bytes wrap(const struct fuzz_input *input) {
+static struct buffer wrap(const struct fuzz_input *input) {
     static const char preface[] = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
                                   "\x80\x02M\xe9\x03."
                                   "\x80\x02}X\x0d\0\0\0little_endian\x88s.";
     static const char keys[] = "\x80\x02]U\x01"
                                "0a.\x10\0\0\0\0\0\0\0";
     static const float numbers[STORAGE] = {1, 2, 3, 4, 5, 6, 7, 8};
-    struct bytes bytes = {0};
-    bytes_put(&bytes, preface, sizeof preface - 1);
-    bytes_put(&bytes, input->bytes, input->size);
-    bytes_put(&bytes, keys, sizeof keys - 1);
-    bytes_put(&bytes, numbers, sizeof numbers);
+    struct buffer bytes = {0};
+    buffer_put(&bytes, preface, sizeof preface - 1);
+    buffer_put(&bytes, input->bytes, input->size);
+    buffer_put(&bytes, keys, sizeof keys - 1);
+    buffer_put(&bytes, numbers, sizeof numbers);
     require(!bytes.failed);
     return bytes;
 }
@@ -174,13 +174,13 @@ static void find_tag(const struct fuzz_input *input) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct fuzz_input input = fuzz_input_of(data, size);
     unsigned target = input.settings & TARGET;
-    struct bytes wrapped = {0};
+    struct buffer wrapped = {0};
     if (folder[0] == '\0') {
         make_folder();
     }
     if ((input.settings & WRAPPED) != 0 && target != LATEST) {
         wrapped = wrap(&input);
-        put_file(names[target], wrapped.data, wrapped.length);
+        put_file(names[target], wrapped.bytes, wrapped.length);
     } else {
         put_file(names[target], input.bytes, input.size);
     }
@@ -188,8 +188,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         find_tag(&input);
     } else {
         read_folder(&input);
-        put_file(names[target], originals[target].data, originals[target].length);
+        put_file(names[target], originals[target].bytes, originals[target].length);
     }
-    bytes_done(&wrapped);
+    buffer_done(&wrapped);
     return 0;
 }

@@ -2,7 +2,7 @@
 // PyTorch's checkpoints, through a file in memory: the input is a whole file, or a pickle that is
 // put into the older layout here (whose data has no CRC for the fuzzer to guess). What opens must
 // keep its promises: every tensor lies in the file, and reads the same whole and in parts.
-#include "format/bytes.h"
+#include "core/buffer.h"
 #include "format/torch.h"
 #include "input.h"
 
@@ -10,7 +10,7 @@ enum { TRUST = 3, WRAPPED = 4, WITHOUT_STORAGE = 8, THROUGH_DOOR = 16 }; // sett
 #define LARGEST ((uint64_t)1 << 16)
 
 // The pickle with what stands before and behind it: storage "0" of six floats, or none.
-static struct bytes wrap(const struct fuzz_input *input) {
+static struct buffer wrap(const struct fuzz_input *input) {
     static const char preface[] = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
                                   "\x80\x02M\xe9\x03."
                                   "\x80\x02}X\x0d\0\0\0little_endian\x88s.";
@@ -18,13 +18,13 @@ static struct bytes wrap(const struct fuzz_input *input) {
     static const char one[] = "\x80\x02]U\x01"
                               "0a.\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40"
                               "\0\0\x80\x40\0\0\xa0\x40";
-    struct bytes bytes = {0};
-    bytes_put(&bytes, preface, sizeof preface - 1);
-    bytes_put(&bytes, input->bytes, input->size);
+    struct buffer bytes = {0};
+    buffer_put(&bytes, preface, sizeof preface - 1);
+    buffer_put(&bytes, input->bytes, input->size);
     if ((input->settings & WITHOUT_STORAGE) != 0) {
-        bytes_put(&bytes, none, sizeof none - 1);
+        buffer_put(&bytes, none, sizeof none - 1);
     } else {
-        bytes_put(&bytes, one, sizeof one - 1);
+        buffer_put(&bytes, one, sizeof one - 1);
     }
     require(!bytes.failed);
     return bytes;
@@ -123,8 +123,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         read_file(fuzz_file(input.bytes, input.size), &input);
         return 0;
     }
-    struct bytes bytes = wrap(&input);
-    read_file(fuzz_file(bytes.data, bytes.length), &input);
-    bytes_done(&bytes);
+    struct buffer bytes = wrap(&input);
+    read_file(fuzz_file((const unsigned char *)bytes.bytes, bytes.length), &input);
+    buffer_done(&bytes);
     return 0;
 }

@@ -6,6 +6,7 @@
 
 #include "core/memory.h"
 
+#include <stdint.h>
 #include <string.h>
 
 struct buffer {
@@ -44,6 +45,13 @@ static inline void buffer_put_text(struct buffer *buffer, const char *text) {
 
 static inline void buffer_put_byte(struct buffer *buffer, char byte) {
     buffer_put(buffer, &byte, 1);
+}
+
+// The lowest `size` (up to 8) bytes of a number, the lowest first.
+static inline void buffer_put_number(struct buffer *buffer, uint64_t number, size_t size) {
+    for (size_t i = 0; i < size; i++) {
+        buffer_put_byte(buffer, (char)(number >> (8 * i)));
+    }
 }
 
 // Empties it and keeps the memory; a failure stays.

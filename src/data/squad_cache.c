@@ -14,10 +14,10 @@
 // from the rest. This is the writer; squad_cache_read.c reads.
 #include "data/squad_cache.h"
 
+#include "core/buffer.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "data/squad_cache_file.h"
-#include "format/bytes.h"
 #include "format/crc32c.h"
 
 #include <inttypes.h>
@@ -28,15 +28,15 @@
 
 static enum berth_status digest_vocabulary(const struct tokenizer *tokenizer,
                                            char hex[DIGEST_HEX_SIZE], struct berth_error *error) {
-    struct bytes text = {0};
+    struct buffer text = {0};
     for (size_t id = 0; id < tokenizer_size(tokenizer); id++) {
-        bytes_put_text(&text, tokenizer_piece(tokenizer, (int32_t)id));
-        bytes_put(&text, "\n", 1);
+        buffer_put_text(&text, tokenizer_piece(tokenizer, (int32_t)id));
+        buffer_put(&text, "\n", 1);
     }
     enum berth_status status =
         text.failed ? error_no_memory(error, text.length, "the vocabulary")
-                    : digest_memory(DIGEST_SHA256, text.data, text.length, hex, error);
-    bytes_done(&text);
+                    : digest_memory(DIGEST_SHA256, text.bytes, text.length, hex, error);
+    buffer_done(&text);
     return status;
 }
 

@@ -47,7 +47,7 @@ static enum berth_status prepare(struct deflate_packer *packer, int level,
 }
 
 enum berth_status deflate_pack(struct deflate_packer *packer, int level, const void *bytes,
-                               size_t length, struct bytes *to, struct berth_error *error) {
+                               size_t length, struct buffer *to, struct berth_error *error) {
     unsigned char piece[PIECE];
     const unsigned char *from = bytes;
     int result = Z_OK;
@@ -64,7 +64,7 @@ enum berth_status deflate_pack(struct deflate_packer *packer, int level, const v
         stream->next_out = piece;
         stream->avail_out = sizeof piece;
         result = deflate(stream, length == 0 ? Z_FINISH : Z_NO_FLUSH);
-        bytes_put(to, piece, sizeof piece - stream->avail_out);
+        buffer_put(to, piece, sizeof piece - stream->avail_out);
     }
     return to->failed ? error_no_memory(error, to->length, "compressed data") : BERTH_OK;
 }

@@ -3,8 +3,8 @@
 #ifndef BERTH_FORMAT_DEFLATE_H
 #define BERTH_FORMAT_DEFLATE_H
 
+#include "core/buffer.h"
 #include "core/error.h"
-#include "format/bytes.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -23,7 +23,7 @@ struct deflate_packer {
 // Appends the zlib stream of `bytes` at a level of 1 to 9 (the first call's holds) to `to`. The
 // only failure is BERTH_NO_MEMORY.
 enum berth_status deflate_pack(struct deflate_packer *packer, int level, const void *bytes,
-                               size_t length, struct bytes *to, struct berth_error *error);
+                               size_t length, struct buffer *to, struct berth_error *error);
 void deflate_packer_done(struct deflate_packer *packer);
 
 // Unpacks a zlib stream that must fill to[size] exactly; 1 when it does and its checksum fits, 0

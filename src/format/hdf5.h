@@ -13,8 +13,8 @@
 #ifndef BERTH_FORMAT_HDF5_H
 #define BERTH_FORMAT_HDF5_H
 
+#include "core/buffer.h"
 #include "core/file.h"
-#include "format/bytes.h"
 #include "format/deflate.h"
 #include "format/tensor.h"
 
@@ -92,8 +92,8 @@ struct hdf5_written {
     size_t row_bytes, chunk_rows, filled; // filled: rows waiting in `rows`
     unsigned char *rows;                  // [chunk_rows] of them
     unsigned char *shuffled;              // a chunk, as it is compressed
-    struct bytes index;                   // the size of each chunk, in 8 bytes
-    struct bytes data;                    // all chunks, compressed
+    struct buffer index;                  // the size of each chunk, in 8 bytes
+    struct buffer data;                   // all chunks, compressed
     uint64_t row_count;
     uint64_t header, tree, begin; // where they come to lie
 };

@@ -81,7 +81,7 @@ static enum berth_status flush(struct hdf5_writer *writer, struct hdf5_written *
     memset(written->rows + used, 0, full - used);
     TRY(deflate_pack(&writer->packer, writer->level, shuffle(written, full), full, &written->data,
                      error));
-    bytes_put_number(&written->index, written->data.length - before, 8);
+    buffer_put_number(&written->index, written->data.length - before, 8);
     written->filled = 0;
     return written->index.failed ? error_no_memory(error, written->index.length, "an index")
                                  : BERTH_OK;
@@ -110,8 +110,8 @@ void hdf5_writer_done(struct hdf5_writer *writer) {
     for (size_t i = 0; i < writer->count; i++) {
         memory_free(writer->columns[i].rows);
         memory_free(writer->columns[i].shuffled);
-        bytes_done(&writer->columns[i].index);
-        bytes_done(&writer->columns[i].data);
+        buffer_done(&writer->columns[i].index);
+        buffer_done(&writer->columns[i].data);
     }
     deflate_packer_done(&writer->packer);
     *writer = (struct hdf5_writer){0};
@@ -199,24 +199,24 @@ static void place(struct hdf5_writer *writer, struct places *places) {
 
 // --- the root group -----------------------------------------------------------------------------
 
-static void put(struct bytes *bytes, uint64_t number, size_t size) {
-    bytes_put_number(bytes, number, size);
+static void put(struct buffer *bytes, uint64_t number, size_t size) {
+    buffer_put_number(bytes, number, size);
 }
 
-static void pad(struct bytes *bytes, uint64_t length) {
+static void pad(struct buffer *bytes, uint64_t length) {
     while (bytes->length < length && !bytes->failed) {
         put(bytes, 0, 1);
     }
 }
 
-static void put_symbol(struct bytes *bytes, uint64_t name, uint64_t header, int is_group) {
+static void put_symbol(struct buffer *bytes, uint64_t name, uint64_t header, int is_group) {
     put(bytes, name, 8);
     put(bytes, header, 8);
     put(bytes, (uint64_t)is_group, 8); // what the 16 bytes behind it hold
 }
 
-static void put_superblock(struct bytes *bytes, const struct places *places) {
-    bytes_put(bytes, HDF5_SIGNATURE, HDF5_SIGNATURE_BYTES);
+static void put_superblock(struct buffer *bytes, const struct places *places) {
+    buffer_put(bytes, HDF5_SIGNATURE, HDF5_SIGNATURE_BYTES);
     put(bytes, 0, 5); // versions
     put(bytes, 8, 1); // bytes of an address
     put(bytes, 8, 2); // bytes of a length
@@ -232,22 +232,22 @@ static void put_superblock(struct bytes *bytes, const struct places *places) {
     put(bytes, places->heap, 8);
 }
 
-static void put_header_head(struct bytes *bytes, uint64_t messages, uint64_t length) {
+static void put_header_head(struct buffer *bytes, uint64_t messages, uint64_t length) {
     put(bytes, 1, 2);
     put(bytes, messages, 2);
     put(bytes, 1, 4);
     put(bytes, length, 8);
 }
 
-static void put_message(struct bytes *bytes, uint64_t type, uint64_t length, uint64_t flags) {
+static void put_message(struct buffer *bytes, uint64_t type, uint64_t length, uint64_t flags) {
     put(bytes, type, 2);
     put(bytes, length, 2);
     put(bytes, flags, 4);
 }
 
 // A node of a B-tree, to its first key. Siblings: NOWHERE.
-static void put_node_head(struct bytes *bytes, uint64_t type, uint64_t level, uint64_t entries) {
-    bytes_put_text(bytes, "TREE");
+static void put_node_head(struct buffer *bytes, uint64_t type, uint64_t level, uint64_t entries) {
+    buffer_put_text(bytes, "TREE");
     put(bytes, type, 1);
     put(bytes, level, 1);
     put(bytes, entries, 2);
@@ -262,7 +262,7 @@ static uint64_t name_place(const struct places *places, size_t index) {
     return at;
 }
 
-static void put_group_tree(struct bytes *bytes, const struct places *places) {
+static void put_group_tree(struct buffer *bytes, const struct places *places) {
     size_t nodes = symbol_nodes(places);
     put_node_head(bytes, 0, 0, nodes);
     put(bytes, NOWHERE, 8);
@@ -276,23 +276,23 @@ static void put_group_tree(struct bytes *bytes, const struct places *places) {
     pad(bytes, places->heap);
 }
 
-static void put_heap(struct bytes *bytes, const struct places *places) {
-    bytes_put_text(bytes, "HEAP");
+static void put_heap(struct buffer *bytes, const struct places *places) {
+    buffer_put_text(bytes, "HEAP");
     put(bytes, 0, 4);
     put(bytes, places->names_bytes, 8);
     put(bytes, 1, 8); // nothing is free
     put(bytes, places->names, 8);
     put(bytes, 0, 8);
     for (size_t i = 0; i < places->count; i++) {
-        bytes_put_text(bytes, places->order[i]->column.name);
+        buffer_put_text(bytes, places->order[i]->column.name);
         pad(bytes, places->names + name_place(places, i + 1));
     }
 }
 
-static void put_symbol_nodes(struct bytes *bytes, const struct places *places) {
+static void put_symbol_nodes(struct buffer *bytes, const struct places *places) {
     for (size_t node = 0; node < symbol_nodes(places); node++) {
         size_t left = places->count - node * SYMBOLS, count = left < SYMBOLS ? left : SYMBOLS;
-        bytes_put_text(bytes, "SNOD");
+        buffer_put_text(bytes, "SNOD");
         put(bytes, 1, 2);
         put(bytes, count, 2);
         for (size_t i = 0; i < count; i++) {
@@ -305,7 +305,7 @@ static void put_symbol_nodes(struct bytes *bytes, const struct places *places) {
     }
 }
 
-static void put_group(struct bytes *bytes, const struct places *places) {
+static void put_group(struct buffer *bytes, const struct places *places) {
     put_superblock(bytes, places);
     put_header_head(bytes, 1, 24);
     put_message(bytes, 0x11, 16, 0);
@@ -318,7 +318,7 @@ static void put_group(struct bytes *bytes, const struct places *places) {
 
 // --- data sets ----------------------------------------------------------------------------------
 
-static void put_space(struct bytes *bytes, const struct hdf5_written *written) {
+static void put_space(struct buffer *bytes, const struct hdf5_written *written) {
     int rank = rank_of(written);
     put_message(bytes, 1, 8 + 16 * (uint64_t)rank, 0);
     put(bytes, 1, 1);
@@ -336,7 +336,7 @@ static int is_signed(enum tensor_dtype dtype) {
     return dtype == TENSOR_I8 || dtype == TENSOR_I16 || dtype == TENSOR_I32 || dtype == TENSOR_I64;
 }
 
-static void put_type(struct bytes *bytes, const struct hdf5_written *written) {
+static void put_type(struct buffer *bytes, const struct hdf5_written *written) {
     size_t size = tensor_dtype_size(written->column.dtype);
     put_message(bytes, 3, 16, 1);
     put(bytes, 0x10, 1);
@@ -347,7 +347,7 @@ static void put_type(struct bytes *bytes, const struct hdf5_written *written) {
     put(bytes, 0, 4);
 }
 
-static void put_layout(struct bytes *bytes, const struct hdf5_written *written) {
+static void put_layout(struct buffer *bytes, const struct hdf5_written *written) {
     uint64_t rank = (uint64_t)rank_of(written), begin = bytes->length + 8;
     uint64_t length = aligned(11 + 4 * (rank + 1));
     put_message(bytes, 8, length, 0);
@@ -364,17 +364,17 @@ static void put_layout(struct bytes *bytes, const struct hdf5_written *written) 
 }
 
 // A filter with one value.
-static void put_filter(struct bytes *bytes, enum hdf5_filter filter, const char name[8],
+static void put_filter(struct buffer *bytes, enum hdf5_filter filter, const char name[8],
                        uint64_t value) {
     put(bytes, filter, 2);
     put(bytes, 8, 2);
     put(bytes, 1, 2); // may be left out
     put(bytes, 1, 2);
-    bytes_put(bytes, name, 8);
+    buffer_put(bytes, name, 8);
     put(bytes, value, 8);
 }
 
-static void put_filters(struct bytes *bytes, const struct hdf5_writer *writer,
+static void put_filters(struct buffer *bytes, const struct hdf5_writer *writer,
                         const struct hdf5_written *written) {
     put_message(bytes, 11, filters_bytes(written), 1);
     put(bytes, 1, 1);
@@ -385,7 +385,7 @@ static void put_filters(struct bytes *bytes, const struct hdf5_writer *writer,
     put_filter(bytes, HDF5_DEFLATE, "deflate", (uint64_t)writer->level);
 }
 
-static void put_dataset_header(struct bytes *bytes, const struct hdf5_writer *writer,
+static void put_dataset_header(struct buffer *bytes, const struct hdf5_writer *writer,
                                const struct hdf5_written *written) {
     put_header_head(bytes, 5, dataset_header_bytes(written) - 16);
     put_space(bytes, written);
@@ -410,13 +410,13 @@ struct level {
 static uint64_t chunk_size(const struct hdf5_written *written, uint64_t chunk) {
     uint64_t size = 0;
     for (size_t i = 8; i-- > 0;) {
-        size = size << 8 | written->index.data[8 * chunk + i];
+        size = size << 8 | (unsigned char)written->index.bytes[8 * chunk + i];
     }
     return size;
 }
 
 // The key in front of a chunk, or behind the last.
-static void put_key(struct bytes *bytes, const struct hdf5_written *written, uint64_t chunk) {
+static void put_key(struct buffer *bytes, const struct hdf5_written *written, uint64_t chunk) {
     int last = chunk >= chunk_count(written);
     put(bytes, last ? 0 : chunk_size(written, chunk), 4);
     put(bytes, 0, 4);
@@ -428,7 +428,7 @@ static void put_key(struct bytes *bytes, const struct hdf5_written *written, uin
 }
 
 // One level's nodes; *data is where the next chunk lies.
-static void put_level(struct bytes *bytes, const struct hdf5_written *written,
+static void put_level(struct buffer *bytes, const struct hdf5_written *written,
                       const struct level *level) {
     uint64_t nodes = nodes_for(level->count), size = node_bytes(written);
     uint64_t begin = bytes->length,
@@ -452,7 +452,7 @@ static void put_level(struct bytes *bytes, const struct hdf5_written *written,
 }
 
 // Levels from the chunks up; h5py's own files have the root anywhere, so it is the last node here.
-static void put_chunk_tree(struct bytes *bytes, const struct hdf5_written *written) {
+static void put_chunk_tree(struct buffer *bytes, const struct hdf5_written *written) {
     struct level level = {.count = chunk_count(written), .chunks_each = 1};
     put_level(bytes, written, &level);
     uint64_t address = written->tree;
@@ -474,12 +474,12 @@ static uint64_t root_of(const struct hdf5_written *written) {
 
 // --- the file -----------------------------------------------------------------------------------
 
-static enum berth_status put_bytes(struct file_writer *file, struct bytes *bytes,
+static enum berth_status put_bytes(struct file_writer *file, struct buffer *bytes,
                                    struct berth_error *error) {
     enum berth_status status = bytes->failed
                                    ? error_no_memory(error, bytes->length, "an HDF5 file's header")
-                                   : file_writer_put(file, bytes->data, bytes->length, error);
-    bytes_done(bytes);
+                                   : file_writer_put(file, bytes->bytes, bytes->length, error);
+    buffer_done(bytes);
     return status;
 }
 
@@ -487,21 +487,21 @@ static enum berth_status put_dataset(struct file_writer *file, const struct hdf5
                                      const struct hdf5_written *written,
                                      struct berth_error *error) {
     static const char zeros[8];
-    struct bytes bytes = {0};
+    struct buffer bytes = {0};
     struct hdf5_written rooted = *written;
     rooted.tree = root_of(written);
     put_dataset_header(&bytes, writer, &rooted);
     put_chunk_tree(&bytes, written);
     TRY(put_bytes(file, &bytes, error));
     uint64_t end = written->begin + written->data.length;
-    file_writer_put(file, written->data.data, written->data.length, error);
+    file_writer_put(file, written->data.bytes, written->data.length, error);
     return file_writer_put(file, zeros, aligned(end) - end, error);
 }
 
 static enum berth_status write_file(struct hdf5_writer *writer, struct file_writer *file,
                                     struct berth_error *error) {
     struct places places = {0};
-    struct bytes bytes = {0};
+    struct buffer bytes = {0};
     place(writer, &places);
     put_group(&bytes, &places);
     TRY(put_bytes(file, &bytes, error));

@@ -21,7 +21,7 @@ static const char *const storages[TENSOR_OTHER] = {
 
 struct output {
     const char *path;
-    struct bytes pickle;
+    struct buffer pickle;
     size_t tensors; // so far: the number is the storage's key
     struct berth_error *error;
 };
@@ -29,14 +29,14 @@ struct output {
 // --- the pickle ---------------------------------------------------------------------------------
 
 static void put_code(struct output *out, char code) {
-    bytes_put(&out->pickle, &code, 1);
+    buffer_put(&out->pickle, &code, 1);
 }
 
 static void put_text(struct output *out, const char *text) {
     size_t length = strlen(text);
     put_code(out, 'X'); // BINUNICODE
-    bytes_put_number(&out->pickle, length, 4);
-    bytes_put(&out->pickle, text, length);
+    buffer_put_number(&out->pickle, length, 4);
+    buffer_put(&out->pickle, text, length);
 }
 
 // BININT for what fits, else LONG1.
@@ -46,14 +46,14 @@ static void put_integer(struct output *out, int64_t value) {
     if (!small) {
         put_code(out, 8);
     }
-    bytes_put_number(&out->pickle, (uint64_t)value, small ? 4 : 8);
+    buffer_put_number(&out->pickle, (uint64_t)value, small ? 4 : 8);
 }
 
 static void put_real(struct output *out, double value) {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
-    put_code(out, 'G');                                         // BINFLOAT
-    bytes_put_number(&out->pickle, __builtin_bswap64(bits), 8); // big-endian
+    put_code(out, 'G');                                          // BINFLOAT
+    buffer_put_number(&out->pickle, __builtin_bswap64(bits), 8); // big-endian
 }
 
 static void put_truth(struct output *out, int value) {
@@ -71,15 +71,15 @@ static void put_tuple(struct output *out, const int64_t *numbers, size_t count) 
 // GLOBAL: module and name, each on a line.
 static void put_name(struct output *out, const char *module, const char *name) {
     put_code(out, 'c');
-    bytes_put_text(&out->pickle, module);
-    bytes_put_text(&out->pickle, "\n");
-    bytes_put_text(&out->pickle, name);
-    bytes_put_text(&out->pickle, "\n");
+    buffer_put_text(&out->pickle, module);
+    buffer_put_text(&out->pickle, "\n");
+    buffer_put_text(&out->pickle, name);
+    buffer_put_text(&out->pickle, "\n");
 }
 
 static void put_ordered_dict(struct output *out) {
     put_name(out, "collections", "OrderedDict");
-    bytes_put_text(&out->pickle, ")R"); // EMPTY_TUPLE, REDUCE
+    buffer_put_text(&out->pickle, ")R"); // EMPTY_TUPLE, REDUCE
 }
 
 // ("storage", class, key, "cpu", elements), BINPERSID.
@@ -92,7 +92,7 @@ static void put_storage(struct output *out, const struct tensor_out *tensor, int
     put_text(out, key);
     put_text(out, "cpu");
     put_integer(out, elements);
-    bytes_put_text(&out->pickle, "tQ");
+    buffer_put_text(&out->pickle, "tQ");
 }
 
 static int64_t count_elements(const struct tensor_out *tensor) {
@@ -121,7 +121,7 @@ static enum berth_status put_tensor(struct output *out, const struct tensor_out 
     put_tuple(out, stride, (size_t)tensor->rank);
     put_truth(out, 0); // requires_grad
     put_ordered_dict(out);
-    bytes_put_text(&out->pickle, "tR"); // TUPLE, REDUCE
+    buffer_put_text(&out->pickle, "tR"); // TUPLE, REDUCE
     return BERTH_OK;
 }
 
@@ -184,7 +184,7 @@ static void put_leaf(struct output *out, const struct torch_node *node) {
     } else {
         put_name(out, "torch", "Size");
         put_tuple(out, node->shape, node->count);
-        bytes_put_text(&out->pickle, "\x85R"); // TUPLE1, REDUCE
+        buffer_put_text(&out->pickle, "\x85R"); // TUPLE1, REDUCE
     }
 }
 
@@ -254,9 +254,9 @@ static void name_root(const char *path, char *root) {
     snprintf(root, ROOT_SIZE, "%.*s/", plain ? (int)length : 7, plain ? name : "archive");
 }
 
-static enum berth_status add_all(struct archive *archive, const struct bytes *pickle,
+static enum berth_status add_all(struct archive *archive, const struct buffer *pickle,
                                  const struct torch_node *root) {
-    TRY(add(archive, "data.pkl", pickle->data, pickle->length));
+    TRY(add(archive, "data.pkl", pickle->bytes, pickle->length));
     TRY(add(archive, "byteorder", "little", 6));
     TRY(add_data(archive, root));
     TRY(add(archive, "version", "3\n", 2));
@@ -267,7 +267,7 @@ enum berth_status torch_write(const char *path, const struct torch_node *root,
                               struct berth_error *error) {
     struct output out = {.path = path, .error = error};
     struct archive archive = {.error = error};
-    bytes_put(&out.pickle, "\x80\x02", 2); // PROTO
+    buffer_put(&out.pickle, "\x80\x02", 2); // PROTO
     enum berth_status status = put_node(&out, root, 0);
     put_code(&out, '.'); // STOP
     if (status == BERTH_OK && out.pickle.failed) {
@@ -281,6 +281,6 @@ enum berth_status torch_write(const char *path, const struct torch_node *root,
         status = add_all(&archive, &out.pickle, root);
         zip_writer_abort(&archive.zip);
     }
-    bytes_done(&out.pickle);
+    buffer_done(&out.pickle);
     return status;
 }

@@ -6,9 +6,9 @@
 #ifndef BERTH_FORMAT_ZIP_H
 #define BERTH_FORMAT_ZIP_H
 
+#include "core/buffer.h"
 #include "core/error.h"
 #include "core/file.h"
-#include "format/bytes.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -45,7 +45,7 @@ uint32_t zip_crc(uint32_t crc, const void *bytes, size_t length); // of what fol
 struct zip_writer {
     struct file_writer file;
     uint64_t at;
-    struct bytes directory; // the central directory so far
+    struct buffer directory; // the central directory so far
     uint64_t count;
     uint64_t small; // numbers from here on take ZIP64's fields: 2^32 - 1, less in tests
 };

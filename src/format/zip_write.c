@@ -25,23 +25,23 @@ enum berth_status zip_writer_open(struct zip_writer *writer, const char *path,
 
 void zip_writer_abort(struct zip_writer *writer) {
     file_writer_abort(&writer->file);
-    bytes_done(&writer->directory);
+    buffer_done(&writer->directory);
 }
 
 // Writes and empties `bytes`.
-static enum berth_status flush(struct zip_writer *writer, struct bytes *bytes,
+static enum berth_status flush(struct zip_writer *writer, struct buffer *bytes,
                                struct berth_error *error) {
     enum berth_status status =
         bytes->failed ? error_no_memory(error, bytes->length, "a zip archive's header")
-                      : file_writer_put(&writer->file, bytes->data, bytes->length, error);
+                      : file_writer_put(&writer->file, bytes->bytes, bytes->length, error);
     writer->at += bytes->length;
-    bytes_done(bytes);
+    buffer_done(bytes);
     return status;
 }
 
 // A number of 4 bytes, all ones where the 8-byte form follows elsewhere.
-static void put_size(struct bytes *bytes, const struct zip_writer *writer, uint64_t number) {
-    bytes_put_number(bytes, number >= writer->small ? UINT32_MAX : number, 4);
+static void put_size(struct buffer *bytes, const struct zip_writer *writer, uint64_t number) {
+    buffer_put_number(bytes, number >= writer->small ? UINT32_MAX : number, 4);
 }
 
 // An entry while it is written.
@@ -52,38 +52,38 @@ struct entry {
     int large;
 };
 
-static void put_versions(struct bytes *bytes, int large) {
-    bytes_put_number(bytes, large ? VERSION64 : VERSION, 2);
-    bytes_put_number(bytes, FLAGS, 2);
-    bytes_put_number(bytes, 0, 2); // stored
-    bytes_put_number(bytes, 0, 2); // midnight
-    bytes_put_number(bytes, DATE, 2);
+static void put_versions(struct buffer *bytes, int large) {
+    buffer_put_number(bytes, large ? VERSION64 : VERSION, 2);
+    buffer_put_number(bytes, FLAGS, 2);
+    buffer_put_number(bytes, 0, 2); // stored
+    buffer_put_number(bytes, 0, 2); // midnight
+    buffer_put_number(bytes, DATE, 2);
 }
 
 static enum berth_status put_local(struct zip_writer *writer, const struct entry *entry,
                                    struct berth_error *error) {
-    struct bytes bytes = {0};
+    struct buffer bytes = {0};
     size_t name_length = strlen(entry->name), zip64 = entry->large ? 20 : 0;
     size_t padding = ALIGNMENT - (writer->at + LOCAL_BYTES + name_length + zip64 + 4) % ALIGNMENT;
     padding %= ALIGNMENT;
-    bytes_put_number(&bytes, 0x04034b50, 4);
+    buffer_put_number(&bytes, 0x04034b50, 4);
     put_versions(&bytes, entry->large);
-    bytes_put_number(&bytes, 0, 4); // CRC: behind the data, as are sizes that fit
-    bytes_put_number(&bytes, entry->large ? UINT32_MAX : 0, 4);
-    bytes_put_number(&bytes, entry->large ? UINT32_MAX : 0, 4);
-    bytes_put_number(&bytes, name_length, 2);
-    bytes_put_number(&bytes, zip64 + 4 + padding, 2);
-    bytes_put_text(&bytes, entry->name);
+    buffer_put_number(&bytes, 0, 4); // CRC: behind the data, as are sizes that fit
+    buffer_put_number(&bytes, entry->large ? UINT32_MAX : 0, 4);
+    buffer_put_number(&bytes, entry->large ? UINT32_MAX : 0, 4);
+    buffer_put_number(&bytes, name_length, 2);
+    buffer_put_number(&bytes, zip64 + 4 + padding, 2);
+    buffer_put_text(&bytes, entry->name);
     if (entry->large) {
-        bytes_put_number(&bytes, EXTRA_ZIP64, 2);
-        bytes_put_number(&bytes, 16, 2);
-        bytes_put_number(&bytes, entry->size, 8);
-        bytes_put_number(&bytes, entry->size, 8);
+        buffer_put_number(&bytes, EXTRA_ZIP64, 2);
+        buffer_put_number(&bytes, 16, 2);
+        buffer_put_number(&bytes, entry->size, 8);
+        buffer_put_number(&bytes, entry->size, 8);
     }
-    bytes_put_number(&bytes, EXTRA_PADDING, 2);
-    bytes_put_number(&bytes, padding, 2);
+    buffer_put_number(&bytes, EXTRA_PADDING, 2);
+    buffer_put_number(&bytes, padding, 2);
     for (size_t i = 0; i < padding; i++) {
-        bytes_put_text(&bytes, "Z");
+        buffer_put_text(&bytes, "Z");
     }
     return flush(writer, &bytes, error);
 }
@@ -97,41 +97,41 @@ static enum berth_status put_data(struct zip_writer *writer, struct entry *entry
         TRY(file_writer_put(&writer->file, data + done, now, error));
     }
     writer->at += entry->size;
-    struct bytes bytes = {0};
+    struct buffer bytes = {0};
     size_t width = entry->large ? 8 : 4;
-    bytes_put_number(&bytes, 0x08074b50, 4);
-    bytes_put_number(&bytes, entry->crc, 4);
-    bytes_put_number(&bytes, entry->size, width);
-    bytes_put_number(&bytes, entry->size, width);
+    buffer_put_number(&bytes, 0x08074b50, 4);
+    buffer_put_number(&bytes, entry->crc, 4);
+    buffer_put_number(&bytes, entry->size, width);
+    buffer_put_number(&bytes, entry->size, width);
     return flush(writer, &bytes, error);
 }
 
 static void put_record(struct zip_writer *writer, const struct entry *entry) {
-    struct bytes *bytes = &writer->directory;
+    struct buffer *bytes = &writer->directory;
     int far = entry->header >= writer->small;
     size_t extra = (entry->large ? 16 : 0) + (far ? 8 : 0);
-    bytes_put_number(bytes, 0x02014b50, 4);
-    bytes_put_number(bytes, extra > 0 ? VERSION64 : VERSION, 2);
+    buffer_put_number(bytes, 0x02014b50, 4);
+    buffer_put_number(bytes, extra > 0 ? VERSION64 : VERSION, 2);
     put_versions(bytes, extra > 0);
-    bytes_put_number(bytes, entry->crc, 4);
+    buffer_put_number(bytes, entry->crc, 4);
     put_size(bytes, writer, entry->size);
     put_size(bytes, writer, entry->size);
-    bytes_put_number(bytes, strlen(entry->name), 2);
-    bytes_put_number(bytes, extra > 0 ? extra + 4 : 0, 2);
-    bytes_put_number(bytes, 0, 2 + 2 + 2); // no comment; part 0; no attributes
-    bytes_put_number(bytes, 0, 4);
+    buffer_put_number(bytes, strlen(entry->name), 2);
+    buffer_put_number(bytes, extra > 0 ? extra + 4 : 0, 2);
+    buffer_put_number(bytes, 0, 2 + 2 + 2); // no comment; part 0; no attributes
+    buffer_put_number(bytes, 0, 4);
     put_size(bytes, writer, entry->header);
-    bytes_put_text(bytes, entry->name);
+    buffer_put_text(bytes, entry->name);
     if (extra > 0) {
-        bytes_put_number(bytes, EXTRA_ZIP64, 2);
-        bytes_put_number(bytes, extra, 2);
+        buffer_put_number(bytes, EXTRA_ZIP64, 2);
+        buffer_put_number(bytes, extra, 2);
     }
     if (entry->large) {
-        bytes_put_number(bytes, entry->size, 8);
-        bytes_put_number(bytes, entry->size, 8);
+        buffer_put_number(bytes, entry->size, 8);
+        buffer_put_number(bytes, entry->size, 8);
     }
     if (far) {
-        bytes_put_number(bytes, entry->header, 8);
+        buffer_put_number(bytes, entry->header, 8);
     }
 }
 
@@ -147,37 +147,37 @@ enum berth_status zip_writer_add(struct zip_writer *writer, const char *name, co
 }
 
 // The place of the directory in 8-byte numbers, and where to find it.
-static void put_end64(const struct zip_writer *writer, uint64_t size, struct bytes *bytes) {
+static void put_end64(const struct zip_writer *writer, uint64_t size, struct buffer *bytes) {
     uint64_t end = writer->at + size;
-    bytes_put_number(bytes, 0x06064b50, 4);
-    bytes_put_number(bytes, 44, 8); // bytes that follow
-    bytes_put_number(bytes, VERSION64, 2);
-    bytes_put_number(bytes, VERSION64, 2);
-    bytes_put_number(bytes, 0, 8); // one part
-    bytes_put_number(bytes, writer->count, 8);
-    bytes_put_number(bytes, writer->count, 8);
-    bytes_put_number(bytes, size, 8);
-    bytes_put_number(bytes, writer->at, 8);
-    bytes_put_number(bytes, 0x07064b50, 4);
-    bytes_put_number(bytes, 0, 4);
-    bytes_put_number(bytes, end, 8);
-    bytes_put_number(bytes, 1, 4);
+    buffer_put_number(bytes, 0x06064b50, 4);
+    buffer_put_number(bytes, 44, 8); // bytes that follow
+    buffer_put_number(bytes, VERSION64, 2);
+    buffer_put_number(bytes, VERSION64, 2);
+    buffer_put_number(bytes, 0, 8); // one part
+    buffer_put_number(bytes, writer->count, 8);
+    buffer_put_number(bytes, writer->count, 8);
+    buffer_put_number(bytes, size, 8);
+    buffer_put_number(bytes, writer->at, 8);
+    buffer_put_number(bytes, 0x07064b50, 4);
+    buffer_put_number(bytes, 0, 4);
+    buffer_put_number(bytes, end, 8);
+    buffer_put_number(bytes, 1, 4);
 }
 
 static enum berth_status put_directory(struct zip_writer *writer, struct berth_error *error) {
-    struct bytes *bytes = &writer->directory;
+    struct buffer *bytes = &writer->directory;
     uint64_t size = bytes->length;
     int large = writer->at >= writer->small || writer->count >= UINT16_MAX;
     if (large) {
         put_end64(writer, size, bytes);
     }
-    bytes_put_number(bytes, 0x06054b50, 4);
-    bytes_put_number(bytes, 0, 4); // one part
-    bytes_put_number(bytes, large ? UINT16_MAX : writer->count, 2);
-    bytes_put_number(bytes, large ? UINT16_MAX : writer->count, 2);
-    bytes_put_number(bytes, large ? UINT32_MAX : size, 4);
-    bytes_put_number(bytes, large ? UINT32_MAX : writer->at, 4);
-    bytes_put_number(bytes, 0, 2); // no comment
+    buffer_put_number(bytes, 0x06054b50, 4);
+    buffer_put_number(bytes, 0, 4); // one part
+    buffer_put_number(bytes, large ? UINT16_MAX : writer->count, 2);
+    buffer_put_number(bytes, large ? UINT16_MAX : writer->count, 2);
+    buffer_put_number(bytes, large ? UINT32_MAX : size, 4);
+    buffer_put_number(bytes, large ? UINT32_MAX : writer->at, 4);
+    buffer_put_number(bytes, 0, 2); // no comment
     return flush(writer, bytes, error);
 }
 

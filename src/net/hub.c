@@ -3,8 +3,8 @@
 // pages of which each names the next in its Link header.
 #include "net/hub.h"
 
+#include "core/buffer.h"
 #include "core/memory.h"
-#include "format/bytes.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,54 +14,54 @@
 // --- URLs ---------------------------------------------------------------------------------------
 
 // Percent-encodes all but letters, digits and "-._~", and "/" where `keep_slash`.
-static void put_escaped(struct bytes *url, const char *text, int keep_slash) {
+static void put_escaped(struct buffer *url, const char *text, int keep_slash) {
     for (const char *at = text; *at != '\0'; at++) {
         char escaped[4];
         int plain = (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') ||
                     (*at >= '0' && *at <= '9') || strchr("-._~", *at) != NULL ||
                     (keep_slash && *at == '/');
         if (plain) {
-            bytes_put(url, at, 1);
+            buffer_put(url, at, 1);
         } else {
             snprintf(escaped, sizeof escaped, "%%%02X", (unsigned char)*at);
-            bytes_put_text(url, escaped);
+            buffer_put_text(url, escaped);
         }
     }
 }
 
 // The text of `url`, ended and handed over; NULL when memory was out.
-static char *take_text(struct bytes *url) {
-    bytes_put(url, "", 1);
-    char *text = url->failed ? NULL : memory_string((const char *)url->data);
-    bytes_done(url);
+static char *take_text(struct buffer *url) {
+    buffer_put(url, "", 1);
+    char *text = url->failed ? NULL : memory_string(url->bytes);
+    buffer_done(url);
     return text;
 }
 
 // ENDPOINT/api/models/ID/WHAT/REVISION?QUERY
 static char *api_url(const struct hub *hub, const char *what, const char *revision,
                      const char *query) {
-    struct bytes url = {0};
-    bytes_put_text(&url, hub->endpoint);
-    bytes_put_text(&url, "/api/");
-    bytes_put_text(&url, hub->type);
-    bytes_put_text(&url, "s/");
+    struct buffer url = {0};
+    buffer_put_text(&url, hub->endpoint);
+    buffer_put_text(&url, "/api/");
+    buffer_put_text(&url, hub->type);
+    buffer_put_text(&url, "s/");
     put_escaped(&url, hub->id, 1);
-    bytes_put_text(&url, "/");
-    bytes_put_text(&url, what);
-    bytes_put_text(&url, "/");
+    buffer_put_text(&url, "/");
+    buffer_put_text(&url, what);
+    buffer_put_text(&url, "/");
     put_escaped(&url, revision, 0);
-    bytes_put_text(&url, query);
+    buffer_put_text(&url, query);
     return take_text(&url);
 }
 
 char *hub_file_url(const struct hub *hub, const char *commit, const char *path) {
-    struct bytes url = {0};
-    bytes_put_text(&url, hub->endpoint);
-    bytes_put_text(&url, strcmp(hub->type, "dataset") == 0 ? "/datasets/" : "/");
+    struct buffer url = {0};
+    buffer_put_text(&url, hub->endpoint);
+    buffer_put_text(&url, strcmp(hub->type, "dataset") == 0 ? "/datasets/" : "/");
     put_escaped(&url, hub->id, 1);
-    bytes_put_text(&url, "/resolve/");
-    bytes_put_text(&url, commit);
-    bytes_put_text(&url, "/");
+    buffer_put_text(&url, "/resolve/");
+    buffer_put_text(&url, commit);
+    buffer_put_text(&url, "/");
     put_escaped(&url, path, 1);
     return take_text(&url);
 }

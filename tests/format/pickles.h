@@ -3,8 +3,8 @@
 #ifndef BERTH_TESTS_FORMAT_PICKLES_H
 #define BERTH_TESTS_FORMAT_PICKLES_H
 
+#include "core/buffer.h"
 #include "core/scratch.h"
-#include "format/bytes.h"
 #include "format/zip.h"
 
 // A pickle as bytes with its length: PICKLE("\x80\x02N.")
@@ -27,7 +27,7 @@ struct raw {
 // A zip archive in memory, made here so that the reader is not tested by its own writer (which
 // syncs each file besides).
 struct archive {
-    struct bytes file, directory;
+    struct buffer file, directory;
     uint64_t count;
 };
 
@@ -36,38 +36,38 @@ static inline void archive_add(struct archive *archive, const char *name, const 
     uint32_t crc = zip_crc(0, data, length);
     uint64_t header = archive->file.length;
     for (int local = 0; local < 2; local++) { // the record, then the local header
-        struct bytes *bytes = local ? &archive->file : &archive->directory;
-        bytes_put(bytes, local ? "PK\3\4" : "PK\1\2\x14\0", local ? 4 : 6);
-        bytes_put(bytes, "\x14\0\0\x08\0\0\0\0\x21\0", 10); // version, flags, method, time, date
-        bytes_put_number(bytes, crc, 4);
-        bytes_put_number(bytes, length, 4);
-        bytes_put_number(bytes, length, 4);
-        bytes_put_number(bytes, strlen(name), 2);
-        bytes_put_number(bytes, 0, local ? 2 : 8);
+        struct buffer *bytes = local ? &archive->file : &archive->directory;
+        buffer_put(bytes, local ? "PK\3\4" : "PK\1\2\x14\0", local ? 4 : 6);
+        buffer_put(bytes, "\x14\0\0\x08\0\0\0\0\x21\0", 10); // version, flags, method, time, date
+        buffer_put_number(bytes, crc, 4);
+        buffer_put_number(bytes, length, 4);
+        buffer_put_number(bytes, length, 4);
+        buffer_put_number(bytes, strlen(name), 2);
+        buffer_put_number(bytes, 0, local ? 2 : 8);
         if (!local) {
-            bytes_put_number(bytes, 0, 4);
-            bytes_put_number(bytes, header, 4);
+            buffer_put_number(bytes, 0, 4);
+            buffer_put_number(bytes, header, 4);
         }
-        bytes_put_text(bytes, name);
+        buffer_put_text(bytes, name);
     }
-    bytes_put(&archive->file, data, length);
+    buffer_put(&archive->file, data, length);
     archive->count++;
 }
 
 // Writes it as `name`, and empties it.
 static inline void archive_write(struct archive *archive, const char *name) {
     uint64_t begin = archive->file.length;
-    bytes_put(&archive->file, archive->directory.data, archive->directory.length);
-    bytes_put(&archive->file, "PK\5\6\0\0\0\0", 8);
-    bytes_put_number(&archive->file, archive->count, 2);
-    bytes_put_number(&archive->file, archive->count, 2);
-    bytes_put_number(&archive->file, archive->directory.length, 4);
-    bytes_put_number(&archive->file, begin, 4);
-    bytes_put_number(&archive->file, 0, 2);
+    buffer_put(&archive->file, archive->directory.bytes, archive->directory.length);
+    buffer_put(&archive->file, "PK\5\6\0\0\0\0", 8);
+    buffer_put_number(&archive->file, archive->count, 2);
+    buffer_put_number(&archive->file, archive->count, 2);
+    buffer_put_number(&archive->file, archive->directory.length, 4);
+    buffer_put_number(&archive->file, begin, 4);
+    buffer_put_number(&archive->file, 0, 2);
     assert_false(archive->file.failed || archive->directory.failed);
-    scratch_write_bytes(name, archive->file.data, archive->file.length);
-    bytes_done(&archive->file);
-    bytes_done(&archive->directory);
+    scratch_write_bytes(name, archive->file.bytes, archive->file.length);
+    buffer_done(&archive->file);
+    buffer_done(&archive->directory);
     *archive = (struct archive){0};
 }
 
@@ -87,13 +87,13 @@ static inline void write_legacy(const char *name, struct raw pickle, struct raw 
     static const char preface[] = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
                                   "\x80\x02M\xe9\x03."
                                   "\x80\x02}X\x0d\0\0\0little_endian\x88s.";
-    struct bytes bytes = {0};
-    bytes_put(&bytes, preface, sizeof preface - 1);
-    bytes_put(&bytes, pickle.bytes, pickle.length);
-    bytes_put(&bytes, keys.bytes, keys.length);
-    bytes_put(&bytes, storages.bytes, storages.length);
-    scratch_write_bytes(name, bytes.data, bytes.length);
-    bytes_done(&bytes);
+    struct buffer bytes = {0};
+    buffer_put(&bytes, preface, sizeof preface - 1);
+    buffer_put(&bytes, pickle.bytes, pickle.length);
+    buffer_put(&bytes, keys.bytes, keys.length);
+    buffer_put(&bytes, storages.bytes, storages.length);
+    scratch_write_bytes(name, bytes.bytes, bytes.length);
+    buffer_done(&bytes);
 }
 
 #define NO_KEYS ((struct raw)RAW(PROTO "]."))

@@ -123,16 +123,15 @@ static void test_keys_are_whole(void **state) {
 
 static void test_containers_that_grow(void **state) {
     (void)state;
-    struct bytes bytes = {0};
-    bytes_put(&bytes, PROTO "(]q\0]q\1", 9);
+    struct buffer bytes = {0};
+    buffer_put(&bytes, PROTO "(]q\0]q\1", 9);
     for (int i = 0; i < 300; i++) {
         unsigned char number[] = {
             'h', (unsigned char)(i % 2), 'M', (unsigned char)i, (unsigned char)(i >> 8), 'a'};
-        bytes_put(&bytes, number, sizeof number);
+        buffer_put(&bytes, number, sizeof number);
     }
-    bytes_put(&bytes, "t.", 2);
-    struct pickle pickle =
-        read_good((struct raw){(char *)bytes.data, bytes.length}, PICKLE_KNOWN_NAMES);
+    buffer_put(&bytes, "t.", 2);
+    struct pickle pickle = read_good((struct raw){bytes.bytes, bytes.length}, PICKLE_KNOWN_NAMES);
     for (size_t list = 0; list < 2; list++) {
         const struct pickle_value *value = pickle_item(&pickle, pickle.root, list);
         assert_int_equal(pickle_length(value), 150);
@@ -141,7 +140,7 @@ static void test_containers_that_grow(void **state) {
         }
     }
     pickle_done(&pickle);
-    bytes_done(&bytes);
+    buffer_done(&bytes);
 }
 
 static void test_texts(void **state) {
@@ -161,24 +160,23 @@ static void test_texts(void **state) {
 
 static void test_memo(void **state) {
     (void)state;
-    struct bytes bytes = {0};
-    bytes_put(&bytes, PROTO "(", 3);
+    struct buffer bytes = {0};
+    buffer_put(&bytes, PROTO "(", 3);
     for (int i = 0; i < 300; i++) { // long indices from 256 on
-        bytes_put(&bytes, "M", 1);
-        bytes_put_number(&bytes, (uint64_t)i, 2);
-        bytes_put(&bytes, i < 256 ? "q" : "r", 1);
-        bytes_put_number(&bytes, (uint64_t)i, i < 256 ? 1 : 4);
+        buffer_put(&bytes, "M", 1);
+        buffer_put_number(&bytes, (uint64_t)i, 2);
+        buffer_put(&bytes, i < 256 ? "q" : "r", 1);
+        buffer_put_number(&bytes, (uint64_t)i, i < 256 ? 1 : 4);
     }
-    bytes_put(&bytes,
-              "h\xff"
-              "j\x2b\1\0\0t.",
-              9);
-    struct pickle pickle =
-        read_good((struct raw){(char *)bytes.data, bytes.length}, PICKLE_KNOWN_NAMES);
+    buffer_put(&bytes,
+               "h\xff"
+               "j\x2b\1\0\0t.",
+               9);
+    struct pickle pickle = read_good((struct raw){bytes.bytes, bytes.length}, PICKLE_KNOWN_NAMES);
     assert_int_equal(integer_of(pickle_item(&pickle, pickle.root, 300)), 255);
     assert_int_equal(integer_of(pickle_item(&pickle, pickle.root, 301)), 299);
     pickle_done(&pickle);
-    bytes_done(&bytes);
+    buffer_done(&bytes);
 }
 
 static void test_names_and_calls(void **state) {
@@ -406,16 +404,16 @@ static void test_opcodes(void **state) {
 // A pickle of `count` times `piece` between a beginning and an end.
 static void assert_repeated_refused(const char *begin, const char *piece, size_t piece_length,
                                     size_t count, const char *part) {
-    struct bytes bytes = {0};
-    bytes_put(&bytes, PROTO, 2);
-    bytes_put_text(&bytes, begin);
+    struct buffer bytes = {0};
+    buffer_put(&bytes, PROTO, 2);
+    buffer_put_text(&bytes, begin);
     for (size_t i = 0; i < count; i++) {
-        bytes_put(&bytes, piece, piece_length);
+        buffer_put(&bytes, piece, piece_length);
     }
-    bytes_put_text(&bytes, ".");
+    buffer_put_text(&bytes, ".");
     assert_false(bytes.failed);
-    assert_refused((struct raw){(char *)bytes.data, bytes.length}, PICKLE_CALLS, part);
-    bytes_done(&bytes);
+    assert_refused((struct raw){bytes.bytes, bytes.length}, PICKLE_CALLS, part);
+    buffer_done(&bytes);
 }
 
 static void test_limits(void **state) {

@@ -281,20 +281,20 @@ static void test_far_strides(void **state) {
     struct raw storage = {(const char *)numbers, COUNT * sizeof *numbers};
     for (size_t i = 0; i < 2; i++) {
         struct tensor_file file;
-        struct bytes bytes = {0};
-        bytes_put(&bytes, PROTO "}" TEXT("\1", "t"), 3 + 6);
-        bytes_put_text(&bytes, "ctorch._utils\n_rebuild_tensor_v2\n(");
+        struct buffer bytes = {0};
+        buffer_put(&bytes, PROTO "}" TEXT("\1", "t"), 3 + 6);
+        buffer_put_text(&bytes, "ctorch._utils\n_rebuild_tensor_v2\n(");
         static const char id[] = "(" TEXT("\7", "storage") "ctorch\nFloatStorage\n" TEXT("\1", "0")
             TEXT("\3", "cpu") "J\0\0\x60\0tQK\0K\2K\2\x86";
-        bytes_put(&bytes, id, sizeof id - 1);
+        buffer_put(&bytes, id, sizeof id - 1);
         if (i == 0) {
-            bytes_put(&bytes, "J\xfe\xff\x5f\0K\1\x86", 8);
+            buffer_put(&bytes, "J\xfe\xff\x5f\0K\1\x86", 8);
         } else {
-            bytes_put(&bytes, "K\1J\xfe\xff\x5f\0\x86", 8);
+            buffer_put(&bytes, "K\1J\xfe\xff\x5f\0\x86", 8);
         }
-        bytes_put_text(&bytes, "tRs.");
-        write_zip("a.pt", (struct raw){(char *)bytes.data, bytes.length}, storage);
-        bytes_done(&bytes);
+        buffer_put_text(&bytes, "tRs.");
+        write_zip("a.pt", (struct raw){bytes.bytes, bytes.length}, storage);
+        buffer_done(&bytes);
         open_good(&file, scratch("a.pt"));
         memory_fail_at(1, 1); // no memory for anything in between
         enum berth_status status = tensor_file_read(&file, file.entries, read, NULL);
@@ -333,31 +333,31 @@ static void test_cycles_and_bombs(void **state) {
     (void)state;
     assert_refused((struct raw)RAW(PROTO "]q\0(h\0" ONE "e."), "more than 64 deep");
     // Ten lists, each of ten times the one before: 10^10 ways to one tensor.
-    struct bytes bytes = {0};
-    bytes_put(&bytes, PROTO, 2);
-    bytes_put(&bytes, ONE "q\0", sizeof ONE "q\0" - 1);
+    struct buffer bytes = {0};
+    buffer_put(&bytes, PROTO, 2);
+    buffer_put(&bytes, ONE "q\0", sizeof ONE "q\0" - 1);
     for (unsigned char i = 0; i < 10; i++) {
         unsigned char list[] = {'(', 'h', i, 'h', i, 'h', i,   'h',
                                 i,   'h', i, 'h', i, 'h', i,   'h',
                                 i,   'h', i, 'h', i, 't', 'q', (unsigned char)(i + 1)};
-        bytes_put(&bytes, list, sizeof list);
+        buffer_put(&bytes, list, sizeof list);
     }
-    bytes_put(&bytes, "\x86", 1); // the last two, and the others below them
+    buffer_put(&bytes, "\x86", 1); // the last two, and the others below them
     for (int i = 0; i < 9; i++) {
-        bytes_put(&bytes, "\x86", 1);
+        buffer_put(&bytes, "\x86", 1);
     }
-    bytes_put(&bytes, ".", 1);
-    assert_refused((struct raw){(char *)bytes.data, bytes.length}, "many times over");
-    bytes_done(&bytes);
+    buffer_put(&bytes, ".", 1);
+    assert_refused((struct raw){bytes.bytes, bytes.length}, "many times over");
+    buffer_done(&bytes);
     // A chain of lists, made from its inner end without a deep stack.
-    bytes_put(&bytes, PROTO, 2);
-    bytes_put(&bytes, ONE, sizeof ONE - 1);
+    buffer_put(&bytes, PROTO, 2);
+    buffer_put(&bytes, ONE, sizeof ONE - 1);
     for (int i = 0; i < 5000; i++) {
-        bytes_put(&bytes, "\x85", 1);
+        buffer_put(&bytes, "\x85", 1);
     }
-    bytes_put(&bytes, ".", 1);
-    assert_refused((struct raw){(char *)bytes.data, bytes.length}, "more than 64 deep");
-    bytes_done(&bytes);
+    buffer_put(&bytes, ".", 1);
+    assert_refused((struct raw){bytes.bytes, bytes.length}, "more than 64 deep");
+    buffer_done(&bytes);
 }
 
 // A tensor in so many tuples: as many as may be, and one more.
@@ -365,15 +365,15 @@ static void test_the_deepest(void **state) {
     (void)state;
     for (unsigned depth = TORCH_MAX_DEPTH; depth <= TORCH_MAX_DEPTH + 1; depth++) {
         struct torch_file file;
-        struct bytes bytes = {0};
-        bytes_put(&bytes, PROTO ONE, sizeof PROTO ONE - 1);
+        struct buffer bytes = {0};
+        buffer_put(&bytes, PROTO ONE, sizeof PROTO ONE - 1);
         for (unsigned i = 0; i < depth; i++) {
-            bytes_put(&bytes, "\x85", 1);
+            buffer_put(&bytes, "\x85", 1);
         }
-        bytes_put(&bytes, ".", 1);
-        write_legacy("a.pt", (struct raw){(char *)bytes.data, bytes.length}, (struct raw)RAW(KEYS),
+        buffer_put(&bytes, ".", 1);
+        write_legacy("a.pt", (struct raw){bytes.bytes, bytes.length}, (struct raw)RAW(KEYS),
                      (struct raw)RAW("\6\0\0\0\0\0\0\0" SIX));
-        bytes_done(&bytes);
+        buffer_done(&bytes);
         enum berth_status status = torch_open(&file, scratch("a.pt"), PICKLE_OBJECTS, NULL);
         assert_int_equal(status, depth > TORCH_MAX_DEPTH ? BERTH_BAD_DATA : BERTH_OK);
         torch_close(&file);
@@ -382,14 +382,14 @@ static void test_the_deepest(void **state) {
 
 static void test_too_many_tensors(void **state) {
     (void)state;
-    struct bytes bytes = {0};
-    bytes_put(&bytes, PROTO "]" ONE "q\0a", sizeof PROTO "]" ONE "q\0a" - 1);
+    struct buffer bytes = {0};
+    buffer_put(&bytes, PROTO "]" ONE "q\0a", sizeof PROTO "]" ONE "q\0a" - 1);
     for (unsigned i = 0; i < TORCH_MAX_TENSORS; i++) {
-        bytes_put(&bytes, "h\0a", 3);
+        buffer_put(&bytes, "h\0a", 3);
     }
-    bytes_put(&bytes, ".", 1);
-    assert_refused((struct raw){(char *)bytes.data, bytes.length}, "too many tensors");
-    bytes_done(&bytes);
+    buffer_put(&bytes, ".", 1);
+    assert_refused((struct raw){bytes.bytes, bytes.length}, "too many tensors");
+    buffer_done(&bytes);
 }
 
 // The same list twice is read under both names.
@@ -407,24 +407,24 @@ static void test_shared_lists(void **state) {
 
 static void test_long_names(void **state) {
     (void)state;
-    struct bytes bytes = {0};
+    struct buffer bytes = {0};
     char key[4096];
     memset(key, 'k', sizeof key);
-    bytes_put(&bytes, PROTO "}X\0\x10\0\0", 8);
-    bytes_put(&bytes, key, sizeof key);
-    bytes_put(&bytes, ONE "s.", sizeof ONE "s." - 1);
-    assert_refused((struct raw){(char *)bytes.data, bytes.length}, "longer than 4,095 bytes");
-    bytes_done(&bytes);
+    buffer_put(&bytes, PROTO "}X\0\x10\0\0", 8);
+    buffer_put(&bytes, key, sizeof key);
+    buffer_put(&bytes, ONE "s.", sizeof ONE "s." - 1);
+    assert_refused((struct raw){bytes.bytes, bytes.length}, "longer than 4,095 bytes");
+    buffer_done(&bytes);
     // 300,000 names of 90 bytes.
-    bytes_put(&bytes, PROTO "}X\x58\0\0\0", 8);
-    bytes_put(&bytes, key, 0x58);
-    bytes_put(&bytes, "]" ONE "q\0a", sizeof "]" ONE "q\0a" - 1);
+    buffer_put(&bytes, PROTO "}X\x58\0\0\0", 8);
+    buffer_put(&bytes, key, 0x58);
+    buffer_put(&bytes, "]" ONE "q\0a", sizeof "]" ONE "q\0a" - 1);
     for (int i = 0; i < 300000; i++) {
-        bytes_put(&bytes, "h\0a", 3);
+        buffer_put(&bytes, "h\0a", 3);
     }
-    bytes_put(&bytes, "s.", 2);
-    assert_refused((struct raw){(char *)bytes.data, bytes.length}, "16 MiB of names");
-    bytes_done(&bytes);
+    buffer_put(&bytes, "s.", 2);
+    assert_refused((struct raw){bytes.bytes, bytes.length}, "16 MiB of names");
+    buffer_done(&bytes);
 }
 
 static void test_two_tensors_of_one_name(void **state) {

@@ -328,26 +328,26 @@ static void test_sizes_of_entries(void **state) {
 static void test_polyglots(void **state) {
     (void)state;
     struct parts parts = make_parts();
-    struct bytes bytes = {0};
-    bytes_put(&bytes, parts.bytes, parts.length);
-    bytes_put(&bytes, "x", 1);
-    scratch_write_bytes("a.pt", bytes.data, bytes.length);
+    struct buffer bytes = {0};
+    buffer_put(&bytes, parts.bytes, parts.length);
+    buffer_put(&bytes, "x", 1);
+    scratch_write_bytes("a.pt", bytes.bytes, bytes.length);
     assert_refused("the archive's end is not here: truncated, or followed by something");
-    bytes_done(&bytes);
-    bytes_put(&bytes, "PK\3\4", 4); // still looks like one
-    bytes_put(&bytes, parts.bytes, parts.length);
-    scratch_write_bytes("a.pt", bytes.data, bytes.length);
+    buffer_done(&bytes);
+    buffer_put(&bytes, "PK\3\4", 4); // still looks like one
+    buffer_put(&bytes, parts.bytes, parts.length);
+    scratch_write_bytes("a.pt", bytes.bytes, bytes.length);
     assert_refused("do not fit");
-    bytes_done(&bytes);
+    buffer_done(&bytes);
     // Both places moved along, as a clever writer would: the bytes in front still belong to none.
     uint32_t record = (uint32_t)parts.record + 4, local = 4;
     memcpy(parts.bytes + parts.end + 16, &record, 4);
     memcpy(parts.bytes + parts.record + 42, &local, 4);
-    bytes_put(&bytes, "PK\3\4", 4);
-    bytes_put(&bytes, parts.bytes, parts.length);
-    scratch_write_bytes("a.pt", bytes.data, bytes.length);
+    buffer_put(&bytes, "PK\3\4", 4);
+    buffer_put(&bytes, parts.bytes, parts.length);
+    scratch_write_bytes("a.pt", bytes.bytes, bytes.length);
     assert_refused("bytes that belong to no entry");
-    bytes_done(&bytes);
+    buffer_done(&bytes);
     memory_free(parts.bytes);
 }
 
@@ -504,12 +504,12 @@ static void test_legacy_preface(void **state) {
     };
     static const char magic[] = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct bytes bytes = {0};
-        bytes_put(&bytes, magic, 15);
-        bytes_put(&bytes, cases[i].bytes, cases[i].length);
-        scratch_write_bytes("a.pt", bytes.data, bytes.length);
+        struct buffer bytes = {0};
+        buffer_put(&bytes, magic, 15);
+        buffer_put(&bytes, cases[i].bytes, cases[i].length);
+        scratch_write_bytes("a.pt", bytes.bytes, bytes.length);
         assert_refused(cases[i].part);
-        bytes_done(&bytes);
+        buffer_done(&bytes);
     }
 }
 
