@@ -353,7 +353,10 @@ static enum berth_status move_to(struct shard_stream *stream, int64_t first, int
     }
     drop_visits(stream, 0, behind);
     stream->visit_count -= behind;
-    memmove(stream->visits, stream->visits + behind, stream->visit_count * sizeof *stream->visits);
+    if (behind > 0) {
+        memmove(stream->visits, stream->visits + behind,
+                stream->visit_count * sizeof *stream->visits);
+    }
     drop_unused(stream);
     for (int64_t number = first + (int64_t)stream->visit_count; number <= last; number++) {
         TRY(add_visit(stream, number, waited, error));
