@@ -298,7 +298,7 @@ def main():
     p.add_argument("--compare", help="Berth's program for the curve")
     p.add_argument("--steps", type=int, default=200)
     p.add_argument("--batch_rows", type=int, default=8)
-    p.add_argument("--learning_rate", type=float, default=1e-3)
+    p.add_argument("--learning_rate", type=float, default=1e-4)
     p.add_argument("--worker", help=argparse.SUPPRESS)
     a = p.parse_args()
     if a.worker:

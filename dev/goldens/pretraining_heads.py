@@ -23,7 +23,7 @@ CASES = (
     # name, settings, lengths of the sequences, masked tokens of each, seed
     ("pretraining_erf", dict(vocab_size=97, hidden_size=20, hidden_act="gelu"), (12, 33, 5, 20), (2, 5, 0, 3), 51),
     # More masked tokens than the decoder takes at a time.
-    ("pretraining_tanh", dict(vocab_size=41, hidden_size=16, hidden_act="gelu_new"), (60,) * 14, (39,) * 14, 52),
+    ("pretraining_tanh", dict(vocab_size=41, hidden_size=16, hidden_act="gelu_new"), (60,) * 40, (39,) * 40, 52),
 )
 
 

@@ -43,7 +43,7 @@ struct class_buffers {
 // What the pre-training head's transform writes, rows of masked tokens, C = M rounded up; and its
 // decoder, which takes DECODER_ROWS of them at a time, for a row of logits is as long as the
 // vocabulary.
-#define DECODER_ROWS 512
+#define DECODER_ROWS 1536
 
 struct decoder_buffers {
     struct mat masked;        // [C, H] f32: the masked tokens' rows of the last output
