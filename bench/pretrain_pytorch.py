@@ -175,7 +175,7 @@ def berth(mode, a):
     precision, length = mode.split("-")
     command = [a.berth, "bench", "pretrain", "--config", a.config, "--input_dir", getattr(a, f"data_{length}"),
                "--max_seq_length", length, "--precision", precision, "--threads", str(a.threads),
-               "--update_tokens", str(a.tokens), "--json"] + a.berth_args.split()
+               "--update_tokens", str(a.tokens), "--json", "--quiet"] + a.berth_args.split()
     result = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if result.returncode:
         sys.exit(f"{' '.join(command)}: exit code {result.returncode}")
