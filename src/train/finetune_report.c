@@ -48,9 +48,28 @@ static void report_data(const struct finetune_plan *plan, const struct berth_log
     log_fields(log, BERTH_RECORD_PLAN, "data", fields, count);
 }
 
+// What the numbers mean, where the originals use the same words for others.
+static size_t add_meanings(const struct batching *batching, struct berth_field *fields,
+                           size_t count) {
+    if (!batching->runs_on) {
+        return count;
+    }
+    int by_tokens = batching->accumulation == 0;
+    fields[count++] = log_text("train_batch_size_means",
+                               "sequences of one update over all processes; a packed row counts as "
+                               "the sequences in it");
+    fields[count++] = log_integer("sequences_per_micro_batch", batching->micro.sequences);
+    fields[count++] = log_integer("tokens_per_micro_batch", by_tokens ? batching->micro.tokens : 0);
+    fields[count++] = log_text("micro_batch_means",
+                               by_tokens ? "filled with sequences until one of these is reached"
+                                         : "so many sequences of one process at once, whatever "
+                                           "their tokens");
+    return count;
+}
+
 static void report_batches(const struct finetune_plan *plan, const struct berth_log *log) {
     const struct batching *batching = plan->batching;
-    struct berth_field fields[] = {
+    struct berth_field fields[12] = {
         log_integer("train_batch_size", batching->update_sequences),
         log_integer("processes", 1),
         log_integer("micro_batches_per_update", plan->micro_batches),
@@ -58,7 +77,8 @@ static void report_batches(const struct finetune_plan *plan, const struct berth_
         log_integer("total_steps", batching->total_steps),
         log_real("epochs", batching_epochs(batching, batching->total_steps)),
     };
-    log_fields(log, BERTH_RECORD_PLAN, "batches", fields, COUNT(fields));
+    size_t count = add_meanings(batching, fields, 6);
+    log_fields(log, BERTH_RECORD_PLAN, "batches", fields, count);
 }
 
 static void report_optimizer(const struct finetune_plan *plan, const struct berth_log *log) {

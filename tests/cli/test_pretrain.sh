@@ -49,7 +49,8 @@ run pretrain --recipe nvidia-phase1 --config_file model/config.json --vocab_file
     --input_dir "$short" --output none --learning_rate 1e-3 --dry-run
 expect_code 0
 for line in 'train_batch_size *65,536' 'total_steps *7,038' 'learning_rate *0.001' \
-    'warmup_steps *2,000' 'checkpoint_every_steps *200' 'optimizer *nvlamb' 'schedule *poly'; do
+    'warmup_steps *2,000' 'checkpoint_every_steps *200' 'optimizer *nvlamb' 'schedule *poly' \
+    'train_batch_size_means *sequences of one update'; do
     grep -qE "$line" "$out" || fail "no \"$line\" in the plan"
 done
 [ ! -e none ] || fail "a dry run made its folder"
