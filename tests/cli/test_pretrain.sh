@@ -44,6 +44,17 @@ for file in config.json model.safetensors vocab.txt eval_results.txt checkpoint-
 done
 grep -q '^masked_lm_accuracy = ' phase1/eval_results.txt || fail "eval_results.txt"
 
+# dllogger's keys of pre-training.
+run pretrain --config_file model/config.json --vocab_file model/vocab.txt --input_dir "$short" \
+    --output dll --max_steps 2 --train_batch_size 8 --max_seq_length 32 --logging_steps 1 \
+    --log_format dllogger --json-summary dll.json
+expect_code 0
+for key in Config SEED train_start batch_size_per_pu learning_rate average_loss step_loss \
+    average_training_time_step average_perf_per_step final_loss checkpoint_step e2e_train_time \
+    training_sequences_per_second raw_train_time; do
+    grep -q "^DLLL {.*\"type\":\"LOG\".*\"$key\":" dll.json || fail "no $key in dllogger's file"
+done
+
 # A recipe's values, and what wins over them.
 run pretrain --recipe nvidia-phase1 --config_file model/config.json --vocab_file model/vocab.txt \
     --input_dir "$short" --output none --learning_rate 1e-3 --dry-run
