@@ -6,6 +6,7 @@
 #include "data/made_shards.h"
 #include "fixture.h"
 #include "format/json.h"
+#include "format/safetensors.h"
 
 #include <math.h>
 #include <signal.h>
@@ -205,12 +206,39 @@ static void test_parts_of_a_run(void **state) {
 
 // --- phases -------------------------------------------------------------------------------------
 
-// The second phase counts on in the checkpoints' numbers and anew in schedule and data; its first
-// update with its corrections of the moments' bias is that of a first update.
+static void read_bias(const char *path, const char *name, float values[WORDS]) {
+    struct safetensors file;
+    assert_int_equal(safetensors_open(&file, path, NULL), BERTH_OK);
+    const struct tensor_entry *entry = safetensors_find(&file, name);
+    assert_non_null(entry);
+    assert_int_equal(safetensors_read_f32(&file, entry, 0, WORDS, values, NULL), BERTH_OK);
+    safetensors_close(&file);
+}
+
+// The first update of the second phase corrects the old moments as a first update does; no trust
+// scales a bias, so its rate shows it.
+static void assert_corrections_begin_anew(const char *output) {
+    static const char bias[] = "cls.predictions.bias";
+    float before[WORDS], after[WORDS], first[WORDS], second[WORDS];
+    read_bias(fixture_path(output, "checkpoint-6/model.safetensors"), bias, before);
+    read_bias(fixture_path(output, "checkpoint-7/model.safetensors"), bias, after);
+    const char *moments = fixture_path(output, "checkpoint-7/optimizer.safetensors");
+    read_bias(moments, "exp_avg.cls.predictions.bias", first);
+    read_bias(moments, "exp_avg_sq.cls.predictions.bias", second);
+    for (int i = 0; i < WORDS; i++) {
+        double m = (double)first[i] / (1 - 0.9), v = (double)second[i] / (1 - 0.999);
+        double step = 2e-2 * sqrt(0.75) * m / (sqrt(v) + 1e-6);
+        assert_true(fabs((double)before[i] - (double)after[i] - step) < 1e-6);
+    }
+}
+
+// The second phase counts on in the checkpoints' numbers and anew in schedule, corrections and
+// data.
 static void test_what_a_phase_counts(void **state) {
     struct fixture_run first = default_run("both");
     assert_int_equal(fixture_execute(&first), BERTH_OK);
     struct fixture_run second = second_phase("both", "auto");
+    second.config.save_steps = 1;
     expect(&second, BERTH_OK, "note: second phase: 6 updates of the first are behind it");
     assert_true(dir_exists(fixture_path("both", "checkpoint-10")));
     json *state_file = state_of("both");
@@ -225,6 +253,7 @@ static void test_what_a_phase_counts(void **state) {
     // p = 1 / 4 is beyond the warm-up: (1 - p)^0.5
     assert_true(fabs(json_as_real(json_member(at, "learning_rate")) - 2e-2 * sqrt(0.75)) < 1e-9);
     json_free(state_file);
+    assert_corrections_begin_anew("both");
     second.config.phase1_end_step = 6; // goes on at its end: nothing to do
     assert_int_equal(fixture_execute(&second), BERTH_OK);
 }
