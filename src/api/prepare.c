@@ -168,7 +168,7 @@ static enum berth_status make_text(struct job *job, struct berth_prepare_stage *
         done->name = NULL; // the articles are text already
         return BERTH_OK;
     }
-    char *state = path_join(job->text, "text.json");
+    char *state = path_join(job->text, TEXT_MANIFEST);
     int was_begun = state != NULL && file_exists(state); // then this run reads a part only
     memory_free(state);
     enum berth_status status = wikipedia_text(&settings, job->log, job->stop, &counts, error);
@@ -179,22 +179,31 @@ static enum berth_status make_text(struct job *job, struct berth_prepare_stage *
 
 // --- shards -------------------------------------------------------------------------------------
 
-// Text that a run has only half made would become half of the shards.
-static enum berth_status check_text(const struct job *job, const char *folder,
-                                    struct berth_error *error) {
-    char *path = path_join(folder, "text.json");
+// What a run has only half made would be taken for the whole. `remedy` says what to run first.
+static enum berth_status check_complete(const char *folder, const char *manifest,
+                                        const char *remedy, struct berth_error *error) {
+    char *path = path_join(folder, manifest);
     json *state = NULL;
     if (path == NULL) {
         return error_no_memory(error, strlen(folder), "a path");
     }
-    enum berth_status status = BERTH_OK;
-    if (file_exists(path) || job->input->wikipedia != NULL) { // not where others made the text
-        status =
-            stage_read_complete(path, "run the stage \"text\" first, to its end", &state, error);
-    }
+    enum berth_status status = stage_read_complete(path, remedy, &state, error);
     json_free(state);
     memory_free(path);
     return status;
+}
+
+static enum berth_status check_text(const struct job *job, const char *folder,
+                                    struct berth_error *error) {
+    char *state = path_join(folder, TEXT_MANIFEST);
+    if (state == NULL) {
+        return error_no_memory(error, strlen(folder), "a path");
+    }
+    int is_ours = job->input->wikipedia != NULL || file_exists(state); // else others made the text
+    memory_free(state);
+    return is_ours ? check_complete(folder, TEXT_MANIFEST,
+                                    "run the stage \"text\" first, to its end", error)
+                   : BERTH_OK;
 }
 
 static enum berth_status make_shards(struct job *job, struct berth_prepare_stage *done,
@@ -323,27 +332,14 @@ static enum berth_status run_pack_stage(struct pack_stage *stage, const struct b
     return status;
 }
 
-// Files of a stage that is not complete would be packed as if they were all.
-static enum berth_status check_instances(const struct job *job, struct berth_error *error) {
-    char *path = path_join(job->instances, INSTANCE_MANIFEST);
-    json *manifest;
-    if (path == NULL) {
-        return error_no_memory(error, strlen(job->instances), "a path");
-    }
-    enum berth_status status =
-        stage_read_complete(path, "run the stage \"hdf5\" first, to its end", &manifest, error);
-    json_free(manifest);
-    memory_free(path);
-    return status;
-}
-
 static enum berth_status make_packs(struct job *job, struct berth_prepare_stage *done,
                                     struct berth_error *error) {
     struct pack_stage stage = {.input = job->instances,
                                .folder = job->packs,
                                .seed = (uint64_t)job->config.seed,
                                .threads = job->threads};
-    TRY(check_instances(job, error));
+    TRY(check_complete(job->instances, INSTANCE_MANIFEST,
+                       "run the stage \"hdf5\" first, to its end", error));
     TRY(run_pack_stage(&stage, job->log, job->stop, &job->result->pack, error));
     done->bytes = job->result->pack.tokens * (int64_t)sizeof(int32_t);
     return BERTH_OK;

@@ -109,16 +109,15 @@ static enum berth_status grow(void **block, size_t *room, size_t needed, size_t 
     return BERTH_OK;
 }
 
-static enum berth_status reserve(struct maker *maker, struct berth_error *error) {
-    struct instances *to = maker->instances;
-    size_t length = (size_t)maker->options->max_seq_length, predictions = to->prediction_room;
+enum berth_status instances_reserve(struct instances *to, size_t tokens, size_t predictions,
+                                    struct berth_error *error) {
+    size_t positions = to->prediction_room; // the positions' room is that of the labels
+    predictions += to->prediction_count;
     TRY(grow((void **)&to->items, &to->room, to->count + 1, sizeof *to->items, error));
-    TRY(grow((void **)&to->tokens, &to->token_room, to->token_count + length, sizeof *to->tokens,
+    TRY(grow((void **)&to->tokens, &to->token_room, to->token_count + tokens, sizeof *to->tokens,
              error));
-    TRY(grow((void **)&to->positions, &predictions, to->prediction_count + length,
-             sizeof *to->positions, error));
-    return grow((void **)&to->labels, &to->prediction_room, to->prediction_count + length,
-                sizeof *to->labels, error);
+    TRY(grow((void **)&to->positions, &positions, predictions, sizeof *to->positions, error));
+    return grow((void **)&to->labels, &to->prediction_room, predictions, sizeof *to->labels, error);
 }
 
 void instances_done(struct instances *instances) {
@@ -260,7 +259,8 @@ static void put_tokens(struct instances *to, const int32_t *tokens, size_t count
 static enum berth_status put_pair(struct maker *maker, struct span a, struct span b, int is_random,
                                   struct berth_error *error) {
     struct instances *to = maker->instances;
-    TRY(reserve(maker, error));
+    const size_t most = (size_t)maker->options->max_seq_length;
+    TRY(instances_reserve(maker->instances, most, most, error));
     truncate_pair(maker, &a, &b);
     struct instance *instance = &to->items[to->count++];
     *instance = (struct instance){.tokens = to->token_count,

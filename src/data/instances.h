@@ -61,6 +61,9 @@ struct instances {
 enum berth_status instances_make(const struct documents *documents,
                                  const struct instance_options *options,
                                  struct instances *instances, struct berth_error *error);
+// Makes room for one more instance of so many tokens and predictions. BERTH_NO_MEMORY.
+enum berth_status instances_reserve(struct instances *instances, size_t tokens, size_t predictions,
+                                    struct berth_error *error);
 void instances_done(struct instances *instances);
 
 #endif

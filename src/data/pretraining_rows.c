@@ -58,37 +58,13 @@ static enum berth_status check_part(const struct pretraining_rows *rows, const s
                : pretraining_bad_row(rows, ROW_NEXT, "expected 0 or 1", error);
 }
 
-static enum berth_status grow(void **block, size_t *room, size_t needed, size_t size,
-                              struct berth_error *error) {
-    if (needed <= *room) {
-        return BERTH_OK;
-    }
-    size_t more = needed * 3 / 2 + 1024;
-    void *grown = memory_resize(*block, more, size);
-    if (grown == NULL) {
-        return error_no_memory(error, more * size, "pre-training instances");
-    }
-    *block = grown;
-    *room = more;
-    return BERTH_OK;
-}
-
-static enum berth_status reserve(struct instances *to, const struct part *part,
-                                 struct berth_error *error) {
-    size_t length = (size_t)(part->end - part->begin), rooms = to->prediction_room;
-    size_t predictions = to->prediction_count + (size_t)(part->last - part->first);
-    TRY(grow((void **)&to->items, &to->room, to->count + 1, sizeof *to->items, error));
-    TRY(grow((void **)&to->tokens, &to->token_room, to->token_count + length, 4, error));
-    TRY(grow((void **)&to->positions, &rooms, predictions, 2, error));
-    return grow((void **)&to->labels, &to->prediction_room, predictions, 4, error);
-}
-
 static enum berth_status put_part(struct pretraining_rows *rows, const struct part *part,
                                   struct berth_error *error) {
     struct instances *to = rows->to;
     const int32_t *segments = row_of(rows, ROW_SEGMENTS), *positions = row_of(rows, ROW_POSITIONS);
     TRY(check_part(rows, part, error));
-    TRY(reserve(to, part, error));
+    TRY(instances_reserve(to, (size_t)(part->end - part->begin), (size_t)(part->last - part->first),
+                          error));
     struct instance *instance = &to->items[to->count++];
     size_t length = (size_t)(part->end - part->begin);
     *instance = (struct instance){.tokens = to->token_count,

@@ -30,6 +30,8 @@ struct wikipedia_counts {
     int64_t xml_bytes, text_bytes, files;
 };
 
+#define TEXT_MANIFEST "text.json"
+
 struct wikipedia_settings {
     const char *dump;   // XML, plain or bzip2
     const char *folder; // made when it is not there

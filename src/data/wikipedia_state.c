@@ -11,7 +11,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#define STATE_NAME "text.json"
 #define FORMAT 1 // of the file, and of the text: another cleaner gets another number
 #define FILES_PER_FOLDER 100
 #define FILES_MAX ((size_t)26 * 26 * FILES_PER_FOLDER)
@@ -240,7 +239,7 @@ enum berth_status wikipedia_state_open(struct wikipedia_state *state,
                                        const struct wikipedia_settings *settings,
                                        struct berth_error *error) {
     *state = (struct wikipedia_state){.file_size = settings->file_size};
-    state->path = path_join(settings->folder, STATE_NAME);
+    state->path = path_join(settings->folder, TEXT_MANIFEST);
     if (state->path == NULL) {
         return error_no_memory(error, strlen(settings->folder), settings->folder);
     }
@@ -256,7 +255,7 @@ enum berth_status wikipedia_state_open(struct wikipedia_state *state,
         return error_set(error, BERTH_CANT_CREATE,
                          "%s: text stands in the folder, but no %s that says of what; choose "
                          "another output",
-                         settings->folder, STATE_NAME);
+                         settings->folder, TEXT_MANIFEST);
     }
     return save(state, error);
 }
