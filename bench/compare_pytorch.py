@@ -27,24 +27,20 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import time
 
 import pair_features
 import squad_features
+from pytorch_worker import Torch, fastest, run_berth
 
 GEOMETRY = {"minilm": (384, 6, 12, 1536), "base": (768, 12, 12, 3072), "large": (1024, 24, 16, 4096)}
 TARGET = {"padded": 2.4, "sorted": 1.2}
 ENOUGH_MFU = 0.80
-CLASSIFY_TARGET, CLASSIFY_ENOUGH_MFU, CLASSIFY_LENGTH = 2.2, 0.75, 128
-# glibc's allocator gives large blocks back to the system and pays for fresh pages at every step; told
-# to keep them, PyTorch is faster.
-KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
-               "MALLOC_TOP_PAD_": str(1 << 28)}
 MODES = [f"{job}-{precision}-{batches}" for job in ("train", "predict")
          for precision in ("bf16", "fp32") for batches in ("padded", "sorted")]
 MODES += ["classify-bf16-padded", "classify-fp32-padded"]
+CLASSIFY_TARGET, CLASSIFY_ENOUGH_MFU, CLASSIFY_LENGTH = 2.2, 0.75, 128
 
 
 # --- PyTorch's side: a process that answers every line on stdin with one measured round ----------
@@ -149,38 +145,6 @@ def worker(a):
                           "tokens_per_second": rate * sum(lengths) / len(lengths)}), flush=True)
 
 
-class Torch:
-    """A worker process, started and warm."""
-
-    def __init__(self, mode, setting, a):
-        command = [sys.executable, "-W", "ignore", os.path.abspath(__file__), "--worker", mode,
-                   "--settings", setting]
-        for key in ("config", "data", "mrpc", "vocab", "cache", "tokens", "strata", "repeats", "threads",
-                    "max_seq_length"):
-            if getattr(a, key) is not None:
-                command += [f"--{key}", str(getattr(a, key))]
-        env = {**os.environ, **KEEP_MEMORY, "OMP_NUM_THREADS": str(a.threads)}
-        errors = None if a.verbose else subprocess.DEVNULL
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=errors, text=True, env=env)
-        self.about = self.read()
-
-    def read(self):
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError("PyTorch's process ended early (--verbose shows why)")
-        return json.loads(line)
-
-    def measure(self):
-        self.process.stdin.write("go\n")
-        self.process.stdin.flush()
-        return self.read()
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
-
-
 # --- Berth's side, the comparison ----------------------------------------------------------------
 
 def berth(mode, a):
@@ -190,35 +154,20 @@ def berth(mode, a):
         job, data = "train", ["--task_name", "mrpc", "--data_dir", a.mrpc]
     command = [a.berth, "bench", job, "--config", a.config, *data, "--vocab_file", a.vocab,
                "--precision", precision, "--threads", str(a.threads), "--json"] + a.berth_args.split()
-    result = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-    if result.returncode:
-        sys.exit(f"{' '.join(command)}: exit code {result.returncode}")
-    return json.loads(result.stdout.strip().splitlines()[-1])
+    return run_berth(command)
 
 
-def fastest(mode, settings, a):
-    """The best setting in this mode, and what each gave (None: it failed)."""
-    tried = {}
-    for setting in settings:
-        if len(settings) == 1:
-            return setting, {}
-        try:
-            process = Torch(mode, setting, a)
-            tried[setting] = process.measure()["samples_per_second"]
-            process.close()
-        except RuntimeError as error:
-            print(f"{mode}: {setting}: {error}", file=sys.stderr)
-            tried[setting] = None
-        print(f"{mode}: {setting}: {tried[setting] or 0:.2f} samples/s", file=sys.stderr, flush=True)
-    good = {k: v for k, v in tried.items() if v}
-    if not good:
-        sys.exit(f"{mode}: no setting of PyTorch works")
-    return max(good, key=good.get), tried
+HANDED_ON = ("config", "data", "mrpc", "vocab", "cache", "tokens", "strata", "repeats", "threads",
+             "max_seq_length")
+
+
+def start(mode, setting, a):
+    return Torch(__file__, HANDED_ON, mode, setting, a)
 
 
 def compare(mode, settings, a):
-    setting, tried = fastest(mode, settings, a)
-    process = Torch(mode, setting, a)
+    setting, tried = fastest(start, mode, settings, a)
+    process = start(mode, setting, a)
     rounds = []
     for number in range(a.rounds):
         peer = process.measure()

@@ -26,14 +26,14 @@ GPUs, quality.
 import argparse
 import io
 import json
-import os
 import platform
 import statistics
 import subprocess
 import sys
 import time
 
-from compare_pytorch import GEOMETRY, KEEP_MEMORY
+from compare_pytorch import GEOMETRY
+from pytorch_worker import Torch, fastest, run_berth
 
 TARGET, ENOUGH_MFU = 1.2, 0.80
 KEYS = ("input_ids", "input_mask", "segment_ids", "masked_lm_positions", "masked_lm_ids", "next_sentence_labels")
@@ -142,67 +142,24 @@ def worker(a):
                           "samples_per_second": size * a.batches / took}), flush=True)
 
 
-class Torch:
-    """A worker process, started and warm."""
-
-    def __init__(self, mode, setting, a):
-        command = [sys.executable, "-W", "ignore", os.path.abspath(__file__), "--worker", mode, "--settings", setting]
-        for key in ("config", "data_128", "data_512", "h5_python", "tokens", "batches", "threads"):
-            if getattr(a, key) is not None:
-                command += [f"--{key}", str(getattr(a, key))]
-        env = {**os.environ, **KEEP_MEMORY, "OMP_NUM_THREADS": str(a.threads)}
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env,
-                                        stderr=None if a.verbose else subprocess.DEVNULL)
-        self.about = self.read()
-
-    def read(self):
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError("PyTorch's process ended early (--verbose shows why)")
-        return json.loads(line)
-
-    def measure(self):
-        self.process.stdin.write("go\n")
-        self.process.stdin.flush()
-        return self.read()
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
-
-
 def berth(mode, a):
     precision, length = mode.split("-")
     command = [a.berth, "bench", "pretrain", "--config", a.config, "--input_dir", getattr(a, f"data_{length}"),
                "--max_seq_length", length, "--precision", precision, "--threads", str(a.threads),
                "--update_tokens", str(a.tokens), "--json", "--quiet"] + a.berth_args.split()
-    result = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-    if result.returncode:
-        sys.exit(f"{' '.join(command)}: exit code {result.returncode}")
-    return json.loads(result.stdout.strip().splitlines()[-1])
+    return run_berth(command)
 
 
-def fastest(mode, settings, a):
-    """The best setting in this mode, and what each gave (None: it failed)."""
-    tried = {}
-    for setting in settings if len(settings) > 1 else ():
-        try:
-            process = Torch(mode, setting, a)
-            tried[setting] = process.measure()["tokens_per_second"]
-            process.close()
-        except RuntimeError as error:
-            print(f"{mode}: {setting}: {error}", file=sys.stderr)
-            tried[setting] = None
-        print(f"{mode}: {setting}: {tried[setting] or 0:.0f} tokens/s", file=sys.stderr, flush=True)
-    good = {k: v for k, v in tried.items() if v}
-    if len(settings) > 1 and not good:
-        sys.exit(f"{mode}: no setting of PyTorch works")
-    return (max(good, key=good.get) if good else settings[0]), tried
+HANDED_ON = ("config", "data_128", "data_512", "h5_python", "tokens", "batches", "threads")
+
+
+def start(mode, setting, a):
+    return Torch(__file__, HANDED_ON, mode, setting, a)
 
 
 def compare(mode, a):
-    setting, tried = fastest(mode, a.settings.split(","), a)
-    process = Torch(mode, setting, a)
+    setting, tried = fastest(start, mode, a.settings.split(","), a)
+    process = start(mode, setting, a)
     rounds = []
     for number in range(a.rounds):
         peer, ours = process.measure(), berth(mode, a) if a.berth else None

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What comparisons with PyTorch share: worker processes that take turns with `berth bench`."""
+import json
+import os
+import subprocess
+import sys
+
+# glibc's allocator gives large blocks back to the system and pays for fresh pages at every step; told
+# to keep them, PyTorch is faster.
+KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+               "MALLOC_TOP_PAD_": str(1 << 28)}
+
+
+class Torch:
+    """A worker process of `script` (which knows --worker), started and warm; `keys` are the options handed on."""
+
+    def __init__(self, script, keys, mode, setting, a):
+        command = [sys.executable, "-W", "ignore", os.path.abspath(script), "--worker", mode, "--settings", setting]
+        for key in keys:
+            if getattr(a, key) is not None:
+                command += [f"--{key}", str(getattr(a, key))]
+        env = {**os.environ, **KEEP_MEMORY, "OMP_NUM_THREADS": str(a.threads)}
+        errors = None if a.verbose else subprocess.DEVNULL
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=errors, text=True, env=env)
+        self.about = self.read()
+
+    def read(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError("PyTorch's process ended early (--verbose shows why)")
+        return json.loads(line)
+
+    def measure(self):
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+        return self.read()
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def run_berth(command):
+    """What a benchmark of Berth's printed as its last line, JSON."""
+    result = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if result.returncode:
+        sys.exit(f"{' '.join(command)}: exit code {result.returncode}")
+    return json.loads(result.stdout.strip().splitlines()[-1])
+
+
+def fastest(start, mode, settings, a):
+    """The best setting in this mode, and the tokens/s of each (None: it failed); one is not tried first."""
+    if len(settings) == 1:
+        return settings[0], {}
+    tried = {}
+    for setting in settings:
+        try:
+            process = start(mode, setting, a)
+            tried[setting] = process.measure()["tokens_per_second"]
+            process.close()
+        except RuntimeError as error:
+            print(f"{mode}: {setting}: {error}", file=sys.stderr)
+            tried[setting] = None
+        print(f"{mode}: {setting}: {tried[setting] or 0:.0f} tokens/s", file=sys.stderr, flush=True)
+    good = {k: v for k, v in tried.items() if v}
+    if not good:
+        sys.exit(f"{mode}: no setting of PyTorch works")
+    return max(good, key=good.get), tried
