@@ -38,20 +38,7 @@ static const struct cli_option options[] = {
      .unit = "N",
      .fallback = "2",
      .help = "how often two pieces must stand beside each other to become one"},
-    {.name = "do_lower_case",
-     .kind = CLI_FLAG,
-     .fallback = "true",
-     .help = "lower-case the text and strip accents; use the vocabulary with the same casing"},
     {.name = "output", .kind = CLI_TEXT, .unit = "FILE", .help = "the vocabulary: vocab.txt"},
-    {.name = "force", .kind = CLI_FLAG, .help = "write in place of a file that is there"},
-    {.name = "threads",
-     .kind = CLI_INTEGER,
-     .minimum = 0,
-     .maximum = 4096,
-     .unit = "N",
-     .fallback = "0: all that the process may use",
-     .help = "threads that count words"},
-    {.name = "no_progress", .kind = CLI_FLAG, .help = "no progress bar"},
     {.name = "json", .kind = CLI_FLAG, .help = "the counts as one JSON object"},
 };
 
@@ -82,20 +69,13 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
         .output = cli_value(call, "output"),
         .size = cli_integer(call, "size", 0),
         .limit_alphabet = cli_integer(call, "limit_alphabet", 0),
-        .min_frequency = cli_integer(call, "min_frequency", 0),
-        .do_lower_case =
-            cli_value(call, "do_lower_case") == NULL || cli_flag(call, "do_lower_case"),
-        .threads = (int)cli_integer(call, "threads", 0),
-        .overwrite = cli_flag(call, "force")};
-    struct berth_config config;
+        .min_frequency = cli_integer(call, "min_frequency", 0)};
     struct berth_reporter *reporter;
     struct berth_vocab_result result;
-    berth_config_init(&config);
-    config.quiet = call->config.quiet;
-    config.no_progress = cli_flag(call, "no_progress") || !terminal_is(STDERR_FILENO);
-    TRY(berth_reporter_open(&config, STDERR_FILENO, &reporter, error));
+    call->config.no_progress |= !terminal_is(STDERR_FILENO);
+    TRY(berth_reporter_open(&call->config, STDERR_FILENO, &reporter, error));
     enum berth_status status =
-        berth_vocab_train(&settings, berth_reporter_log(reporter),
+        berth_vocab_train(&call->config, &settings, berth_reporter_log(reporter),
                           cli_stop_on_signals("nothing is written"), &result, error);
     berth_reporter_close(reporter);
     return status == BERTH_OK ? print(call, &result, error) : status;
@@ -109,7 +89,9 @@ const struct cli_verb cli_vocab = {
     .notes =
         "The special pieces [PAD] [UNK] [CLS] [SEP] [MASK] come first, then single characters, "
         "then longer pieces, the most useful first. Fewer pieces than asked for are written "
-        "when nothing is left that is frequent enough.",
+        "when nothing is left that is frequent enough. Use the vocabulary with the casing "
+        "(do_lower_case) that it was made with.",
+    .jobs = JOB_VOCAB,
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .required = "output",

@@ -65,7 +65,7 @@ struct berth_config {
     const char *predict_file;
     const char *output_dir;
     const char *deepspeed_config;
-    int overwrite_output_dir;
+    int overwrite_output_dir; /* of a job that writes one file: that file */
     int strict; /* the checkpoint must hold the model's tensors and no others */
 
     /* classification */
@@ -645,9 +645,6 @@ struct berth_vocab_settings {
     int64_t size;            /* pieces; 0: 30522 */
     int64_t limit_alphabet;  /* different characters at most; 0: 1000 */
     int64_t min_frequency;   /* of a pair that becomes a piece; 0: 2 */
-    int do_lower_case;       /* also strips accents; use the vocabulary with the same casing */
-    int threads;             /* 0: all that the process may use */
-    int overwrite;           /* an output that is there is replaced, else refused */
 };
 
 struct berth_vocab_result {
@@ -657,11 +654,14 @@ struct berth_vocab_result {
     int64_t text_bytes;
 };
 
-/* Counts the words of the files and trains a vocabulary on them. The same text gives the same bytes,
- * whatever the number of threads. BERTH_USAGE: no text is named; BERTH_NO_INPUT, BERTH_BAD_DATA: a file
- * is missing, no UTF-8, or holds no words; BERTH_CONFIG: `size` is too small for the characters;
- * BERTH_CANT_CREATE, BERTH_IO: the output; BERTH_INTERRUPTED after *stop (may be NULL). */
-enum berth_status berth_vocab_train(const struct berth_vocab_settings *settings, struct berth_log log,
+/* Counts the words of the files and trains a vocabulary on them. Of the config count do_lower_case (which
+ * also strips accents; use the vocabulary with the same casing), threads, and overwrite_output_dir: an
+ * output that is there is replaced, else refused. The same text gives the same bytes, whatever the number
+ * of threads. BERTH_USAGE: no text is named; BERTH_NO_INPUT, BERTH_BAD_DATA: a file is missing, no UTF-8,
+ * or holds no words; BERTH_CONFIG: `size` is too small for the characters; BERTH_CANT_CREATE, BERTH_IO: the
+ * output; BERTH_INTERRUPTED after *stop (may be NULL). */
+enum berth_status berth_vocab_train(const struct berth_config *config,
+                                    const struct berth_vocab_settings *settings, struct berth_log log,
                                     const volatile int *stop, struct berth_vocab_result *result,
                                     struct berth_error *error);
 

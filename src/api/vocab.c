@@ -4,12 +4,14 @@
 #include "core/file.h"
 #include "data/corpus_words.h"
 #include "text/vocabulary_train.h"
+#include "train/machine.h"
 
 #define DEFAULT_SIZE 30522
 #define DEFAULT_ALPHABET 1000
 #define DEFAULT_FREQUENCY 2
 
 struct job {
+    const struct berth_config *config;
     const struct berth_vocab_settings *settings;
     const struct berth_log *log;
     const volatile int *stop;
@@ -17,8 +19,8 @@ struct job {
     struct string_index pieces;
 };
 
-static enum berth_status check(const struct berth_vocab_settings *settings,
-                               struct berth_error *error) {
+static enum berth_status check(const struct job *job, struct berth_error *error) {
+    const struct berth_vocab_settings *settings = job->settings;
     if (settings->text_count == 0 && settings->extracted == NULL) {
         return error_set(error, BERTH_USAGE,
                          "no text is named: give files of text, or a folder that WikiExtractor or "
@@ -27,7 +29,7 @@ static enum berth_status check(const struct berth_vocab_settings *settings,
     if (settings->output == NULL) {
         return error_set(error, BERTH_USAGE, "--output is missing");
     }
-    if (file_exists(settings->output) && !settings->overwrite) {
+    if (file_exists(settings->output) && !job->config->overwrite_output_dir) {
         return error_set(error, BERTH_CANT_CREATE,
                          "%s is there already; --force writes in its place", settings->output);
     }
@@ -41,8 +43,8 @@ static enum berth_status count(struct job *job, enum corpus_form form, const cha
     uint64_t bytes;
     TRY(corpus_open(form, paths, path_count, &corpus, error));
     const struct corpus_words_args args = {.corpus = corpus,
-                                           .lower_case = job->settings->do_lower_case,
-                                           .threads = job->settings->threads,
+                                           .lower_case = job->config->do_lower_case != 0,
+                                           .threads = machine_threads(job->config),
                                            .log = job->log,
                                            .stop = job->stop};
     enum berth_status status = corpus_words(&args, &job->counts, &bytes, error);
@@ -71,7 +73,7 @@ static enum berth_status write(const struct string_index *pieces, const char *pa
 static enum berth_status run(struct job *job, struct berth_vocab_result *result,
                              struct berth_error *error) {
     const struct berth_vocab_settings *settings = job->settings;
-    TRY(check(settings, error));
+    TRY(check(job, error));
     if (settings->text_count > 0) {
         TRY(count(job, CORPUS_TEXT, settings->texts, settings->text_count, result, error));
     }
@@ -89,10 +91,11 @@ static enum berth_status run(struct job *job, struct berth_vocab_result *result,
     return write(&job->pieces, settings->output, error);
 }
 
-enum berth_status berth_vocab_train(const struct berth_vocab_settings *settings,
+enum berth_status berth_vocab_train(const struct berth_config *config,
+                                    const struct berth_vocab_settings *settings,
                                     struct berth_log log, const volatile int *stop,
                                     struct berth_vocab_result *result, struct berth_error *error) {
-    struct job job = {.settings = settings, .log = &log, .stop = stop};
+    struct job job = {.config = config, .settings = settings, .log = &log, .stop = stop};
     *result = (struct berth_vocab_result){0};
     enum berth_status status = run(&job, result, error);
     word_counts_done(&job.counts);

@@ -9,6 +9,8 @@
     (JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_SHOW | JOB_TOKENIZE | JOB_FEATURES | JOB_EMBED)
 // What makes a tokenizer of a vocabulary.
 #define VOCABULARY_JOBS (TEXT_JOBS | JOB_PREPARE)
+// What makes data for pre-training.
+#define DATA_JOBS (JOB_PREPARE | JOB_PACK | JOB_VOCAB)
 #define MODEL_JOBS (JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_SHOW | JOB_EMBED)
 #define SQUAD_JOBS (JOB_FINETUNE_SQUAD | JOB_PREDICT_SQUAD | JOB_ANSWER | JOB_SHOW)
 #define CLASSIFY_JOBS (JOB_FINETUNE_CLASSIFY | JOB_PREDICT_CLASSIFY)
@@ -42,8 +44,9 @@ const struct option_row option_rows[] = {
      .unit = "DIR", .aliases = "output", .help = "folder for the results"},
     {FIELD(deepspeed_config), .type = OPTION_TEXT, .jobs = JOB_TRAIN, .unit = "FILE",
      .help = "DeepSpeed JSON; options given here win over it"},
-    {FIELD(overwrite_output_dir), .type = OPTION_FLAG, .jobs = JOB_TRAIN | JOB_PREDICT,
-     .aliases = "force", .help = "write into an output folder that is not empty"},
+    {FIELD(overwrite_output_dir), .type = OPTION_FLAG, .jobs = JOB_TRAIN | JOB_PREDICT | JOB_VOCAB,
+     .aliases = "force",
+     .help = "write into an output folder that is not empty, or in place of an output file"},
     {FIELD(strict), .type = OPTION_FLAG, .jobs = JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_EMBED,
      .help = "refuse a checkpoint that lacks a tensor of the model or holds others"},
 
@@ -105,9 +108,9 @@ const struct option_row option_rows[] = {
      .help = "tokens from one window of a context to the next"},
     {FIELD(max_query_length), .type = OPTION_INTEGER, .jobs = WINDOW_JOBS, BETWEEN(1, 65536),
      .unit = "N", .help = "questions are cut to so many tokens"},
-    {FIELD(do_lower_case), .type = OPTION_FLAG, .jobs = VOCABULARY_JOBS, BETWEEN(-1, 1),
+    {FIELD(do_lower_case), .type = OPTION_FLAG, .jobs = VOCABULARY_JOBS | JOB_VOCAB, BETWEEN(-1, 1),
      .help = "lower-case the text and strip accents",
-     .fallback = "as the model's tokenizer_config.json says, else yes"},
+     .fallback = "yes, unless a model's tokenizer_config.json says no"},
     {FIELD(tokenizer), .type = OPTION_TEXT, .jobs = VOCABULARY_JOBS, .unit = "RULES",
      .choices = "huggingface|google", .help = "whose tokenizer rules to follow"},
     {FIELD(max_word_length), .type = OPTION_INTEGER, .jobs = VOCABULARY_JOBS, BETWEEN(0, 1 << 20),
@@ -342,8 +345,8 @@ const struct option_row option_rows[] = {
     // --- machine ---
     {FIELD(device), .type = OPTION_TEXT, .jobs = MACHINE_JOBS, .unit = "NAME",
      .choices = "auto|cpu|cuda", .help = "where to compute"},
-    {FIELD(threads), .type = OPTION_INTEGER,
-     .jobs = MACHINE_JOBS | JOB_FEATURES | JOB_PREPARE | JOB_PACK, BETWEEN(0, 4096), .unit = "N",
+    {FIELD(threads), .type = OPTION_INTEGER, .jobs = MACHINE_JOBS | JOB_FEATURES | DATA_JOBS,
+     BETWEEN(0, 4096), .unit = "N",
      .aliases = "n_processes num_threads num_intra_threads intra_op preprocessing_num_workers",
      .help = "threads to use", .fallback = "0: all that the process may use"},
     {FIELD(instructions), .type = OPTION_TEXT, .jobs = MACHINE_JOBS, .unit = "SET",
@@ -365,7 +368,7 @@ const struct option_row option_rows[] = {
      .help = "share of the former mean in TensorBoard's train_ema_loss"},
     {FIELD(wall_clock_breakdown), .type = OPTION_FLAG, .jobs = JOB_TRAIN,
      .deepspeed = "wall_clock_breakdown", .help = "time forward, backward and step"},
-    {FIELD(no_progress), .type = OPTION_FLAG, .jobs = MODEL_JOBS | JOB_PREPARE | JOB_PACK,
+    {FIELD(no_progress), .type = OPTION_FLAG, .jobs = MODEL_JOBS | DATA_JOBS,
      .aliases = "disable_progress_bar disable_tqdm", .help = "no progress bar"},
     {FIELD(quiet), .type = OPTION_FLAG, .jobs = TEXT_JOBS | JOB_BENCH,
      .help = "only results, warnings and errors"},

@@ -26,6 +26,7 @@ enum option_job {
     JOB_PREPARE = 1 << 10,
     JOB_PACK = 1 << 11,
     JOB_PRETRAIN = 1 << 12,
+    JOB_VOCAB = 1 << 13,
     // Of every task.
     JOB_FINETUNE = JOB_FINETUNE_SQUAD | JOB_FINETUNE_CLASSIFY,
     JOB_PREDICT = JOB_PREDICT_SQUAD | JOB_PREDICT_CLASSIFY,

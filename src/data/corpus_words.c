@@ -7,7 +7,6 @@
 #include "core/buffer.h"
 #include "core/memory.h"
 
-#include <omp.h>
 #include <string.h>
 
 #define BATCH_BYTES ((size_t)4 << 20) // for each thread
@@ -15,8 +14,7 @@
 
 struct counting {
     const struct corpus_words_args *args;
-    int threads;
-    struct word_counts *tables; // [threads]
+    struct word_counts *tables; // [args->threads]
     struct buffer batch;
 };
 
@@ -34,7 +32,7 @@ static size_t run_end(const struct buffer *batch, size_t begin, size_t size) {
 }
 
 static enum berth_status count_batch(struct counting *counting, struct berth_error *error) {
-    int threads = counting->threads;
+    int threads = counting->args->threads;
     const struct buffer *batch = &counting->batch;
     size_t size = batch->length / (size_t)threads + 1;
     for (size_t begin = 0; begin < batch->length;) {
@@ -60,7 +58,7 @@ static enum berth_status count_batch(struct counting *counting, struct berth_err
 
 // Fills the batch; it stays empty at the end of the corpus.
 static enum berth_status fill_batch(struct counting *counting, struct berth_error *error) {
-    size_t wanted = BATCH_BYTES * (size_t)counting->threads;
+    size_t wanted = BATCH_BYTES * (size_t)counting->args->threads;
     buffer_clear(&counting->batch);
     while (counting->batch.length < wanted) {
         const char *lines;
@@ -76,7 +74,7 @@ static enum berth_status fill_batch(struct counting *counting, struct berth_erro
 
 static enum berth_status merge(struct counting *counting, struct word_counts *counts,
                                struct berth_error *error) {
-    for (int i = 0; i < counting->threads; i++) {
+    for (int i = 0; i < counting->args->threads; i++) {
         struct word_counts *table = &counting->tables[i];
         for (size_t w = 0; w < table->words.count; w++) {
             TRY(word_counts_add(counts, string_index_bytes(&table->words, w),
@@ -107,15 +105,14 @@ static enum berth_status count_all(struct counting *counting, struct word_counts
 
 enum berth_status corpus_words(const struct corpus_words_args *args, struct word_counts *counts,
                                uint64_t *bytes, struct berth_error *error) {
-    struct counting counting = {
-        .args = args, .threads = args->threads > 0 ? args->threads : omp_get_max_threads()};
+    struct counting counting = {.args = args};
     *bytes = 0;
-    counting.tables = memory_array_zeroed((size_t)counting.threads, sizeof *counting.tables);
+    counting.tables = memory_array_zeroed((size_t)args->threads, sizeof *counting.tables);
     if (counting.tables == NULL) {
         return error_no_memory(error, sizeof *counting.tables, "tables of words");
     }
     enum berth_status status = count_all(&counting, counts, bytes, error);
-    for (int i = 0; i < counting.threads; i++) {
+    for (int i = 0; i < args->threads; i++) {
         word_counts_done(&counting.tables[i]);
     }
     memory_free(counting.tables);

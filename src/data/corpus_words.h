@@ -12,7 +12,7 @@
 struct corpus_words_args {
     struct corpus *corpus; // read to its end
     int lower_case;
-    int threads; // 0: all that the process may use
+    int threads;
     const struct berth_log *log;
     const volatile int *stop; // may be NULL
 };

@@ -3,7 +3,7 @@
 # Help of every verb: exit 0, on standard output, an example, every option with its default, wrapped.
 . "$(dirname "$0")/lib.sh"
 
-verbs="finetune predict evaluate answer show tokenize features inspect convert compare init verify bench doctor fetch prepare pack"
+verbs="finetune predict evaluate answer show tokenize features inspect convert compare init verify bench doctor fetch prepare pack vocab"
 for verb in $verbs; do
     for words in "$verb --help" "$verb -h" "help $verb" "$verb squad --nonsense --help"; do
         run $words

@@ -39,6 +39,12 @@ printf 'lower towers\n' | "$BERTH" tokenize --vocab vocab.txt - >out 2>err || di
 run 0 --text a.txt --size 200 --do_lower_case false --output cased.txt
 grep -qx 'T' cased.txt && grep -q 'ü' cased.txt || die "the case is not kept"
 [ "$(wc -l <cased.txt)" -lt 200 ] || die "expected fewer pieces than were asked for"
+run 0 --text a.txt --size 200 --no_do_lower_case --num_threads 2 --quiet --output again.txt --force
+cmp cased.txt again.txt || die "another spelling of the options changes the vocabulary"
+run 2 --text a.txt --output other.txt --threads 4097
+grep -q 'option threads: expected a whole number from 0 to 4096' err || die "too many threads"
+run 2 --text a.txt --output other.txt --vocab vocab.txt
+grep -q 'unknown option --vocab' err || die "an option of other jobs is taken"
 
 mkdir -p dump/wikicorpus_en/AA
 printf '<doc id="1" url="u" title="Secret">\nSecret\n\nplain words plain\n\n</doc>\n' \
