@@ -20,15 +20,14 @@ static inline int buffer_reserve(struct buffer *buffer, size_t more) {
     if (buffer->capacity - buffer->length >= more) {
         return !buffer->failed;
     }
-    size_t capacity = buffer->length + more;
-    capacity += capacity / 2 + 64;
-    char *grown = buffer->failed ? NULL : memory_resize(buffer->bytes, capacity, 1);
+    char *grown = buffer->failed
+                      ? NULL
+                      : memory_grow(buffer->bytes, &buffer->capacity, buffer->length + more, 1);
     if (grown == NULL) {
         buffer->failed = 1;
         return 0;
     }
     buffer->bytes = grown;
-    buffer->capacity = capacity;
     return 1;
 }
 

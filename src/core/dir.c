@@ -120,15 +120,11 @@ struct names {
 
 static int add_name(struct names *names, const char *name) {
     size_t bytes = strlen(name) + 1;
-    if (names->length + bytes > names->capacity) {
-        size_t capacity = 2 * (names->length + bytes) + 256;
-        char *text = memory_resize(names->text, capacity, 1);
-        if (text == NULL) {
-            return 0;
-        }
-        names->text = text;
-        names->capacity = capacity;
+    char *text = memory_grow(names->text, &names->capacity, names->length + bytes, 1);
+    if (text == NULL) {
+        return 0;
     }
+    names->text = text;
     memcpy(names->text + names->length, name, bytes);
     names->length += bytes;
     names->count++;

@@ -15,16 +15,12 @@ static void put(struct json_line *line, const char *bytes, size_t length) {
     if (line->failed) {
         return;
     }
-    if (line->length + length + 1 > line->capacity) {
-        size_t capacity = 2 * (line->length + length) + 256;
-        char *text = memory_resize(line->text, capacity, 1);
-        if (text == NULL) {
-            line->failed = 1;
-            return;
-        }
-        line->text = text;
-        line->capacity = capacity;
+    char *text = memory_grow(line->text, &line->capacity, line->length + length + 1, 1);
+    if (text == NULL) {
+        line->failed = 1;
+        return;
     }
+    line->text = text;
     memcpy(line->text + line->length, bytes, length);
     line->length += length;
     line->text[line->length] = '\0';

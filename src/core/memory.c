@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#define FIRST_ROOM 4 // elements of an array that grows: there may be millions of short ones
+
 static atomic_uint_fast64_t calls;
 static atomic_uint_fast64_t fail_at;
 static atomic_int fail_for_ever;
@@ -47,6 +49,19 @@ void *memory_resize(void *block, size_t count, size_t size) {
         return NULL;
     }
     return realloc(block, bytes > 0 ? bytes : 1);
+}
+
+void *memory_grow(void *block, size_t *capacity, size_t needed, size_t size) {
+    if (block != NULL && needed <= *capacity) {
+        return block;
+    }
+    size_t larger = *capacity * 2 + FIRST_ROOM; // a sum that wraps around gives way to `needed`
+    larger = larger > needed ? larger : needed;
+    void *grown = memory_resize(block, larger, size);
+    if (grown != NULL) {
+        *capacity = larger;
+    }
+    return grown;
 }
 
 char *memory_string(const char *text) {

@@ -18,6 +18,12 @@ char *memory_string(const char *text);
 char *memory_string_of(const char *text, size_t length);
 void memory_free(void *block);
 
+// An array that grows at its end: `block` (NULL: none yet), which has room for *capacity elements
+// of `size` bytes, with room for at least `needed`. Where it must grow, its room is doubled, so
+// that elements that come one by one cost little; *capacity tells it. NULL when memory is out: then
+// `block` and *capacity are as before.
+void *memory_grow(void *block, size_t *capacity, size_t needed, size_t size);
+
 // Large, 64-byte aligned, zeroed blocks on huge pages where the system offers them.
 // `bytes` of 0 gives a valid block.
 void *memory_pages(size_t bytes);

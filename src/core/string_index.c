@@ -52,26 +52,17 @@ static int grow_slots(struct string_index *index) {
 }
 
 static int grow_strings(struct string_index *index, size_t length) {
-    if (index->starts == NULL || index->count + 1 == index->capacity) {
-        size_t capacity = index->capacity * 2 + 64;
-        size_t *starts = memory_resize(index->starts, capacity, sizeof *starts);
-        if (starts == NULL) {
-            return 0;
-        }
-        starts[index->count] = index->starts != NULL ? starts[index->count] : 0;
-        index->starts = starts;
-        index->capacity = capacity;
+    size_t *starts = memory_grow(index->starts, &index->capacity, index->count + 2, sizeof *starts);
+    if (starts == NULL) {
+        return 0;
     }
-    size_t used = index->starts[index->count];
-    if (index->pool == NULL || index->pool_capacity - used < length) {
-        size_t capacity = (used + length) * 2 + 1024;
-        char *pool = memory_resize(index->pool, capacity, 1);
-        if (pool == NULL) {
-            return 0;
-        }
-        index->pool = pool;
-        index->pool_capacity = capacity;
+    starts[0] = 0;
+    index->starts = starts;
+    char *pool = memory_grow(index->pool, &index->pool_capacity, starts[index->count] + length, 1);
+    if (pool == NULL) {
+        return 0;
     }
+    index->pool = pool;
     return 1;
 }
 

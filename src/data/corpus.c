@@ -34,20 +34,16 @@ struct line {
 // --- files --------------------------------------------------------------------------------------
 
 static enum berth_status add_file(struct corpus *corpus, char *path, struct berth_error *error) {
-    if (path != NULL && corpus->file_count == corpus->file_capacity) {
-        size_t capacity = corpus->file_capacity * 2 + 16;
-        char **grown = memory_resize(corpus->files, capacity, sizeof *grown);
-        if (grown == NULL) {
-            memory_free(path);
-            path = NULL;
-        } else {
-            corpus->files = grown;
-            corpus->file_capacity = capacity;
-        }
+    char **grown = NULL;
+    if (path != NULL) {
+        grown = memory_grow(corpus->files, &corpus->file_capacity, corpus->file_count + 1,
+                            sizeof *grown);
     }
-    if (path == NULL) {
+    if (grown == NULL) {
+        memory_free(path);
         return error_no_memory(error, sizeof path, "the list of files");
     }
+    corpus->files = grown;
     corpus->files[corpus->file_count++] = path;
     return BERTH_OK;
 }

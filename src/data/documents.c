@@ -11,25 +11,20 @@ static enum berth_status no_room(size_t bytes, struct berth_error *error) {
 
 static enum berth_status reserve(struct documents *documents, size_t tokens,
                                  struct berth_error *error) {
-    if (documents->token_count + tokens > documents->token_room) {
-        size_t room = (documents->token_count + tokens) * 3 / 2 + 1024;
-        int32_t *grown = memory_resize(documents->tokens, room, sizeof *grown);
-        if (grown == NULL) {
-            return no_room(room * sizeof *grown, error);
-        }
-        documents->tokens = grown;
-        documents->token_room = room;
+    size_t needed = documents->token_count + tokens;
+    int32_t *ids = memory_grow(documents->tokens, &documents->token_room, needed, sizeof *ids);
+    if (ids == NULL) {
+        return no_room(needed * sizeof *ids, error);
     }
-    if (documents->sentence_count + 2 > documents->sentence_room) {
-        size_t room = documents->sentence_count * 3 / 2 + 64;
-        uint64_t *grown = memory_resize(documents->sentences, room, sizeof *grown);
-        if (grown == NULL) {
-            return no_room(room * sizeof *grown, error);
-        }
-        documents->sentences = grown;
-        documents->sentence_room = room;
-        documents->sentences[0] = 0;
+    documents->tokens = ids;
+    needed = documents->sentence_count + 2;
+    uint64_t *ends =
+        memory_grow(documents->sentences, &documents->sentence_room, needed, sizeof *ends);
+    if (ends == NULL) {
+        return no_room(needed * sizeof *ends, error);
     }
+    documents->sentences = ends;
+    documents->sentences[0] = 0;
     return BERTH_OK;
 }
 
@@ -54,16 +49,13 @@ enum berth_status documents_put(struct documents *documents, const int32_t *toke
 }
 
 enum berth_status documents_end(struct documents *documents, struct berth_error *error) {
-    if (documents->count + 2 > documents->room) {
-        size_t room = documents->count * 3 / 2 + 64;
-        uint32_t *grown = memory_resize(documents->documents, room, sizeof *grown);
-        if (grown == NULL) {
-            return no_room(room * sizeof *grown, error);
-        }
-        documents->documents = grown;
-        documents->room = room;
-        documents->documents[0] = 0;
+    size_t needed = documents->count + 2;
+    uint32_t *grown = memory_grow(documents->documents, &documents->room, needed, sizeof *grown);
+    if (grown == NULL) {
+        return no_room(needed * sizeof *grown, error);
     }
+    documents->documents = grown;
+    documents->documents[0] = 0;
     if (documents->sentence_count > documents->documents[documents->count]) {
         documents->documents[++documents->count] = (uint32_t)documents->sentence_count;
     }

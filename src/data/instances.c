@@ -94,30 +94,36 @@ static struct span span_of(const struct maker *maker, size_t first, size_t end) 
 
 // --- room ---------------------------------------------------------------------------------------
 
-static enum berth_status grow(void **block, size_t *room, size_t needed, size_t size,
-                              struct berth_error *error) {
-    if (needed <= *room) {
-        return BERTH_OK;
-    }
-    size_t more = needed * 3 / 2 + 256;
-    void *grown = memory_resize(*block, more, size);
-    if (grown == NULL) {
-        return error_no_memory(error, more * size, "pre-training instances");
-    }
-    *block = grown;
-    *room = more;
-    return BERTH_OK;
+static enum berth_status no_room(size_t count, size_t size, struct berth_error *error) {
+    return error_no_memory(error, count * size, "pre-training instances");
 }
 
 enum berth_status instances_reserve(struct instances *to, size_t tokens, size_t predictions,
                                     struct berth_error *error) {
-    size_t positions = to->prediction_room; // the positions' room is that of the labels
+    struct instance *items = memory_grow(to->items, &to->room, to->count + 1, sizeof *items);
+    if (items == NULL) {
+        return no_room(to->count + 1, sizeof *items, error);
+    }
+    to->items = items;
+    tokens += to->token_count;
+    int32_t *ids = memory_grow(to->tokens, &to->token_room, tokens, sizeof *ids);
+    if (ids == NULL) {
+        return no_room(tokens, sizeof *ids, error);
+    }
+    to->tokens = ids;
     predictions += to->prediction_count;
-    TRY(grow((void **)&to->items, &to->room, to->count + 1, sizeof *to->items, error));
-    TRY(grow((void **)&to->tokens, &to->token_room, to->token_count + tokens, sizeof *to->tokens,
-             error));
-    TRY(grow((void **)&to->positions, &positions, predictions, sizeof *to->positions, error));
-    return grow((void **)&to->labels, &to->prediction_room, predictions, sizeof *to->labels, error);
+    size_t room = to->prediction_room; // that of the labels
+    uint16_t *positions = memory_grow(to->positions, &room, predictions, sizeof *positions);
+    if (positions == NULL) {
+        return no_room(predictions, sizeof *positions, error);
+    }
+    to->positions = positions;
+    int32_t *labels = memory_grow(to->labels, &to->prediction_room, predictions, sizeof *labels);
+    if (labels == NULL) {
+        return no_room(predictions, sizeof *labels, error);
+    }
+    to->labels = labels;
+    return BERTH_OK;
 }
 
 void instances_done(struct instances *instances) {

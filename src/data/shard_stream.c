@@ -299,16 +299,12 @@ static enum berth_status load(struct shard_stream *stream, size_t file, struct l
 }
 
 static enum berth_status make_room(struct shard_stream *stream, struct berth_error *error) {
-    if (stream->visit_count < stream->visit_room) {
-        return BERTH_OK;
-    }
-    size_t room = 2 * stream->visit_room + 4;
-    struct visit *visits = memory_resize(stream->visits, room, sizeof *visits);
+    size_t needed = stream->visit_count + 1;
+    struct visit *visits = memory_grow(stream->visits, &stream->visit_room, needed, sizeof *visits);
     if (visits == NULL) {
-        return error_no_memory(error, room * sizeof *visits, "the stream of shards");
+        return error_no_memory(error, needed * sizeof *visits, "the stream of shards");
     }
     stream->visits = visits;
-    stream->visit_room = room;
     return BERTH_OK;
 }
 

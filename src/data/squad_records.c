@@ -156,15 +156,13 @@ static enum berth_status add_answer(struct squad_reader *reader, const char *pla
     if (reader->check_answers) {
         TRY(check_answer(reader, place, example->id, passage, &answer));
     }
-    if (reader->answer_count == reader->answer_capacity) {
-        size_t capacity = reader->answer_capacity * 2 + 256;
-        void *grown = memory_resize(reader->answers, capacity, sizeof *reader->answers);
-        if (grown == NULL) {
-            return error_no_memory(reader->error, capacity * sizeof *reader->answers, "answers");
-        }
-        reader->answers = grown;
-        reader->answer_capacity = capacity;
+    size_t needed = reader->answer_count + 1;
+    struct squad_answer *grown =
+        memory_grow(reader->answers, &reader->answer_capacity, needed, sizeof *grown);
+    if (grown == NULL) {
+        return error_no_memory(reader->error, needed * sizeof *grown, "answers");
     }
+    reader->answers = grown;
     reader->answers[reader->answer_count++] = answer;
     example->answer_count++;
     return BERTH_OK;
@@ -256,16 +254,13 @@ static enum berth_status read_answers(struct squad_reader *reader, const json *q
 }
 
 static enum berth_status reader_reserve(struct squad_reader *reader) {
-    if (reader->count < reader->capacity) {
-        return BERTH_OK;
-    }
-    size_t capacity = reader->capacity * 2 + 256;
-    void *grown = memory_resize(reader->examples, capacity, sizeof *reader->examples);
+    size_t needed = reader->count + 1;
+    struct squad_example *grown =
+        memory_grow(reader->examples, &reader->capacity, needed, sizeof *grown);
     if (grown == NULL) {
-        return error_no_memory(reader->error, capacity * sizeof *reader->examples, "questions");
+        return error_no_memory(reader->error, needed * sizeof *grown, "questions");
     }
     reader->examples = grown;
-    reader->capacity = capacity;
     return BERTH_OK;
 }
 

@@ -25,29 +25,23 @@ struct storage {
 
 enum berth_status table_reader_add(struct table_reader *reader, struct table_texts *texts,
                                    const char *text) {
-    if (texts->count == texts->capacity) {
-        size_t capacity = 2 * texts->capacity + 64;
-        const char **items = memory_resize(texts->items, capacity, sizeof *items);
-        if (items == NULL) {
-            return error_no_memory(reader->error, capacity * sizeof *items, "the cells of a table");
-        }
-        texts->items = items;
-        texts->capacity = capacity;
+    size_t needed = texts->count + 1;
+    const char **items = memory_grow(texts->items, &texts->capacity, needed, sizeof *items);
+    if (items == NULL) {
+        return error_no_memory(reader->error, needed * sizeof *items, "the cells of a table");
     }
+    texts->items = items;
     texts->items[texts->count++] = text;
     return BERTH_OK;
 }
 
 enum berth_status table_reader_row(struct table_reader *reader, size_t line) {
-    if (reader->row_count == reader->row_capacity) {
-        size_t capacity = 2 * reader->row_capacity + 64;
-        size_t *lines = memory_resize(reader->lines, capacity, sizeof *lines);
-        if (lines == NULL) {
-            return error_no_memory(reader->error, capacity * sizeof *lines, "the rows of a table");
-        }
-        reader->lines = lines;
-        reader->row_capacity = capacity;
+    size_t needed = reader->row_count + 1;
+    size_t *lines = memory_grow(reader->lines, &reader->row_capacity, needed, sizeof *lines);
+    if (lines == NULL) {
+        return error_no_memory(reader->error, needed * sizeof *lines, "the rows of a table");
     }
+    reader->lines = lines;
     reader->lines[reader->row_count++] = line;
     return BERTH_OK;
 }

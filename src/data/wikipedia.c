@@ -134,15 +134,13 @@ static enum berth_status take_page(void *context, const struct mediawiki_page *p
     if (!count_page(job->counts, page)) {
         return BERTH_OK;
     }
-    if (job->article_count == job->article_capacity) {
-        size_t capacity = job->article_capacity * 2 + 256;
-        struct article *grown = memory_resize(job->articles, capacity, sizeof *grown);
-        if (grown == NULL) {
-            return error_no_memory(error, capacity * sizeof *grown, "a batch of pages");
-        }
-        job->articles = grown;
-        job->article_capacity = capacity;
+    size_t needed = job->article_count + 1;
+    struct article *grown =
+        memory_grow(job->articles, &job->article_capacity, needed, sizeof *grown);
+    if (grown == NULL) {
+        return error_no_memory(error, needed * sizeof *grown, "a batch of pages");
     }
+    job->articles = grown;
     struct article *article = &job->articles[job->article_count++];
     *article =
         (struct article){.id = page->id, .counts = *job->counts, .length = page->text_length};

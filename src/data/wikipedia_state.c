@@ -81,15 +81,13 @@ enum berth_status wikipedia_state_add(struct wikipedia_state *state, struct wiki
                          "%s: more than %zu files: a larger file size is needed", state->path,
                          FILES_MAX);
     }
-    if (state->count == state->capacity) {
-        size_t capacity = state->capacity * 2 + 16;
-        struct wikipedia_file *grown = memory_resize(state->files, capacity, sizeof *grown);
-        if (grown == NULL) {
-            return error_no_memory(error, capacity * sizeof *grown, state->path);
-        }
-        state->files = grown;
-        state->capacity = capacity;
+    size_t needed = state->count + 1;
+    struct wikipedia_file *grown =
+        memory_grow(state->files, &state->capacity, needed, sizeof *grown);
+    if (grown == NULL) {
+        return error_no_memory(error, needed * sizeof *grown, state->path);
     }
+    state->files = grown;
     state->files[state->count++] = file;
     return save(state, error);
 }

@@ -37,16 +37,13 @@ struct pass {
 
 static void push(struct pass *pass, struct wikitext_frame frame) {
     struct wikitext *wikitext = pass->wikitext;
-    if (wikitext->frame_count == wikitext->frame_capacity) {
-        size_t capacity = wikitext->frame_capacity * 2 + 64;
-        struct wikitext_frame *grown = memory_resize(wikitext->frames, capacity, sizeof *grown);
-        if (grown == NULL) {
-            wikitext->failed = 1;
-            return;
-        }
-        wikitext->frames = grown;
-        wikitext->frame_capacity = capacity;
+    struct wikitext_frame *grown = memory_grow(wikitext->frames, &wikitext->frame_capacity,
+                                               wikitext->frame_count + 1, sizeof *grown);
+    if (grown == NULL) {
+        wikitext->failed = 1;
+        return;
     }
+    wikitext->frames = grown;
     frame.start = (uint32_t)pass->out->length;
     wikitext->frames[wikitext->frame_count++] = frame;
 }

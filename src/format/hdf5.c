@@ -78,15 +78,12 @@ enum berth_status hdf5_describe(struct hdf5_file *file, uint64_t address, uint64
 
 enum berth_status hdf5_links_put(struct hdf5_links *links, const unsigned char *name, size_t length,
                                  uint64_t header, struct berth_error *error) {
-    if (links->count == links->capacity) {
-        size_t capacity = 2 * links->capacity + 16;
-        struct hdf5_link *grown = memory_resize(links->items, capacity, sizeof *grown);
-        if (grown == NULL) {
-            return error_no_memory(error, capacity * sizeof *grown, "the list of data sets");
-        }
-        links->items = grown;
-        links->capacity = capacity;
+    size_t needed = links->count + 1;
+    struct hdf5_link *grown = memory_grow(links->items, &links->capacity, needed, sizeof *grown);
+    if (grown == NULL) {
+        return error_no_memory(error, needed * sizeof *grown, "the list of data sets");
     }
+    links->items = grown;
     char *copy = memory_string_of((const char *)name, length);
     if (copy == NULL) {
         return error_no_memory(error, length, "a data set's name");

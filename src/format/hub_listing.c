@@ -49,16 +49,12 @@ static int take_file(const json *entry, struct hub_file *file) {
 }
 
 static enum berth_status make_room(struct hub_listing *listing, struct berth_error *error) {
-    if (listing->count < listing->capacity) {
-        return BERTH_OK;
-    }
-    size_t capacity = 2 * listing->capacity + 64;
-    struct hub_file *grown = memory_resize(listing->files, capacity, sizeof *grown);
+    struct hub_file *grown =
+        memory_grow(listing->files, &listing->capacity, listing->count + 1, sizeof *grown);
     if (grown == NULL) {
         return no_memory(error);
     }
     listing->files = grown;
-    listing->capacity = capacity;
     return BERTH_OK;
 }
 

@@ -23,16 +23,12 @@ static void put(struct output *out, const char *bytes, size_t length) {
     if (out->failed) {
         return;
     }
-    if (out->length + length + 1 > out->capacity) {
-        size_t capacity = 2 * (out->length + length) + 256;
-        char *text = memory_resize(out->text, capacity, 1);
-        if (text == NULL) {
-            out->failed = 1;
-            return;
-        }
-        out->text = text;
-        out->capacity = capacity;
+    char *text = memory_grow(out->text, &out->capacity, out->length + length + 1, 1);
+    if (text == NULL) {
+        out->failed = 1;
+        return;
     }
+    out->text = text;
     memcpy(out->text + out->length, bytes, length);
     out->length += length;
     out->text[out->length] = '\0';

@@ -110,16 +110,13 @@ void onnx_add_constant(struct onnx_graph *graph, const struct tensor_out *tensor
 }
 
 void onnx_add_weight(struct onnx_graph *graph, const struct tensor_out *tensor) {
-    if (graph->weight_count == graph->weight_capacity) {
-        size_t capacity = 2 * graph->weight_capacity + 64;
-        struct tensor_out *grown = memory_resize(graph->weights, capacity, sizeof *grown);
-        if (grown == NULL) {
-            graph->failed = 1;
-            return;
-        }
-        graph->weights = grown;
-        graph->weight_capacity = capacity;
+    struct tensor_out *grown = memory_grow(graph->weights, &graph->weight_capacity,
+                                           graph->weight_count + 1, sizeof *grown);
+    if (grown == NULL) {
+        graph->failed = 1;
+        return;
     }
+    graph->weights = grown;
     graph->weights[graph->weight_count++] = *tensor;
 }
 

@@ -24,19 +24,12 @@ enum berth_status machine_wrong(const struct machine *machine, const char *forma
                      machine->opcode_name != NULL ? machine->opcode_name : code, what);
 }
 
-// `block` with room for `needed` elements, doubled when it grows; NULL with the error set.
 void *machine_reserve(struct machine *machine, void *block, size_t *room, size_t needed,
                       size_t size) {
-    if (needed <= *room) {
-        return block;
-    }
-    size_t wanted = 2 * *room + 64 > needed ? 2 * *room + 64 : needed;
-    void *grown = memory_resize(block, wanted, size);
+    void *grown = memory_grow(block, room, needed, size);
     if (grown == NULL) {
-        error_no_memory(machine->error, wanted * size, machine->source.file->path);
-        return NULL;
+        error_no_memory(machine->error, needed * size, machine->source.file->path);
     }
-    *room = wanted;
     return grown;
 }
 

@@ -34,7 +34,7 @@ struct machine {
 // The error "<path>: <what>byte <opcode's>: <opcode's name>: <formatted>".
 enum berth_status machine_wrong(const struct machine *machine, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-// `block` with room for `needed` elements, doubled when it grows; NULL: BERTH_NO_MEMORY.
+// memory_grow; NULL: BERTH_NO_MEMORY, with the error set.
 void *machine_reserve(struct machine *machine, void *block, size_t *room, size_t needed,
                       size_t size);
 

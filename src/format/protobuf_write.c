@@ -10,14 +10,10 @@
 // Room for so many more bytes; 0 when memory is out.
 static int reserve(struct protobuf_writer *writer, size_t more) {
     if (more > writer->capacity - writer->length && !writer->failed) {
-        size_t capacity = 2 * writer->capacity + more + 64;
-        unsigned char *grown = memory_resize(writer->bytes, capacity, 1);
-        if (grown != NULL) {
-            writer->bytes = grown;
-            writer->capacity = capacity;
-        } else {
-            writer->failed = 1;
-        }
+        unsigned char *grown =
+            memory_grow(writer->bytes, &writer->capacity, writer->length + more, 1);
+        writer->bytes = grown != NULL ? grown : writer->bytes;
+        writer->failed = grown == NULL;
     }
     return !writer->failed;
 }

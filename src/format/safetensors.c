@@ -35,15 +35,13 @@ static enum berth_status read_metadata(struct header *header, struct berth_error
         if (!more) {
             return BERTH_OK;
         }
-        if (container->metadata_count + 3 > header->metadata_capacity) {
-            size_t capacity = 2 * header->metadata_capacity + 16;
-            char **grown = memory_resize(container->metadata, capacity, sizeof *grown);
-            if (grown == NULL) {
-                return error_no_memory(error, capacity * sizeof *grown, "a header's metadata");
-            }
-            container->metadata = grown;
-            header->metadata_capacity = capacity;
+        size_t needed = container->metadata_count + 3;
+        char **grown =
+            memory_grow(container->metadata, &header->metadata_capacity, needed, sizeof *grown);
+        if (grown == NULL) {
+            return error_no_memory(error, needed * sizeof *grown, "a header's metadata");
         }
+        container->metadata = grown;
         char **pair = container->metadata + container->metadata_count;
         TRY(json_scan_key(&header->scan, &pair[0], error));
         TRY(json_scan_text(&header->scan, &pair[1], error));
@@ -162,15 +160,13 @@ static enum berth_status check_size(const char *path, const struct tensor_entry 
 static enum berth_status add_entry(struct header *header, const char *name,
                                    struct berth_error *error) {
     struct safetensors *container = header->container;
-    if (container->count == header->capacity) {
-        size_t capacity = header->capacity * 3 / 2 + 256;
-        struct tensor_entry *grown = memory_resize(container->entries, capacity, sizeof *grown);
-        if (grown == NULL) {
-            return error_no_memory(error, capacity * sizeof *grown, header->scan.name);
-        }
-        container->entries = grown;
-        header->capacity = capacity;
+    size_t needed = container->count + 1;
+    struct tensor_entry *grown =
+        memory_grow(container->entries, &header->capacity, needed, sizeof *grown);
+    if (grown == NULL) {
+        return error_no_memory(error, needed * sizeof *grown, header->scan.name);
     }
+    container->entries = grown;
     struct tensor_entry *entry = &container->entries[container->count++];
     *entry = (struct tensor_entry){.name = name};
     TRY(read_entry(header, entry, error));

@@ -358,15 +358,11 @@ static enum berth_status keep_name(struct bundle *bundle, const struct sorted_ta
         return error_set(error, BERTH_BAD_DATA, "%s: its names have more than %zu bytes",
                          bundle->path, NAMES_LIMIT);
     }
-    if (needed > bundle->names_capacity) {
-        size_t capacity = 2 * needed;
-        char *grown = memory_resize(bundle->names, capacity, 1);
-        if (grown == NULL) {
-            return error_no_memory(error, capacity, bundle->path);
-        }
-        bundle->names = grown;
-        bundle->names_capacity = capacity;
+    char *grown = memory_grow(bundle->names, &bundle->names_capacity, needed, 1);
+    if (grown == NULL) {
+        return error_no_memory(error, needed, bundle->path);
     }
+    bundle->names = grown;
     *at = bundle->names_length;
     memcpy(bundle->names + *at, key->key, key->key_length + 1);
     bundle->names_length = needed;
@@ -374,21 +370,17 @@ static enum berth_status keep_name(struct bundle *bundle, const struct sorted_ta
 }
 
 static enum berth_status make_room(struct bundle *bundle, struct berth_error *error) {
-    if (bundle->count < bundle->capacity) {
-        return BERTH_OK;
-    }
-    size_t capacity = bundle->capacity * 3 / 2 + 64;
-    struct tensor_entry *entries = memory_resize(bundle->entries, capacity, sizeof *entries);
+    size_t needed = bundle->count + 1, capacity = bundle->capacity; // that of the extras
+    struct tensor_entry *entries = memory_grow(bundle->entries, &capacity, needed, sizeof *entries);
     if (entries == NULL) {
-        return error_no_memory(error, capacity * sizeof *entries, bundle->path);
+        return error_no_memory(error, needed * sizeof *entries, bundle->path);
     }
     bundle->entries = entries;
-    struct extra *extras = memory_resize(bundle->extras, capacity, sizeof *extras);
+    struct extra *extras = memory_grow(bundle->extras, &bundle->capacity, needed, sizeof *extras);
     if (extras == NULL) {
-        return error_no_memory(error, capacity * sizeof *extras, bundle->path);
+        return error_no_memory(error, needed * sizeof *extras, bundle->path);
     }
     bundle->extras = extras;
-    bundle->capacity = capacity;
     return BERTH_OK;
 }
 

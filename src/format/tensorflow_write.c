@@ -56,15 +56,13 @@ enum berth_status tensorflow_writer_open(struct tensorflow_writer *writer, const
 }
 
 static enum berth_status make_room(struct tensorflow_writer *writer, struct berth_error *error) {
-    if (writer->count == writer->capacity) {
-        size_t capacity = 2 * writer->capacity + 64;
-        struct tensorflow_written *grown = memory_resize(writer->tensors, capacity, sizeof *grown);
-        if (grown == NULL) {
-            return error_no_memory(error, capacity * sizeof *grown, writer->prefix);
-        }
-        writer->tensors = grown;
-        writer->capacity = capacity;
+    size_t needed = writer->count + 1;
+    struct tensorflow_written *grown =
+        memory_grow(writer->tensors, &writer->capacity, needed, sizeof *grown);
+    if (grown == NULL) {
+        return error_no_memory(error, needed * sizeof *grown, writer->prefix);
     }
+    writer->tensors = grown;
     return BERTH_OK;
 }
 

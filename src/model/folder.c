@@ -29,16 +29,12 @@ struct lines {
 
 static enum berth_status add_line(struct lines *lines, const char *name,
                                   struct berth_error *error) {
-    size_t length = strlen(name);
-    if (lines->length + length + 2 > lines->capacity) {
-        size_t capacity = 2 * (lines->length + length) + 256;
-        char *grown = memory_resize(lines->text, capacity, 1);
-        if (grown == NULL) {
-            return error_no_memory(error, capacity, "the list of tensors");
-        }
-        lines->text = grown;
-        lines->capacity = capacity;
+    size_t length = strlen(name), needed = lines->length + length + 2;
+    char *grown = memory_grow(lines->text, &lines->capacity, needed, 1);
+    if (grown == NULL) {
+        return error_no_memory(error, needed, "the list of tensors");
     }
+    lines->text = grown;
     if (lines->length > 0) {
         lines->text[lines->length++] = '\n';
     }

@@ -432,15 +432,11 @@ static enum berth_status document_body(void *context, const void *bytes, size_t 
         return error_set(error, BERTH_BAD_DATA, "%s: more than %zu bytes", document->what,
                          document->limit);
     }
-    if (after + 1 > document->capacity) {
-        size_t capacity = 2 * after + 1;
-        char *grown = memory_resize(document->text, capacity, 1);
-        if (grown == NULL) {
-            return error_no_memory(error, capacity, document->what);
-        }
-        document->text = grown;
-        document->capacity = capacity;
+    char *grown = memory_grow(document->text, &document->capacity, after + 1, 1);
+    if (grown == NULL) {
+        return error_no_memory(error, after + 1, document->what);
     }
+    document->text = grown;
     memcpy(document->text + document->length, bytes, length);
     document->length = after;
     document->text[after] = '\0';

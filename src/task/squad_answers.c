@@ -87,15 +87,12 @@ static int is_valid(const struct search *search, const struct squad_feature *fea
 static enum berth_status add_span(struct search *search, const struct squad_feature *feature,
                                   int32_t start, int32_t end, const float *logits) {
     int32_t shift = feature != NULL ? search->outcome->set->end_shift : 0;
-    if (search->span_count == search->span_capacity) {
-        size_t capacity = search->span_capacity * 2 + 256;
-        void *grown = memory_resize(search->spans, capacity, sizeof *search->spans);
-        if (grown == NULL) {
-            return error_no_memory(search->error, capacity * sizeof *search->spans, "answers");
-        }
-        search->spans = grown;
-        search->span_capacity = capacity;
+    size_t needed = search->span_count + 1;
+    struct span *spans = memory_grow(search->spans, &search->span_capacity, needed, sizeof *spans);
+    if (spans == NULL) {
+        return error_no_memory(search->error, needed * sizeof *spans, "answers");
     }
+    search->spans = spans;
     search->spans[search->span_count] = (struct span){.feature = feature,
                                                       .start = start,
                                                       .end = end,

@@ -63,18 +63,18 @@ static int reserve(struct basic *walk, size_t extra) {
     if (walk->capacity - walk->count >= extra) {
         return 1;
     }
-    size_t capacity = (walk->count + extra) * 2 + 128;
-    char *buffer = memory_resize(walk->buffer, capacity, 1);
+    size_t needed = walk->count + extra, capacity = walk->capacity; // that of the places
+    char *buffer = memory_grow(walk->buffer, &capacity, needed, 1);
     if (buffer == NULL) {
         return 0;
     }
     walk->buffer = buffer;
-    struct basic_origin *places = memory_resize(walk->places, capacity, sizeof *places);
+    struct basic_origin *places =
+        memory_grow(walk->places, &walk->capacity, needed, sizeof *places);
     if (places == NULL) {
         return 0;
     }
     walk->places = places;
-    walk->capacity = capacity;
     return 1;
 }
 
@@ -146,15 +146,12 @@ static int sigma_is_final(const struct basic *walk, size_t begin, size_t end) {
 // --- runs of combining characters ---------------------------------------------------------------
 
 static int add_mark(struct basic *walk, size_t *count, struct basic_mark mark) {
-    if (*count == walk->mark_capacity) {
-        size_t capacity = walk->mark_capacity * 2 + 32;
-        struct basic_mark *marks = memory_resize(walk->marks, capacity, sizeof *marks);
-        if (marks == NULL) {
-            return 0;
-        }
-        walk->marks = marks;
-        walk->mark_capacity = capacity;
+    struct basic_mark *marks =
+        memory_grow(walk->marks, &walk->mark_capacity, *count + 1, sizeof *marks);
+    if (marks == NULL) {
+        return 0;
     }
+    walk->marks = marks;
     walk->marks[(*count)++] = mark;
     return 1;
 }

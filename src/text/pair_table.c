@@ -5,21 +5,6 @@
 
 #include <string.h>
 
-// Makes room for one more of `count` items; 0 when memory is out.
-static int grow(void **items, size_t count, size_t *capacity, size_t size) {
-    if (count < *capacity) {
-        return 1;
-    }
-    size_t larger = *capacity * 2 + 4;
-    void *grown = memory_resize(*items, larger, size);
-    if (grown == NULL) {
-        return 0;
-    }
-    *items = grown;
-    *capacity = larger;
-    return 1;
-}
-
 // --- the heap -----------------------------------------------------------------------------------
 
 static int ranks_before(const struct pair_table *table, struct pair_rank a, struct pair_rank b) {
@@ -31,10 +16,12 @@ static int ranks_before(const struct pair_table *table, struct pair_rank a, stru
 }
 
 static int heap_push(struct pair_table *table, uint32_t pair) {
-    if (!grow((void **)&table->heap, table->heap_count, &table->heap_capacity,
-              sizeof *table->heap)) {
+    struct pair_rank *heap =
+        memory_grow(table->heap, &table->heap_capacity, table->heap_count + 1, sizeof *heap);
+    if (heap == NULL) {
         return 0;
     }
+    table->heap = heap;
     struct pair_rank rank = {table->items[pair].count, pair};
     size_t at = table->heap_count++;
     for (; at > 0 && ranks_before(table, rank, table->heap[(at - 1) / 2]); at = (at - 1) / 2) {
@@ -79,10 +66,12 @@ static void make_key(char *key, int32_t left, int32_t right) {
 static struct pair *find_or_make(struct pair_table *table, int32_t left, int32_t right) {
     char key[2 * sizeof left];
     make_key(key, left, right);
-    if (!grow((void **)&table->items, table->keys.count, &table->capacity, sizeof *table->items)) {
+    size_t known = table->keys.count;
+    struct pair *items = memory_grow(table->items, &table->capacity, known + 1, sizeof *items);
+    if (items == NULL) {
         return NULL;
     }
-    size_t known = table->keys.count;
+    table->items = items;
     uint32_t number = string_index_put(&table->keys, key, sizeof key);
     if (number == STRING_INDEX_NONE) {
         return NULL;
@@ -101,17 +90,21 @@ int pair_table_add(struct pair_table *table, int32_t left, int32_t right, uint32
     }
     pair->count += times;
     if (pair->word_count == 0 || pair->words[pair->word_count - 1] != word) {
-        if (!grow((void **)&pair->words, pair->word_count, &pair->word_capacity,
-                  sizeof *pair->words)) {
+        uint32_t *words =
+            memory_grow(pair->words, &pair->word_capacity, pair->word_count + 1, sizeof *words);
+        if (words == NULL) {
             return 0;
         }
+        pair->words = words;
         pair->words[pair->word_count++] = word;
     }
     if (!pair->is_fresh) {
-        if (!grow((void **)&table->fresh, table->fresh_count, &table->fresh_capacity,
-                  sizeof *table->fresh)) {
+        uint32_t *fresh = memory_grow(table->fresh, &table->fresh_capacity, table->fresh_count + 1,
+                                      sizeof *fresh);
+        if (fresh == NULL) {
             return 0;
         }
+        table->fresh = fresh;
         pair->is_fresh = 1;
         table->fresh[table->fresh_count++] = (uint32_t)(pair - table->items);
     }

@@ -134,13 +134,12 @@ static int reserve(struct token_list *list, size_t extra) {
     if (list->capacity - list->count >= extra) {
         return 1;
     }
-    size_t capacity = (list->count + extra) * 2 + 64;
-    struct token *items = memory_resize(list->items, capacity, sizeof *items);
+    struct token *items =
+        memory_grow(list->items, &list->capacity, list->count + extra, sizeof *items);
     if (items == NULL) {
         return 0;
     }
     list->items = items;
-    list->capacity = capacity;
     return 1;
 }
 
@@ -244,18 +243,17 @@ static int grow_joined(struct joined *joined, size_t extra) {
     if (joined->capacity - joined->count >= extra) {
         return 1;
     }
-    size_t capacity = (joined->count + extra) * 2 + 64;
-    char *bytes = memory_resize(joined->bytes, capacity, 1);
+    size_t needed = joined->count + extra, capacity = joined->capacity; // that of the origins
+    char *bytes = memory_grow(joined->bytes, &capacity, needed, 1);
     if (bytes == NULL) {
         return 0;
     }
     joined->bytes = bytes;
-    uint32_t *origin = memory_resize(joined->origin, capacity, sizeof *origin);
+    uint32_t *origin = memory_grow(joined->origin, &joined->capacity, needed, sizeof *origin);
     if (origin == NULL) {
         return 0;
     }
     joined->origin = origin;
-    joined->capacity = capacity;
     return 1;
 }
 

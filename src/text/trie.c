@@ -43,15 +43,12 @@ static int grow_nodes(struct trie *trie, size_t needed) {
 }
 
 static int push(struct builder *builder, struct pending pending) {
-    if (builder->queued == builder->queue_capacity) {
-        size_t capacity = builder->queue_capacity * 2 + 64;
-        struct pending *queue = memory_resize(builder->queue, capacity, sizeof *queue);
-        if (queue == NULL) {
-            return 0;
-        }
-        builder->queue = queue;
-        builder->queue_capacity = capacity;
+    struct pending *queue =
+        memory_grow(builder->queue, &builder->queue_capacity, builder->queued + 1, sizeof *queue);
+    if (queue == NULL) {
+        return 0;
     }
+    builder->queue = queue;
     builder->queue[builder->queued++] = pending;
     return 1;
 }

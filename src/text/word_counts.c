@@ -8,15 +8,11 @@
 enum berth_status word_counts_add(struct word_counts *counts, const char *bytes, size_t length,
                                   uint64_t count, struct berth_error *error) {
     size_t known = counts->words.count;
-    if (known == counts->capacity) {
-        size_t capacity = counts->capacity * 2 + 1024;
-        uint64_t *grown = memory_resize(counts->counts, capacity, sizeof *grown);
-        if (grown == NULL) {
-            return error_no_memory(error, capacity * sizeof *grown, "the words' counts");
-        }
-        counts->counts = grown;
-        counts->capacity = capacity;
+    uint64_t *grown = memory_grow(counts->counts, &counts->capacity, known + 1, sizeof *grown);
+    if (grown == NULL) {
+        return error_no_memory(error, (known + 1) * sizeof *grown, "the words' counts");
     }
+    counts->counts = grown;
     uint32_t word = string_index_put(&counts->words, bytes, length);
     if (word == STRING_INDEX_NONE) {
         return error_no_memory(error, length, "the words of the text");

@@ -72,6 +72,50 @@ static void test_failed_resize_keeps_the_block(void **state) {
     memory_free(text);
 }
 
+// A million elements one by one: few calls, nothing lost.
+static void test_arrays_double(void **state) {
+    (void)state;
+    uint32_t *items = NULL;
+    size_t capacity = 0;
+    memory_fail_at(0, 0);
+    for (uint32_t i = 0; i < 1000000; i++) {
+        items = memory_grow(items, &capacity, i + 1, sizeof *items);
+        assert_non_null(items);
+        assert_true(capacity > i);
+        items[i] = i;
+    }
+    assert_in_range(memory_fail_at(0, 0), 10, 22);
+    for (uint32_t i = 0; i < 1000000; i++) {
+        assert_int_equal(items[i], i);
+    }
+    size_t wanted = 5 * capacity;
+    items = memory_grow(items, &capacity, wanted, sizeof *items);
+    assert_int_equal(capacity, wanted);
+    assert_ptr_equal(memory_grow(items, &capacity, wanted, sizeof *items), items);
+    memory_free(items);
+}
+
+static void test_an_array_without_elements_is_a_block(void **state) {
+    (void)state;
+    size_t capacity = 0;
+    void *items = memory_grow(NULL, &capacity, 0, 8);
+    assert_non_null(items);
+    memory_free(items);
+}
+
+static void test_an_array_that_cannot_grow_stays(void **state) {
+    (void)state;
+    char *text = memory_string("kept");
+    size_t capacity = 5;
+    memory_fail_at(1, 0);
+    assert_null(memory_grow(text, &capacity, 6, 1));
+    memory_fail_at(0, 0);
+    assert_null(memory_grow(text, &capacity, SIZE_MAX / 2, 3));
+    assert_int_equal(capacity, 5);
+    assert_string_equal(text, "kept");
+    memory_free(text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_overflow_is_refused),
@@ -80,6 +124,9 @@ int main(void) {
         cmocka_unit_test(test_strings),
         cmocka_unit_test(test_hook_fails_one_call_or_all_after),
         cmocka_unit_test(test_failed_resize_keeps_the_block),
+        cmocka_unit_test(test_arrays_double),
+        cmocka_unit_test(test_an_array_without_elements_is_a_block),
+        cmocka_unit_test(test_an_array_that_cannot_grow_stays),
     };
     return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
 }
