@@ -1,22 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The verb: text from a dump, counts, a second run with nothing to do, refusals.
-set -u
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-die() {
-    echo "FAILED: $1" >&2
-    cat out err >&2 2>/dev/null
-    exit 1
-}
-run() { # STATUS ARGUMENTS...
-    local wanted=$1 status
-    shift
-    "$BERTH" prepare "$@" >out 2>err
-    status=$?
-    [ "$status" -eq "$wanted" ] || die "prepare $*: exit code $status, expected $wanted"
-}
+. "$(dirname "$0")/lib.sh" prepare
 
 cat >dump.xml <<'XML'
 <mediawiki><siteinfo><base>https://x.org/wiki/Main</base></siteinfo>

@@ -2,22 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The verb `vocab`: a vocabulary from files of text and from a dump's text, the same bytes from any
 # number of threads, one that the tokenizer reads; refusals.
-set -u
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-die() {
-    echo "FAILED: $1" >&2
-    cat out err >&2 2>/dev/null
-    exit 1
-}
-run() { # STATUS ARGUMENTS...
-    local wanted=$1 status
-    shift
-    "$BERTH" vocab "$@" >out 2>err
-    status=$?
-    [ "$status" -eq "$wanted" ] || die "vocab $*: exit code $status, expected $wanted"
-}
+. "$(dirname "$0")/lib.sh" vocab
 
 i=0
 while [ $i -lt 400 ]; do # more than one run for each thread
