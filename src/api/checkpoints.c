@@ -76,7 +76,7 @@ static enum berth_status inspect_member(const char *folder, const char *name, vi
                                         void *context, struct berth_error *error) {
     char *path = path_join(folder, name);
     if (path == NULL) {
-        return error_no_memory(error, strlen(folder) + strlen(name), "a path");
+        return file_no_path(error);
     }
     enum berth_status status = inspect_file(path, visit, context, error);
     memory_free(path);
@@ -87,7 +87,7 @@ static enum berth_status read_config(const char *folder, char **config_json,
                                      struct berth_error *error) {
     char *path = folder_config_path(folder);
     if (path == NULL) {
-        return error_no_memory(error, strlen(folder), "a path");
+        return file_no_path(error);
     }
     size_t length;
     enum berth_status status = BERTH_OK;
@@ -198,7 +198,7 @@ done:
 static enum berth_status check_free(const char *folder, struct berth_error *error) {
     char *path = path_join(folder, "model.safetensors");
     if (path == NULL) {
-        return error_no_memory(error, strlen(folder), "a path");
+        return file_no_path(error);
     }
     int taken = file_exists(path);
     memory_free(path);

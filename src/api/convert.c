@@ -174,7 +174,7 @@ static enum berth_status copy_companion(const struct conversion *conversion, con
     size_t length;
     enum berth_status status = BERTH_OK;
     if (from == NULL || to == NULL) {
-        status = error_set(error, BERTH_NO_MEMORY, "out of memory for a file name");
+        status = file_no_path(error);
     } else if (file_exists(from)) {
         status = file_read(from, COMPANION_LIMIT, &bytes, &length, error);
         if (status == BERTH_OK) {
@@ -271,7 +271,7 @@ static enum berth_status write_configs(const struct conversion *conversion,
     for (int google = 0; google < 2; google++) {
         char *path = path_join(conversion->folder, names[google]);
         if (path == NULL) {
-            return error_set(error, BERTH_NO_MEMORY, "out of memory for a file name");
+            return file_no_path(error);
         }
         enum berth_status status = write_config(conversion, path, google, error);
         memory_free(path);
@@ -304,7 +304,7 @@ static enum berth_status write_and_publish(struct conversion *conversion, const 
     size_t size = strlen(output) + 48;
     char *temporary = memory_new(size);
     if (temporary == NULL) {
-        return error_no_memory(error, size, "a file name");
+        return file_no_path(error);
     }
     int length = (int)strlen(output);
     while (length > 1 && output[length - 1] == '/') {

@@ -22,7 +22,7 @@ static enum berth_status write_as(const struct conversion *conversion, const cha
     struct outgoing outgoing;
     char *path = path_join(conversion->folder, name);
     if (path == NULL) {
-        return error_set(error, BERTH_NO_MEMORY, "out of memory for a file name");
+        return file_no_path(error);
     }
     enum berth_status status = outgoing_read(conversion, &outgoing, error);
     if (status == BERTH_OK) {
@@ -110,9 +110,8 @@ static enum berth_status write_states(const struct conversion *conversion, const
 static enum berth_status write_latest(const struct conversion *conversion, const char *tag,
                                       struct berth_error *error) {
     char *latest = path_join(conversion->folder, "latest");
-    enum berth_status status = latest != NULL
-                                   ? file_write(latest, tag, strlen(tag), error)
-                                   : error_set(error, BERTH_NO_MEMORY, "out of memory for a name");
+    enum berth_status status =
+        latest != NULL ? file_write(latest, tag, strlen(tag), error) : file_no_path(error);
     memory_free(latest);
     return status;
 }
@@ -124,7 +123,7 @@ enum berth_status convert_to_deepspeed(const struct conversion *conversion,
     snprintf(name, sizeof name, "%s/%s", tag, DEEPSPEED_STATES);
     char *folder = path_join(conversion->folder, tag);
     if (folder == NULL) {
-        return error_set(error, BERTH_NO_MEMORY, "out of memory for a file name");
+        return file_no_path(error);
     }
     enum berth_status status = dir_make(folder, error);
     memory_free(folder);

@@ -19,7 +19,7 @@ enum berth_status convert_to_hf(const struct conversion *conversion, struct bert
     struct outgoing outgoing;
     char *path = path_join(conversion->folder, "model.safetensors");
     if (path == NULL) {
-        return error_set(error, BERTH_NO_MEMORY, "out of memory for a file name");
+        return file_no_path(error);
     }
     enum berth_status status = outgoing_read(conversion, &outgoing, error);
     if (status == BERTH_OK) {

@@ -13,10 +13,6 @@
 
 #define VOCABULARY_LIMIT ((size_t)256 << 20)
 
-static enum berth_status no_name(struct berth_error *error) {
-    return error_set(error, BERTH_NO_MEMORY, "out of memory for a file name");
-}
-
 // --- weights as one buffer ----------------------------------------------------------------------
 
 static enum berth_status fill_weights(const struct conversion *conversion, float *buffer,
@@ -60,7 +56,7 @@ static enum berth_status write_onnx(const struct conversion *conversion,
     char *path = path_join(conversion->folder, "model.onnx");
     float *buffer;
     if (path == NULL) {
-        return no_name(error);
+        return file_no_path(error);
     }
     enum berth_status status = load_weights(conversion, &buffer, error);
     if (status == BERTH_OK) {
@@ -165,7 +161,7 @@ static enum berth_status write_gguf(const struct conversion *conversion,
     char *vocab_path = folder_file(conversion->input, "vocab.txt");
     enum berth_status status = path != NULL && vocab_path != NULL
                                    ? write_gguf_file(conversion, path, vocab_path, error)
-                                   : no_name(error);
+                                   : file_no_path(error);
     memory_free(path);
     memory_free(vocab_path);
     return status;

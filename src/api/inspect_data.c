@@ -7,8 +7,6 @@
 #include "format/tensor_file.h"
 #include "format/tfrecord.h"
 
-#include <string.h>
-
 static void add_instances(struct berth_data_info *info, const struct instances *read) {
     info->files++;
     info->instances += (int64_t)read->count;
@@ -88,8 +86,7 @@ static enum berth_status add_folder(const char *folder, struct berth_data_info *
     for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
         if (is_wanted(names[i])) {
             char *path = path_join(folder, names[i]);
-            status = path != NULL ? add_file(path, info, error)
-                                  : error_no_memory(error, strlen(folder), "a path");
+            status = path != NULL ? add_file(path, info, error) : file_no_path(error);
             memory_free(path);
         }
     }

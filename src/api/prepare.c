@@ -185,7 +185,7 @@ static enum berth_status check_complete(const char *folder, const char *manifest
     char *path = path_join(folder, manifest);
     json *state = NULL;
     if (path == NULL) {
-        return error_no_memory(error, strlen(folder), "a path");
+        return file_no_path(error);
     }
     enum berth_status status = stage_read_complete(path, remedy, &state, error);
     json_free(state);
@@ -197,7 +197,7 @@ static enum berth_status check_text(const struct job *job, const char *folder,
                                     struct berth_error *error) {
     char *state = path_join(folder, TEXT_MANIFEST);
     if (state == NULL) {
-        return error_no_memory(error, strlen(folder), "a path");
+        return file_no_path(error);
     }
     int is_ours = job->input->wikipedia != NULL || file_exists(state); // else others made the text
     memory_free(state);

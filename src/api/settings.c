@@ -37,7 +37,7 @@ enum berth_status settings_tokenizer(const struct berth_config *config,
     }
     char *path = folder_file(config->model_name_or_path, "vocab.txt");
     if (path == NULL) {
-        return error_no_memory(error, strlen(config->model_name_or_path), "a path");
+        return file_no_path(error);
     }
     enum berth_status status = tokenizer_open(path, &options, tokenizer, error);
     memory_free(path);

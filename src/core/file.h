@@ -92,6 +92,8 @@ enum berth_status dir_sync_parent(const char *path, struct berth_error *error);
 enum berth_status dir_list(const char *path, char ***names, struct berth_error *error);
 // "a/b" from "a" and "b"; newly allocated, NULL when memory is out.
 char *path_join(const char *folder, const char *name);
+// BERTH_NO_MEMORY, for a path that could not be made.
+enum berth_status file_no_path(struct berth_error *error);
 
 // --- locks --------------------------------------------------------------------------------------
 

@@ -29,6 +29,5 @@ char *file_parent(const char *path);
 
 // A full or broken disk is BERTH_IO; any other refusal is BERTH_CANT_CREATE.
 enum berth_status file_cannot_create(const char *path, int errno_value, struct berth_error *error);
-enum berth_status file_no_path(struct berth_error *error); // out of memory for a name
 
 #endif

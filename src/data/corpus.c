@@ -66,7 +66,7 @@ static enum berth_status add_folder(struct corpus *corpus, const char *folder, i
     for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
         char *path = path_join(folder, names[i]);
         if (path == NULL) {
-            status = error_no_memory(error, strlen(folder), "a file name");
+            status = file_no_path(error);
         } else if (dir_exists(path)) {
             status = depth < FOLDER_DEPTH && names[i][0] != '.'
                          ? add_folder(corpus, path, depth + 1, error)

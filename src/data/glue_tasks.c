@@ -212,7 +212,7 @@ enum berth_status glue_task_path(const struct glue_task *task, const char *folde
         name_file(patterns[i], language, names[i], sizeof names[i]);
         *path = find_file(folder, task->title, names[i], &failed);
         if (failed) {
-            return error_no_memory(error, strlen(folder), "a path");
+            return file_no_path(error);
         }
         if (*path != NULL) {
             return BERTH_OK;

@@ -58,7 +58,7 @@ static enum berth_status read_documents(struct job *job, const char *name,
     char *path = path_join(job->asked->shards, name), *text;
     size_t length;
     if (path == NULL) {
-        return error_no_memory(error, strlen(name), "a path");
+        return file_no_path(error);
     }
     enum berth_status status = file_read(path, SHARD_BYTES_MAX, &text, &length, error);
     memory_free(path);
@@ -99,7 +99,7 @@ static enum berth_status write_file(const struct job *job, const char *name,
     struct file_reader file;
     char *path = path_join(job->asked->folder, name);
     if (path == NULL) {
-        return error_no_memory(error, strlen(name), "a path");
+        return file_no_path(error);
     }
     enum berth_status status =
         (job->asked->tfrecord ? pretraining_write_tfrecord : pretraining_write_hdf5)(
@@ -139,7 +139,7 @@ static enum berth_status finish_shard(struct job *job, const char *shard,
     char *name = file_name(job, shard);
     int64_t bytes = -1;
     if (name == NULL) {
-        return error_no_memory(error, strlen(shard), "a file name");
+        return file_no_path(error);
     }
     enum berth_status status = BERTH_OK;
     if (instances->count > 0) {
@@ -191,7 +191,7 @@ static enum berth_status find_missing(struct job *job, struct berth_error *error
         }
         char *name = file_name(job, walk.key);
         if (name == NULL) {
-            return error_no_memory(error, length, "a file name");
+            return file_no_path(error);
         }
         if (stage_find(&job->stage, name) == NULL) {
             job->names[job->count++] = walk.key;
@@ -231,7 +231,7 @@ static enum berth_status sum_up(struct job *job, struct berth_error *error) {
     }
     char *path = path_join(asked->folder, "statistics.json");
     if (path == NULL) {
-        return error_no_memory(error, strlen(asked->folder), "a path");
+        return file_no_path(error);
     }
     enum berth_status status =
         pretraining_statistics_write(asked->statistics, asked->options.max_seq_length, path, error);
@@ -256,7 +256,7 @@ static enum berth_status open_shards(struct job *job, struct stage_settings *set
                                      struct berth_error *error) {
     char digest[DIGEST_HEX_SIZE], *path = path_join(job->asked->shards, SHARD_MANIFEST);
     if (path == NULL) {
-        return error_no_memory(error, strlen(job->asked->shards), "a path");
+        return file_no_path(error);
     }
     enum berth_status status = stage_read_complete(
         path, "run the stage \"shards\" first, to its end", &job->shards, error);
@@ -277,7 +277,7 @@ static enum berth_status run(struct job *job, struct stage_settings *settings,
     set_options(settings, job->asked);
     char *manifest = path_join(job->asked->folder, INSTANCE_MANIFEST);
     if (manifest == NULL) {
-        return error_no_memory(error, strlen(job->asked->folder), "a path");
+        return file_no_path(error);
     }
     enum berth_status status =
         stage_open(&job->stage, job->asked->folder, manifest, settings, error);

@@ -49,7 +49,7 @@ static enum berth_status add_input(struct job *job, const char *name, struct buf
     char size[NUMBER_TEXT_SIZE];
     input->path = path_join(job->asked->input, name);
     if (input->path == NULL) {
-        return error_no_memory(error, strlen(name), "a path");
+        return file_no_path(error);
     }
     job->input_count++;
     TRY(file_reader_open(&file, input->path, error));
@@ -212,7 +212,7 @@ static enum berth_status write_part(struct job *job, const struct window *window
     part_name(name, sizeof name, window->part + part);
     char *path = path_join(job->asked->folder, name);
     if (path == NULL) {
-        return error_no_memory(error, strlen(name), "a path");
+        return file_no_path(error);
     }
     enum berth_status status = pretraining_write_packed(
         path, instances, packing->packs + first, left < PACK_ROWS ? left : PACK_ROWS,
@@ -326,7 +326,7 @@ static char *beside(const struct job *job, const char *ending) {
 static enum berth_status write_metadata(struct job *job, struct berth_error *error) {
     char *path = beside(job, "_metadata.json");
     if (path == NULL) {
-        return error_no_memory(error, strlen(job->asked->folder), "a path");
+        return file_no_path(error);
     }
     for (size_t i = 0; i < job->total->strategy_count; i++) {
         job->total->strategies_used += job->total->counts[i] > 0;
@@ -358,7 +358,7 @@ static enum berth_status run(struct job *job, struct stage_settings *settings,
                      (double)(job->asked->window > 0 ? job->asked->window : PACK_WINDOW));
     char *manifest = beside(job, "_pack.json");
     if (manifest == NULL) {
-        return error_no_memory(error, strlen(job->asked->folder), "a path");
+        return file_no_path(error);
     }
     enum berth_status status =
         stage_open(&job->stage, job->asked->folder, manifest, settings, error);

@@ -76,8 +76,7 @@ static enum berth_status add_folder(struct shard_list *list, const char *folder,
     for (size_t i = 0; i < count; i++) {
         if (is_wanted(names[i], use, named)) {
             char *path = path_join(folder, names[i]);
-            TRY(path != NULL ? add(list, path, max_seq_length, error)
-                             : error_no_memory(error, 0, "a path"));
+            TRY(path != NULL ? add(list, path, max_seq_length, error) : file_no_path(error));
         }
     }
     return BERTH_OK;
@@ -91,8 +90,7 @@ static enum berth_status add_all(struct shard_list *list, const char *path, enum
     if (!dir_exists(path)) {
         TRY(take_items(list, 1, error));
         char *own = memory_string(path);
-        return own != NULL ? add(list, own, max_seq_length, error)
-                           : error_no_memory(error, strlen(path), "a path");
+        return own != NULL ? add(list, own, max_seq_length, error) : file_no_path(error);
     }
     char **names;
     TRY(dir_list(path, &names, error));

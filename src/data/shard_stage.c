@@ -210,7 +210,7 @@ static enum berth_status is_missing(const struct job *job, size_t i, int *missin
                                     struct berth_error *error) {
     char *name = shard_file_name(&job->plan, i, job->asked->name);
     if (name == NULL) {
-        return error_no_memory(error, 0, "a file name");
+        return file_no_path(error);
     }
     *missing = stage_find(&job->stage, name) == NULL;
     memory_free(name);
@@ -294,7 +294,7 @@ static enum berth_status run(struct job *job, const struct stage_settings *setti
                              struct berth_error *error) {
     char *manifest = path_join(job->asked->folder, SHARD_MANIFEST);
     if (manifest == NULL) {
-        return error_no_memory(error, strlen(job->asked->folder), "a path");
+        return file_no_path(error);
     }
     enum berth_status status =
         stage_open(&job->stage, job->asked->folder, manifest, settings, error);

@@ -70,8 +70,7 @@ static enum berth_status tidy(const struct stage *stage, const char *folder, con
     for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
         if (is_temporary(names[i]) && strncmp(names[i], prefix, strlen(prefix)) == 0) {
             char *path = path_join(folder, names[i]);
-            status = path != NULL ? file_remove(path, error)
-                                  : error_no_memory(error, strlen(folder), "a path");
+            status = path != NULL ? file_remove(path, error) : file_no_path(error);
             memory_free(path);
         } else {
             *others |= names[i][0] != '.' && strcmp(names[i], base_name(stage->path)) != 0;
@@ -142,7 +141,7 @@ static enum berth_status lock(struct stage *stage, struct berth_error *error) {
     char *folder = length > 0 ? memory_string_of(stage->path, length) : memory_string(".");
     int others;
     if (folder == NULL) {
-        return error_no_memory(error, length, "a path");
+        return file_no_path(error);
     }
     enum berth_status status = dir_make(folder, error);
     if (status == BERTH_OK) {

@@ -86,9 +86,8 @@ static enum berth_status open_file(struct shard_writer *writer, size_t i,
     const struct shard_target *target = &writer->target;
     char *name = shard_file_name(&writer->plan, target->first + i, target->name);
     char *path = name != NULL ? path_join(target->folder, name) : NULL;
-    enum berth_status status = path != NULL
-                                   ? file_writer_open(&writer->files[i], path, error)
-                                   : error_no_memory(error, strlen(target->folder), "a path");
+    enum berth_status status =
+        path != NULL ? file_writer_open(&writer->files[i], path, error) : file_no_path(error);
     memory_free(path);
     memory_free(name);
     return status;

@@ -257,7 +257,7 @@ static enum berth_status end_file(struct job *job, struct berth_error *error) {
 static enum berth_status begin_file(struct job *job, struct berth_error *error) {
     char *path = wikipedia_file_path(job->settings->folder, job->state.count);
     if (path == NULL) {
-        return error_no_memory(error, strlen(job->settings->folder), "a file name");
+        return file_no_path(error);
     }
     path[strlen(path) - strlen("/wiki_00")] = '\0';
     enum berth_status status = dir_make(path, error);

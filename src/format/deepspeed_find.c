@@ -14,7 +14,7 @@ static enum berth_status take(const char *folder, const char *name, char **path,
                               struct berth_error *error) {
     char *found = path_join(folder, name);
     if (found == NULL) {
-        return error_no_memory(error, strlen(folder) + strlen(name), "a path");
+        return file_no_path(error);
     }
     if (file_exists(found)) {
         *path = found;
@@ -64,7 +64,7 @@ static enum berth_status find_tag(const char *folder, const char *tag, char **pa
     }
     char *inner = path_join(folder, tag);
     if (inner == NULL) {
-        return error_no_memory(error, strlen(folder) + strlen(tag), "a path");
+        return file_no_path(error);
     }
     enum berth_status status = take(inner, DEEPSPEED_STATES, path, error);
     if (status == BERTH_OK && *path == NULL) {

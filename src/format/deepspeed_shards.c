@@ -66,7 +66,7 @@ static enum berth_status take_shards(struct deepspeed_checkpoint *checkpoint, co
                                               .rank = deepspeed_rank_of(names[i]),
                                               .file.archive.file.descriptor = -1};
             if (shard->path == NULL) {
-                return error_no_memory(error, strlen(folder) + strlen(names[i]), "a path");
+                return file_no_path(error);
             }
         }
     }
@@ -101,7 +101,7 @@ enum berth_status deepspeed_find_shards(struct deepspeed_checkpoint *checkpoint,
     char **names = NULL;
     enum berth_status status;
     if (folder == NULL) {
-        return error_no_memory(error, strlen(path), "a path");
+        return file_no_path(error);
     }
     TRY_DONE(dir_list(folder, &names, error));
     TRY_DONE(take_shards(checkpoint, folder, names, error));

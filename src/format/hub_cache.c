@@ -146,10 +146,6 @@ char *hub_repo_folder(const char *root, const char *type, const char *id) {
 
 // --- finding ------------------------------------------------------------------------------------
 
-static enum berth_status no_memory(struct berth_error *error) {
-    return error_set(error, BERTH_NO_MEMORY, "out of memory for a file name");
-}
-
 // The commit of a branch or tag; empty when there is no such ref.
 static enum berth_status read_ref(const char *repo, const char *revision,
                                   char commit[HUB_COMMIT_SIZE], struct berth_error *error) {
@@ -159,7 +155,7 @@ static enum berth_status read_ref(const char *repo, const char *revision,
     enum berth_status status = BERTH_OK;
     commit[0] = '\0';
     if (path == NULL) {
-        return no_memory(error);
+        return file_no_path(error);
     }
     if (file_exists(path)) {
         status = file_read(path, PATH_LIMIT, &text, &length, error);
@@ -207,7 +203,7 @@ static enum berth_status check_links(const char *folder, const char *repo,
     enum berth_status status = BERTH_OK;
     for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
         char *path = path_join(folder, names[i]);
-        status = path == NULL ? no_memory(error) : check_entry(path, repo, error);
+        status = path == NULL ? file_no_path(error) : check_entry(path, repo, error);
         memory_free(path);
     }
     memory_free(names);
@@ -231,7 +227,7 @@ static enum berth_status find_folder(struct hub_snapshot *snapshot, const char *
     }
     char *folder = below(path_join(snapshot->repo, "snapshots"), snapshot->commit);
     if (folder == NULL) {
-        return no_memory(error);
+        return file_no_path(error);
     }
     if (!dir_exists(folder)) {
         memory_free(folder);
@@ -246,7 +242,7 @@ enum berth_status hub_snapshot_find(const char *root, const char *type, const ch
                                     struct berth_error *error) {
     *snapshot = (struct hub_snapshot){.repo = hub_repo_folder(root, type, id)};
     if (snapshot->repo == NULL) {
-        return no_memory(error);
+        return file_no_path(error);
     }
     if (!hub_is_safe_path(revision)) {
         hub_snapshot_done(snapshot);
@@ -273,7 +269,7 @@ static enum berth_status make_parent(const char *path, const char *folder,
                                      struct berth_error *error) {
     char *parent = memory_string_of(path, (size_t)(strrchr(path, '/') - path));
     if (parent == NULL) {
-        return no_memory(error);
+        return file_no_path(error);
     }
     enum berth_status status = dir_make(parent, error);
     if (status == BERTH_OK && !file_lies_in(parent, folder)) {
@@ -294,7 +290,7 @@ enum berth_status hub_link_blob(const char *snapshot_folder, const char *path, c
     snprintf(target + used, sizeof target - used, "blobs/%s", blob);
     char *link = path_join(snapshot_folder, path);
     if (link == NULL) {
-        return no_memory(error);
+        return file_no_path(error);
     }
     enum berth_status status = make_parent(link, snapshot_folder, error);
     if (status == BERTH_OK) {
@@ -312,7 +308,7 @@ enum berth_status hub_write_ref(const char *repo, const char *revision, const ch
     }
     char *path = below(path_join(repo, "refs"), revision);
     if (path == NULL) {
-        return no_memory(error);
+        return file_no_path(error);
     }
     enum berth_status status = make_parent(path, repo, error);
     if (status == BERTH_OK) {

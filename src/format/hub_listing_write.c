@@ -31,9 +31,7 @@ enum berth_status hub_listing_write(const struct hub_listing *listing, const cha
     }
     json_set(tree, "format_version", json_new_integer(1));
     json_set(tree, "files", files);
-    enum berth_status status =
-        path == NULL ? error_set(error, BERTH_NO_MEMORY, "out of memory for a file name")
-                     : dir_make(folder, error);
+    enum berth_status status = path == NULL ? file_no_path(error) : dir_make(folder, error);
     if (status == BERTH_OK) {
         status = json_write_file(tree, JSON_INDENT_2_SORTED, path, error);
     }

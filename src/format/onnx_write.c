@@ -368,7 +368,7 @@ enum berth_status onnx_write(const char *path, const struct onnx_model *model,
     size_t size = strlen(path) + sizeof ".data";
     char *data_path = memory_new(size);
     if (data_path == NULL) {
-        return error_no_memory(error, size, "a file name");
+        return file_no_path(error);
     }
     snprintf(data_path, size, "%s.data", path);
     const char *slash = strrchr(data_path, '/');

@@ -76,8 +76,7 @@ static enum berth_status open_one(struct tensor_file *file, const char *index, c
     char *folder = memory_string_of(index, slash != NULL ? (size_t)(slash - index) + 1 : 0);
     char *path = folder != NULL ? path_join(slash != NULL ? folder : ".", name) : NULL;
     enum berth_status status =
-        path != NULL ? tensor_file_open(file, path, error)
-                     : error_no_memory(error, strlen(index) + strlen(name), "a file name");
+        path != NULL ? tensor_file_open(file, path, error) : file_no_path(error);
     memory_free(folder);
     memory_free(path);
     return status;

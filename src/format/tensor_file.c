@@ -81,7 +81,7 @@ enum berth_status tensor_file_open(struct tensor_file *file, const char *path,
     enum berth_status status;
     *file = (struct tensor_file){.path = memory_string(path)};
     if (file->path == NULL) {
-        return error_no_memory(error, strlen(path), "a path");
+        return file_no_path(error);
     }
     TRY_DONE(recognise(file, error));
     TRY_DONE(file->format->open(file, error));

@@ -51,7 +51,7 @@ static enum berth_status take(const char *folder, const char *name, char **path,
     }
     memory_free(file);
     if (*path == NULL) {
-        return error_no_memory(error, length, "a path");
+        return file_no_path(error);
     }
     if (length == 0 || !file_exists(*path)) {
         memory_free(*path);
@@ -65,7 +65,7 @@ static enum berth_status ask_state(const char *folder, char **path, struct berth
     size_t length;
     enum berth_status status = BERTH_OK;
     if (state_path == NULL) {
-        return error_no_memory(error, strlen(folder), "a path");
+        return file_no_path(error);
     }
     if (file_exists(state_path)) {
         status = file_read(state_path, STATE_LIMIT, &state, &length, error);
@@ -103,7 +103,7 @@ enum berth_status tensorflow_find(const char *folder, char **path, struct berth_
     }
     if (status == BERTH_OK && only != NULL) {
         *path = path_join(folder, only);
-        status = *path != NULL ? BERTH_OK : error_no_memory(error, strlen(only), "a path");
+        status = *path != NULL ? BERTH_OK : file_no_path(error);
     }
     memory_free(names);
     return status;

@@ -28,7 +28,7 @@ static char *join(const char *prefix, const char *ending, struct berth_error *er
     size_t size = strlen(prefix) + strlen(ending) + 1;
     char *path = memory_new(size);
     if (path == NULL) {
-        error_no_memory(error, size, "a path");
+        file_no_path(error);
         return NULL;
     }
     snprintf(path, size, "%s%s", prefix, ending);
@@ -45,7 +45,7 @@ enum berth_status tensorflow_writer_open(struct tensorflow_writer *writer, const
     if (path == NULL || writer->prefix == NULL) {
         memory_free(path);
         tensorflow_writer_abort(writer);
-        return error_no_memory(error, strlen(prefix), "a path");
+        return file_no_path(error);
     }
     enum berth_status status = file_writer_open(&writer->data, path, error);
     memory_free(path);
@@ -198,7 +198,7 @@ static enum berth_status write_state(const char *prefix, struct berth_error *err
     char *path = folder != NULL ? join(folder, "checkpoint", error) : NULL;
     memory_free(folder);
     if (path == NULL) {
-        return error_no_memory(error, strlen(prefix), "a path");
+        return file_no_path(error);
     }
     struct file_writer file;
     enum berth_status status = file_writer_open(&file, path, error);

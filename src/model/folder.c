@@ -116,7 +116,7 @@ enum berth_status folder_read_config(const char *path, struct bert_config *confi
                                      struct berth_error *error) {
     char *file = folder_config_path(path);
     if (file == NULL) {
-        return error_no_memory(error, strlen(path), "a path");
+        return file_no_path(error);
     }
     enum berth_status status =
         file_exists(file)
@@ -149,7 +149,7 @@ static enum berth_status find_weights(const char *folder, char **path, struct be
     for (size_t i = 0; i < COUNT; i++) {
         *path = path_join(folder, weights_files[i]);
         if (*path == NULL) {
-            return error_no_memory(error, strlen(folder), "a path");
+            return file_no_path(error);
         }
         if (file_exists(*path)) {
             return BERTH_OK;
@@ -344,7 +344,7 @@ enum berth_status folder_write_weights(const char *folder, const struct bert_con
     char *weights_path = path_join(folder, WEIGHTS_FILE);
     enum berth_status status;
     if (config_path == NULL || weights_path == NULL) {
-        status = error_set(error, BERTH_NO_MEMORY, "out of memory for a file name");
+        status = file_no_path(error);
         goto done;
     }
     TRY_DONE(

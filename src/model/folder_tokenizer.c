@@ -21,10 +21,6 @@ static const char *const special_tokens[][2] = {{"unk_token", "[UNK]"},
                                                 {"cls_token", "[CLS]"},
                                                 {"mask_token", "[MASK]"}};
 
-static enum berth_status no_name(struct berth_error *error) {
-    return error_set(error, BERTH_NO_MEMORY, "out of memory for a file name");
-}
-
 // --- reading ------------------------------------------------------------------------------------
 
 // The folder's settings, NULL when it has none.
@@ -33,7 +29,7 @@ static enum berth_status read_settings(const char *folder, json **settings,
     *settings = NULL;
     char *path = folder_file(folder, SETTINGS_FILE);
     if (path == NULL) {
-        return no_name(error);
+        return file_no_path(error);
     }
     enum berth_status status = file_exists(path) ? json_read_file(path, settings, error) : BERTH_OK;
     memory_free(path);
@@ -93,7 +89,7 @@ static enum berth_status copy_member(const char *source, const char *target, con
     char *from = folder_file(source, name), *to = path_join(target, name);
     enum berth_status status = BERTH_OK;
     if (from == NULL || to == NULL) {
-        status = no_name(error);
+        status = file_no_path(error);
     } else if (file_exists(from)) {
         status = copy_file(from, to, error);
     }
@@ -108,7 +104,7 @@ static enum berth_status copy_vocab(const char *source, const char *vocab_path, 
         return source != NULL ? copy_member(source, target, VOCAB_FILE, error) : BERTH_OK;
     }
     char *to = path_join(target, VOCAB_FILE);
-    enum berth_status status = to != NULL ? copy_file(vocab_path, to, error) : no_name(error);
+    enum berth_status status = to != NULL ? copy_file(vocab_path, to, error) : file_no_path(error);
     memory_free(to);
     return status;
 }
@@ -131,7 +127,7 @@ static enum berth_status is_own_vocab(const char *source, const char *vocab_path
     size_t lengths[2];
     enum berth_status status = BERTH_OK;
     if (own == NULL) {
-        status = no_name(error);
+        status = file_no_path(error);
     } else if (file_exists(own)) {
         status = read_both((const char *const[]){own, vocab_path}, bytes, lengths, error);
         *same = status == BERTH_OK && lengths[0] == lengths[1] &&
@@ -170,8 +166,9 @@ static json *default_settings(void) {
 static enum berth_status write_member(const json *value, const char *folder, const char *name,
                                       struct berth_error *error) {
     char *path = path_join(folder, name);
-    enum berth_status status =
-        path != NULL ? json_write_file(value, JSON_INDENT_2_SORTED, path, error) : no_name(error);
+    enum berth_status status = path != NULL
+                                   ? json_write_file(value, JSON_INDENT_2_SORTED, path, error)
+                                   : file_no_path(error);
     memory_free(path);
     return status;
 }
@@ -195,7 +192,7 @@ static enum berth_status write_settings(const char *source, int lower_case, cons
 static enum berth_status write_missing_specials(const char *target, struct berth_error *error) {
     char *path = path_join(target, SPECIALS_FILE);
     if (path == NULL) {
-        return no_name(error);
+        return file_no_path(error);
     }
     enum berth_status status = BERTH_OK;
     if (!file_exists(path)) {

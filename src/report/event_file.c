@@ -137,7 +137,7 @@ enum berth_status event_file_open(struct event_file *file, const char *folder,
                          folder);
     }
     file->folder = memory_string(folder);
-    return file->folder != NULL ? BERTH_OK : error_no_memory(error, strlen(folder), "a path");
+    return file->folder != NULL ? BERTH_OK : file_no_path(error);
 }
 
 // A name that TensorBoard takes for an event file ("tfevents") and that no other run has.

@@ -88,8 +88,8 @@ static enum berth_status read_shape(struct bench_data *data, const struct bench_
                                     struct berth_error *error) {
     if (dir_exists(settings->geometry)) {
         char *path = folder_config_path(settings->geometry);
-        enum berth_status status = path != NULL ? bert_config_read(path, &data->files.shape, error)
-                                                : error_no_memory(error, 0, "a path");
+        enum berth_status status =
+            path != NULL ? bert_config_read(path, &data->files.shape, error) : file_no_path(error);
         memory_free(path);
         return status;
     }

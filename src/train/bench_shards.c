@@ -25,8 +25,8 @@ static enum berth_status read_files(const struct bench_shards *shards, char *con
             continue;
         }
         char *path = path_join(shards->path, names[i]);
-        enum berth_status status = path != NULL ? read_file(shards, path, instances, error)
-                                                : error_no_memory(error, 0, "a path");
+        enum berth_status status =
+            path != NULL ? read_file(shards, path, instances, error) : file_no_path(error);
         memory_free(path);
         TRY(status);
     }

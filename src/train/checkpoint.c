@@ -28,7 +28,7 @@ static enum berth_status write_state(const struct checkpoint_content *content, c
                                      struct berth_error *error) {
     char *path = path_join(folder, "trainer_state.json");
     if (path == NULL) {
-        return error_no_memory(error, 0, "a path");
+        return file_no_path(error);
     }
     enum berth_status status =
         history_write(content->history, content->config, content->batching, path, error);
@@ -60,7 +60,7 @@ static enum berth_status remove_checkpoint(const char *output_dir, int64_t step,
     char *away = checkpoint_temporary_path(output_dir, step, "old");
     enum berth_status status;
     if (path == NULL || away == NULL) {
-        status = error_no_memory(error, 0, "a path");
+        status = file_no_path(error);
         goto done;
     }
     if (dir_exists(away)) {
@@ -81,7 +81,7 @@ enum berth_status checkpoint_write(const struct checkpoint_content *content, con
     char *temporary = checkpoint_temporary_path(output_dir, step, "new");
     enum berth_status status;
     if (path == NULL || temporary == NULL) {
-        status = error_no_memory(error, 0, "a path");
+        status = file_no_path(error);
         goto done;
     }
     if (dir_exists(temporary)) {
@@ -109,7 +109,7 @@ static enum berth_status verify_step(const char *output_dir, int64_t step,
                                      struct berth_error *error) {
     char *path = checkpoint_path(output_dir, step);
     if (path == NULL) {
-        return error_no_memory(error, 0, "a path");
+        return file_no_path(error);
     }
     enum berth_status status = manifest_verify(path, NULL, error);
     memory_free(path);
@@ -170,7 +170,7 @@ enum berth_status checkpoint_clean(const char *output_dir, struct berth_error *e
         }
         char *path = path_join(output_dir, names[i]);
         if (path == NULL) {
-            status = error_no_memory(error, 0, "a path");
+            status = file_no_path(error);
         } else {
             status = dir_exists(path) ? dir_remove(path, error) : file_remove(path, error);
         }

@@ -54,7 +54,7 @@ enum berth_status checkpoint_read(const struct checkpoint_content *content, cons
                                   const struct berth_log *log, struct berth_error *error) {
     char *path = path_join(folder, "trainer_state.json");
     if (path == NULL) {
-        return error_no_memory(error, 0, "a path");
+        return file_no_path(error);
     }
     enum berth_status status =
         history_read(content->history, content->config, content->batching, log, path, error);

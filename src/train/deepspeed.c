@@ -326,7 +326,7 @@ static enum berth_status scalars_folder(const json *root, char **folder,
     }
     job = job != NULL ? job : "DeepSpeedJobName";
     *folder = path == NULL || path[0] == '\0' ? memory_string(job) : path_join(path, job);
-    return *folder != NULL ? BERTH_OK : error_no_memory(error, strlen(job), "a path");
+    return *folder != NULL ? BERTH_OK : file_no_path(error);
 }
 
 enum berth_status deepspeed_logging_dir(const char *path, char **folder,

@@ -87,7 +87,7 @@ static enum berth_status find_resume(struct job *job, struct berth_error *error)
                                  ? memory_string(from)
                                  : checkpoint_path(job->config.output_dir, job->config.resume_step);
         return job->resume_folder != NULL ? checkpoint_verify(job->resume_folder, NULL, error)
-                                          : error_no_memory(error, 0, "a path");
+                                          : file_no_path(error);
     }
     TRY(checkpoint_find(job->config.output_dir, &job->log, &job->resume_folder, error));
     if (job->resume_folder == NULL) {
@@ -207,7 +207,7 @@ static enum berth_status keep_tokenizer(struct job *job, struct berth_error *err
         memory_free(job->files.vocab_path);
         job->files.vocab_path = path_join(folder, "vocab.txt");
     }
-    return job->files.vocab_path != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
+    return job->files.vocab_path != NULL ? BERTH_OK : file_no_path(error);
 }
 
 static enum berth_status fill_state(struct job *job, struct berth_error *error) {

@@ -19,7 +19,7 @@ static enum berth_status find_vocabulary(struct model_files *files,
                                          struct berth_error *error) {
     files->vocab_path = config->vocab_file != NULL ? memory_string(config->vocab_file)
                                                    : folder_file(folder, "vocab.txt");
-    return files->vocab_path != NULL ? BERTH_OK : error_no_memory(error, 0, "a path");
+    return files->vocab_path != NULL ? BERTH_OK : file_no_path(error);
 }
 
 // A casing asked for that neither the folder's settings nor its name have: as Google's programs do,
@@ -162,7 +162,7 @@ static enum berth_status open_folder(struct model_files *files, struct berth_con
                                      struct berth_error *error) {
     char *config_path = folder_config_path(folder);
     if (config_path == NULL) {
-        return error_no_memory(error, 0, "a path");
+        return file_no_path(error);
     }
     enum berth_status status = open_text(files, config, folder, config_path, log, error);
     memory_free(config_path);

@@ -26,7 +26,7 @@ static enum berth_status add_file(json *files, const char *folder, const char *n
                                   struct berth_error *error) {
     char *path = path_join(folder, name);
     if (path == NULL) {
-        return error_no_memory(error, 0, "a path");
+        return file_no_path(error);
     }
     uint64_t bytes;
     char hex[DIGEST_HEX_SIZE];
@@ -58,7 +58,7 @@ enum berth_status manifest_write(const char *folder, struct berth_error *error) 
     json_set(manifest, "files", files);
     if (status == BERTH_OK) {
         status = path != NULL ? json_write_file(manifest, JSON_INDENT_2_SORTED, path, error)
-                              : error_no_memory(error, 0, "a path");
+                              : file_no_path(error);
     }
     json_free(manifest);
     memory_free(path);
@@ -82,7 +82,7 @@ static enum berth_status verify_file(const char *folder, const char *name, const
     }
     char *path = path_join(folder, name);
     if (path == NULL) {
-        return error_no_memory(error, 0, "a path");
+        return file_no_path(error);
     }
     uint64_t found;
     char hex[DIGEST_HEX_SIZE];
@@ -147,7 +147,7 @@ static enum berth_status verify(const char *folder, const json *manifest, const 
 enum berth_status manifest_verify(const char *folder, int64_t *files, struct berth_error *error) {
     char *path = path_join(folder, MANIFEST_NAME);
     if (path == NULL) {
-        return error_no_memory(error, 0, "a path");
+        return file_no_path(error);
     }
     json *manifest = NULL;
     enum berth_status status = json_read_file(path, &manifest, error);

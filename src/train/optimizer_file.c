@@ -56,7 +56,7 @@ enum berth_status optimizer_file_write(const struct state *state, const char *fo
     char *path = path_join(folder, FILE_NAME);
     enum berth_status status;
     if (path == NULL) {
-        return error_no_memory(error, 0, "a path");
+        return file_no_path(error);
     }
     TRY_DONE(state_borrow(state, state->moment1, 1, &moments[0], error));
     TRY_DONE(state_borrow(state, state->moment2, 1, &moments[1], error));
@@ -117,7 +117,7 @@ enum berth_status optimizer_file_read(struct state *state, const char *folder,
                                       struct berth_error *error) {
     char *path = path_join(folder, FILE_NAME);
     if (path == NULL) {
-        return error_no_memory(error, 0, "a path");
+        return file_no_path(error);
     }
     struct safetensors file;
     enum berth_status status = safetensors_open(&file, path, error);

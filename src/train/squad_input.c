@@ -197,7 +197,7 @@ static enum berth_status open_with_cache(const struct opening *opening, const ch
     char *file = squad_cache_path(opening->args->config->cache_dir, opening->args->path, &key);
     enum berth_status status = BERTH_OK;
     if (file == NULL) {
-        return error_no_memory(error, 0, "a path");
+        return file_no_path(error);
     }
     if (take_from_cache(opening, &key, file)) {
         goto done;

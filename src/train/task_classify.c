@@ -94,7 +94,7 @@ static enum berth_status add_part(struct classify *own, const char *path, const 
     struct classify_part *part = &own->parts[own->part_count++];
     part->suffix = suffix;
     part->path = memory_string(path);
-    return part->path != NULL ? BERTH_OK : error_no_memory(error, strlen(path), "a path");
+    return part->path != NULL ? BERTH_OK : file_no_path(error);
 }
 
 // The mismatched file of a split that has one, where it is there.
@@ -113,7 +113,7 @@ static enum berth_status add_mismatched(struct classify *own, const struct berth
         return BERTH_OK;
     }
     if (status != BERTH_OK) {
-        return error_no_memory(error, 0, "a path");
+        return file_no_path(error);
     }
     status = add_part(own, path, "_mm", error);
     memory_free(path);
