@@ -53,7 +53,8 @@ extern const struct cli_verb cli_finetune, cli_finetune_classify, cli_predict, c
     cli_evaluate, cli_answer, cli_show, cli_tokenize, cli_features, cli_inspect, cli_embed,
     cli_convert, cli_compare, cli_init, cli_verify, cli_bench, cli_doctor;
 
-extern const struct cli_verb cli_pretrain, cli_fetch, cli_prepare, cli_pack, cli_vocab;
+extern const struct cli_verb cli_pretrain, cli_evaluate_pretrain, cli_fetch, cli_prepare, cli_pack,
+    cli_vocab;
 
 // --- the command line ----------------------------------------------------------------------------
 

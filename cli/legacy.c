@@ -179,7 +179,7 @@ static enum berth_status set_optim(struct cli_call *call, const char *value,
 
 static enum berth_status set_input(struct cli_call *call, const char *value,
                                    struct berth_error *error) {
-    if ((call->verb->jobs & JOB_PRETRAIN) != 0) {
+    if ((call->verb->jobs & (JOB_PRETRAIN | JOB_EVALUATE_PRETRAIN)) != 0) {
         return set(call, "input_dir", value, error);
     }
     cli_note(call, "--input_file has no effect in `berth %s`", call->verb->name);
@@ -303,8 +303,10 @@ static void folder_of_model(struct cli_call *call) {
 enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *error) {
     int trains = (call->verb->jobs & JOB_TRAIN) != 0;
     if (trains && call->do_train == 0 && call->verb->task == NULL) {
-        return error_set(error, BERTH_USAGE, "--do_train false: `berth %s` does nothing else",
-                         call->verb->name);
+        return error_set(error, BERTH_USAGE,
+                         "--do_train false: `berth %s` trains; `berth evaluate %s` scores a model "
+                         "on held-out data",
+                         call->verb->name, call->verb->name);
     }
     if (trains && call->do_train == 0) {
         return error_set(error, BERTH_USAGE,

@@ -7,17 +7,29 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct cli_verb *const verbs[] = {&cli_finetune, &cli_finetune_classify,
-                                               &cli_predict,  &cli_predict_classify,
-                                               &cli_evaluate, &cli_answer,
-                                               &cli_show,     &cli_tokenize,
-                                               &cli_features, &cli_embed,
-                                               &cli_inspect,  &cli_convert,
-                                               &cli_compare,  &cli_init,
-                                               &cli_verify,   &cli_bench,
-                                               &cli_doctor,   &cli_fetch,
-                                               &cli_prepare,  &cli_pack,
-                                               &cli_vocab,    &cli_pretrain};
+static const struct cli_verb *const verbs[] = {&cli_finetune,
+                                               &cli_finetune_classify,
+                                               &cli_predict,
+                                               &cli_predict_classify,
+                                               &cli_evaluate,
+                                               &cli_answer,
+                                               &cli_show,
+                                               &cli_tokenize,
+                                               &cli_features,
+                                               &cli_embed,
+                                               &cli_inspect,
+                                               &cli_convert,
+                                               &cli_compare,
+                                               &cli_init,
+                                               &cli_verify,
+                                               &cli_bench,
+                                               &cli_doctor,
+                                               &cli_fetch,
+                                               &cli_prepare,
+                                               &cli_pack,
+                                               &cli_vocab,
+                                               &cli_pretrain,
+                                               &cli_evaluate_pretrain};
 #define VERB_COUNT (sizeof verbs / sizeof *verbs)
 
 void cli_help_program(int to_error) {

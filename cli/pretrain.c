@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth pretrain: the training run with its reporter and signals.
+// berth evaluate pretrain: the scores of its model on held-out shards.
 #include "cli.h"
 #include "run.h"
 
@@ -10,6 +11,24 @@ static const struct cli_option options[] = {
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     return cli_run_job(call, berth_pretrain, "finishing this update and saving", error);
 }
+
+static enum berth_status run_evaluation(struct cli_call *call, struct berth_error *error) {
+    return cli_run_job(call, berth_evaluate_pretrain, "nothing will be written", error);
+}
+
+const struct cli_verb cli_evaluate_pretrain = {
+    .name = "evaluate",
+    .task = "pretrain",
+    .summary = "score a pre-trained model on held-out shards",
+    .usage = "--model DIR (--eval_dir DIR | --input_dir DIR) --output DIR [options]",
+    .example = "berth evaluate pretrain --model phase1 --input_dir hdf5-128 --output scores",
+    .notes = "Masked words and next sentences: accuracies and losses, also in eval_results.txt.",
+    .jobs = JOB_EVALUATE_PRETRAIN,
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .required = "model_name_or_path output_dir",
+    .run = run_evaluation,
+};
 
 const struct cli_verb cli_pretrain = {
     .name = "pretrain",
@@ -22,7 +41,8 @@ const struct cli_verb cli_pretrain = {
                "    --resume_from_checkpoint phase1/checkpoint-7038\n"
                "berth pretrain ... --output phase1 --resume_from_checkpoint auto",
     .notes =
-        "Shards are what `berth prepare` and the scripts of NVIDIA and Habana write. An update "
+        "Shards are what `berth prepare` and the scripts of NVIDIA, Habana, Google and Intel "
+        "write. An update "
         "is train_batch_size sequences, packed rows counted as what is in them. Ctrl-C, SIGTERM "
         "and SIGUSR1 finish the update, save, and stop; --resume_from_checkpoint goes on. The "
         "flags of the original scripts are understood; those without a meaning here are noted "

@@ -302,6 +302,13 @@ enum berth_status berth_pretrain(const struct berth_config *config, struct berth
                                  const volatile int *stop, struct berth_run_result *result,
                                  struct berth_error *error);
 
+/* Scores a model with a pre-training head (model_name_or_path) on held-out shards: those of eval_dir,
+ * else those of input_dir with "test" in their names. Writes eval_results.txt. */
+enum berth_status berth_evaluate_pretrain(const struct berth_config *config, struct berth_log log,
+                                          const volatile int *stop,
+                                          struct berth_run_result *result,
+                                          struct berth_error *error);
+
 /* Classification and regression on pairs of texts or single ones: the tasks of GLUE and XNLI by name
  * (task_name, data_dir) or files of the user's own (text_column, ...). Fine-tuning writes
  * eval_results.txt and eval_results.json beside the model and, by do_predict, what prediction

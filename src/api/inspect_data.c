@@ -4,8 +4,6 @@
 #include "core/memory.h"
 #include "data/pretraining_file.h"
 #include "format/hdf5.h"
-#include "format/tensor_file.h"
-#include "format/tfrecord.h"
 
 static void add_instances(struct berth_data_info *info, const struct instances *read) {
     info->files++;
@@ -69,13 +67,9 @@ static enum berth_status add_file(const char *path, struct berth_data_info *info
     if (hdf5_recognise(path)) {
         return add_hdf5(path, info, error);
     }
-    return tensor_path_ends(path, ".tfrecord") ? add_tfrecord(path, info, error) : BERTH_OK;
-}
-
-// Of a folder the files that end as such data does.
-static int is_wanted(const char *name) {
-    return name[0] != '.' && (tensor_path_ends(name, ".hdf5") || tensor_path_ends(name, ".h5") ||
-                              tensor_path_ends(name, ".tfrecord"));
+    const char *slash = strrchr(path, '/');
+    const char *name = slash != NULL ? slash + 1 : path;
+    return pretraining_is_file(name) ? add_tfrecord(path, info, error) : BERTH_OK;
 }
 
 static enum berth_status add_folder(const char *folder, struct berth_data_info *info,
@@ -84,7 +78,7 @@ static enum berth_status add_folder(const char *folder, struct berth_data_info *
     TRY(dir_list(folder, &names, error));
     enum berth_status status = BERTH_OK;
     for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
-        if (is_wanted(names[i])) {
+        if (pretraining_is_file(names[i])) {
             char *path = path_join(folder, names[i]);
             status = path != NULL ? add_file(path, info, error) : file_no_path(error);
             memory_free(path);

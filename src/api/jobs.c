@@ -57,6 +57,12 @@ enum berth_status berth_pretrain(const struct berth_config *config, struct berth
     return finetune(&task_pretrain, config, log, stop, result, error);
 }
 
+enum berth_status berth_evaluate_pretrain(const struct berth_config *config, struct berth_log log,
+                                          const volatile int *stop, struct berth_run_result *result,
+                                          struct berth_error *error) {
+    return predict(&task_pretrain, config, log, stop, result, error);
+}
+
 double berth_run_metric(const struct berth_run_result *result, const char *name) {
     for (size_t i = 0; i < result->metric_count; i++) {
         if (strcmp(result->metrics[i].name, name) == 0) {

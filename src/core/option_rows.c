@@ -14,6 +14,7 @@
 #define MODEL_JOBS (JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_SHOW | JOB_EMBED)
 #define SQUAD_JOBS (JOB_FINETUNE_SQUAD | JOB_PREDICT_SQUAD | JOB_ANSWER | JOB_SHOW)
 #define CLASSIFY_JOBS (JOB_FINETUNE_CLASSIFY | JOB_PREDICT_CLASSIFY)
+#define SHARD_JOBS (JOB_PRETRAIN | JOB_EVALUATE_PRETRAIN)
 #define WINDOW_JOBS (SQUAD_JOBS | JOB_FEATURES | JOB_BENCH)
 #define MACHINE_JOBS (MODEL_JOBS | JOB_BENCH)
 
@@ -37,7 +38,7 @@ const struct option_row option_rows[] = {
     {FIELD(validation_file), .type = OPTION_TEXT, .jobs = JOB_FINETUNE, .unit = "FILE",
      .aliases = "dev dev_file eval_file", .help = "file to evaluate on, of the same kind"},
     {FIELD(predict_file), .type = OPTION_TEXT,
-     .jobs = JOB_PREDICT | JOB_FINETUNE_CLASSIFY | JOB_SHOW | JOB_FEATURES, .unit = "FILE",
+     .jobs = JOB_PREDICT_SQUAD | CLASSIFY_JOBS | JOB_SHOW | JOB_FEATURES, .unit = "FILE",
      .aliases = "input input_file test_file",
      .help = "file to predict: SQuAD's questions, or a table of texts"},
     {FIELD(output_dir), .type = OPTION_TEXT, .jobs = JOB_TRAIN | JOB_PREDICT | JOB_PREPARE,
@@ -72,9 +73,9 @@ const struct option_row option_rows[] = {
      .help = "what the labels of your own files are; auto: numbers where one has a fraction"},
 
     // --- pre-training ---
-    {FIELD(input_dir), .type = OPTION_TEXT, .jobs = JOB_PRETRAIN, .unit = "DIR",
-     .help = "shards to train on: a folder of .hdf5 files, packed or not, or one file"},
-    {FIELD(eval_dir), .type = OPTION_TEXT, .jobs = JOB_PRETRAIN, .unit = "DIR",
+    {FIELD(input_dir), .type = OPTION_TEXT, .jobs = SHARD_JOBS, .unit = "DIR",
+     .help = "shards: a folder of HDF5 (packed or not) or TFRecord files, one file, or a pattern"},
+    {FIELD(eval_dir), .type = OPTION_TEXT, .jobs = SHARD_JOBS, .unit = "DIR",
      .help = "held-out shards to evaluate on",
      .fallback = "the files of input_dir with \"test\" in their names"},
     {FIELD(config_file), .type = OPTION_TEXT, .jobs = JOB_PRETRAIN, .unit = "FILE",
@@ -98,8 +99,8 @@ const struct option_row option_rows[] = {
 
     // --- text and features ---
     {FIELD(max_seq_length), .type = OPTION_INTEGER,
-     .jobs = WINDOW_JOBS | CLASSIFY_JOBS | JOB_EMBED | JOB_PREPARE | JOB_PRETRAIN,
-     BETWEEN(8, 65536), .unit = "N", .aliases = "max_length",
+     .jobs = WINDOW_JOBS | CLASSIFY_JOBS | JOB_EMBED | JOB_PREPARE | SHARD_JOBS, BETWEEN(8, 65536),
+     .unit = "N", .aliases = "max_length",
      .help = "tokens of a window or a pair, special ones included",
      .fallback = "384, in classification and for pre-training data 128, for embeddings 256; or the "
                  "model's positions where these are "
@@ -148,7 +149,7 @@ const struct option_row option_rows[] = {
      .help = "use only the first N examples to be predicted", .fallback = "0: all"},
 
     // --- data for pre-training ---
-    {FIELD(max_predictions_per_seq), .type = OPTION_INTEGER, .jobs = JOB_PREPARE | JOB_PRETRAIN,
+    {FIELD(max_predictions_per_seq), .type = OPTION_INTEGER, .jobs = JOB_PREPARE | SHARD_JOBS,
      BETWEEN(1, 8192), .unit = "N", .help = "masked positions of an instance at most",
      .fallback = "20, in pre-training as many as the shards have"},
     {FIELD(dupe_factor), .type = OPTION_INTEGER, .jobs = JOB_PREPARE, BETWEEN(1, 1000), .unit = "N",
@@ -393,7 +394,7 @@ static const struct {
     {JOB_PRETRAIN, "logging_steps", "1"},
     {JOB_PRETRAIN, "evaluate_every_epoch", "false"},
     {JOB_PRETRAIN, "max_eval_samples", "10000"},
-    {JOB_PRETRAIN, "max_predictions_per_seq", "8192"}, // all that a shard's rows have
+    {SHARD_JOBS, "max_predictions_per_seq", "8192"}, // all that a shard's rows have
 };
 
 void option_job_defaults(struct berth_config *config, unsigned job) {

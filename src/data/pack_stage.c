@@ -36,10 +36,7 @@ struct window {
 // --- the input ----------------------------------------------------------------------------------
 
 static int is_input(const char *name) {
-    size_t length = strlen(name);
-    int is_hdf5 = (length > 5 && strcmp(name + length - 5, ".hdf5") == 0) ||
-                  (length > 3 && strcmp(name + length - 3, ".h5") == 0);
-    return is_hdf5 && name[0] != '.' && strstr(name, "training") != NULL;
+    return pretraining_is_file(name) && strstr(name, "training") != NULL;
 }
 
 static enum berth_status add_input(struct job *job, const char *name, struct buffer *description,
@@ -55,7 +52,7 @@ static enum berth_status add_input(struct job *job, const char *name, struct buf
     TRY(file_reader_open(&file, input->path, error));
     input->bytes = file.size;
     file_reader_close(&file);
-    TRY(pretraining_measure_hdf5(input->path, 0, &input->size, error));
+    TRY(pretraining_measure(input->path, 0, &input->size, error));
     const struct pretraining_size *first = &job->inputs->size, *now = &input->size;
     if (now->packed || now->length != first->length || now->predictions != first->predictions) {
         return error_set(error, BERTH_BAD_DATA,
@@ -192,8 +189,8 @@ static void add_up(struct job *job, const json *facts) {
 static enum berth_status read_window(struct job *job, const struct window *window,
                                      struct instances *instances, struct berth_error *error) {
     for (size_t i = window->first; i < window->first + window->count; i++) {
-        TRY(pretraining_read_hdf5(job->inputs[i].path, INT32_MAX, job->max_seq_length, instances,
-                                  error));
+        TRY(pretraining_read(job->inputs[i].path, INT32_MAX, job->max_seq_length, instances,
+                             error));
         stage_advance(&job->work, (int64_t)job->inputs[i].bytes / 4);
         if (stage_must_end(&job->work)) {
             return stage_outcome(&job->work, error);

@@ -44,29 +44,41 @@ enum berth_status pretraining_write_packed(const char *path, const struct instan
                                            int max_seq_length, int max_predictions,
                                            struct berth_error *error);
 
-// Appends the instances of a file of either kind (told by its data sets); rows that are packed come
-// apart again. Wrong data sets, types or shapes, ids outside [0, vocab_size), and masks, segments,
-// positions and labels that contradict each other are BERTH_BAD_DATA naming the file, the data set
-// and the row. instances->counts is left as it is. max_seq_length 0: of any length.
+// Appends the instances of a file, HDF5 of either kind (told by its data sets) or TFRecord (told by
+// its first bytes); rows that are packed come apart again. Wrong data sets, types or shapes, ids
+// outside [0, vocab_size), and masks, segments, positions and labels that contradict each other are
+// BERTH_BAD_DATA naming the file, the data set and the row. instances->counts is left as it is.
+// max_seq_length 0: rows of any length.
+enum berth_status pretraining_read(const char *path, int32_t vocab_size, int max_seq_length,
+                                   struct instances *instances, struct berth_error *error);
 enum berth_status pretraining_read_hdf5(const char *path, int32_t vocab_size, int max_seq_length,
                                         struct instances *instances, struct berth_error *error);
-
-// What a file of either kind holds, from its description and, where rows are packed, from their
-// weights alone. Wrong data sets, types and shapes are BERTH_BAD_DATA.
-struct pretraining_size {
-    int64_t sequences;   // instances that pretraining_read_hdf5 would append
-    int64_t length;      // tokens of a row
-    int64_t predictions; // of a row, at most
-    int packed;          // several sequences in a row
-};
-enum berth_status pretraining_measure_hdf5(const char *path, int max_seq_length,
-                                           struct pretraining_size *size,
-                                           struct berth_error *error);
-
-// The same for TFRecord: records of the features that pretraining_write_tfrecord, Google's and
-// Intel's scripts write. Records of different widths are taken; masked_lm_weights may be missing.
+// Records of the features that pretraining_write_tfrecord, Google's and Intel's scripts write, of
+// different widths too; masked_lm_weights may be missing.
 enum berth_status pretraining_read_tfrecord(const char *path, int32_t vocab_size,
                                             int max_seq_length, struct instances *instances,
                                             struct berth_error *error);
+
+// What a file holds: of HDF5 from its description and, where rows are packed, from their weights
+// alone; of TFRecord from the frames of its records and what is in the first. Wrong data sets,
+// types and shapes are BERTH_BAD_DATA.
+struct pretraining_size {
+    int64_t sequences;   // instances that pretraining_read would append
+    int64_t length;      // tokens of a row, of TFRecord of the first
+    int64_t predictions; // of a row at most, of TFRecord of the first
+    int packed;          // several sequences in a row
+};
+enum berth_status pretraining_measure(const char *path, int max_seq_length,
+                                      struct pretraining_size *size, struct berth_error *error);
+enum berth_status pretraining_measure_hdf5(const char *path, int max_seq_length,
+                                           struct pretraining_size *size,
+                                           struct berth_error *error);
+enum berth_status pretraining_measure_tfrecord(const char *path, int max_seq_length,
+                                               struct pretraining_size *size,
+                                               struct berth_error *error);
+
+// Whether a file of this name in a folder is taken for one: *.hdf5, *.h5, *.tfrecord and the like,
+// and TensorFlow's numbered parts, NAME-00000-of-00500.
+int pretraining_is_file(const char *name);
 
 #endif

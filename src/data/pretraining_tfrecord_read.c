@@ -225,48 +225,95 @@ static enum berth_status check_weights(const struct reading *reading, struct ber
                 : bad(reading, ROW_PLAIN_COLUMNS, "they contradict masked_lm_positions", error);
 }
 
-static enum berth_status read_record(struct reading *reading, const unsigned char *bytes,
-                                     size_t length, int max_seq_length, struct berth_error *error) {
+// The columns of the present row, their widths checked.
+static enum berth_status read_columns(struct reading *reading, const unsigned char *bytes,
+                                      size_t length, int max_seq_length,
+                                      struct berth_error *error) {
     reading->seen = 0;
     reading->weight_count = 0;
     memset(reading->rows.widths, 0, sizeof reading->rows.widths);
     TRY(read_example(reading, protobuf_read(bytes, length, reading->rows.path), error));
-    TRY(check_widths(reading, max_seq_length, error));
-    TRY(pretraining_put_plain(&reading->rows, error));
-    return check_weights(reading, error);
+    return check_widths(reading, max_seq_length, error);
 }
 
 // --- the file -----------------------------------------------------------------------------------
 
-static enum berth_status read_all(struct reading *reading, int max_seq_length,
-                                  struct berth_error *error) {
+// Room for the widest record, in one block at rows.values[0].
+static enum berth_status open_file(struct reading *reading, const char *path,
+                                   struct berth_error *error) {
+    reading->rows.path = path;
+    TRY(tfrecord_open(&reading->file, path, error));
     int32_t *room = memory_array(ROW_PLAIN_COLUMNS + 1, INSTANCE_LENGTH_MAX * sizeof *room);
-    enum berth_status status =
-        room != NULL ? BERTH_OK
-                     : error_no_memory(error, (size_t)INSTANCE_LENGTH_MAX * 4, reading->rows.path);
-    for (int i = 0; i < ROW_PLAIN_COLUMNS && room != NULL; i++) {
+    if (room == NULL) {
+        return error_no_memory(error, (size_t)INSTANCE_LENGTH_MAX * 4, path);
+    }
+    for (int i = 0; i < ROW_PLAIN_COLUMNS; i++) {
         reading->rows.values[i] = room + (size_t)i * INSTANCE_LENGTH_MAX;
     }
-    reading->weights = room != NULL ? room + (size_t)ROW_PLAIN_COLUMNS * INSTANCE_LENGTH_MAX : NULL;
-    for (int more = 1; status == BERTH_OK; reading->rows.row++) {
-        const unsigned char *bytes;
-        size_t length;
-        status = tfrecord_next(&reading->file, &bytes, &length, &more, error);
-        if (status != BERTH_OK || !more) {
-            break;
+    reading->weights = room + (size_t)ROW_PLAIN_COLUMNS * INSTANCE_LENGTH_MAX;
+    return BERTH_OK;
+}
+
+static void close_file(struct reading *reading) {
+    memory_free(reading->rows.values[0]);
+    tfrecord_close(&reading->file);
+}
+
+static enum berth_status read_all(struct reading *reading, int max_seq_length,
+                                  struct berth_error *error) {
+    const unsigned char *bytes;
+    size_t length;
+    int more;
+    for (;; reading->rows.row++) {
+        TRY(tfrecord_next(&reading->file, &bytes, &length, &more, error));
+        if (!more) {
+            return BERTH_OK;
         }
-        status = read_record(reading, bytes, length, max_seq_length, error);
+        TRY(read_columns(reading, bytes, length, max_seq_length, error));
+        TRY(pretraining_put_plain(&reading->rows, error));
+        TRY(check_weights(reading, error));
     }
-    memory_free(room);
-    return status;
 }
 
 enum berth_status pretraining_read_tfrecord(const char *path, int32_t vocab_size,
                                             int max_seq_length, struct instances *instances,
                                             struct berth_error *error) {
-    struct reading reading = {.rows = {.path = path, .to = instances, .vocab_size = vocab_size}};
-    TRY(tfrecord_open(&reading.file, path, error));
-    enum berth_status status = read_all(&reading, max_seq_length, error);
-    tfrecord_close(&reading.file);
+    struct reading reading = {.rows = {.to = instances, .vocab_size = vocab_size}};
+    enum berth_status status = open_file(&reading, path, error);
+    if (status == BERTH_OK) {
+        status = read_all(&reading, max_seq_length, error);
+    }
+    close_file(&reading);
+    return status;
+}
+
+static enum berth_status measure(struct reading *reading, int max_seq_length,
+                                 struct pretraining_size *size, struct berth_error *error) {
+    const unsigned char *bytes;
+    size_t length;
+    int more;
+    TRY(tfrecord_next(&reading->file, &bytes, &length, &more, error));
+    if (more) {
+        TRY(read_columns(reading, bytes, length, max_seq_length, error));
+        size->length = reading->rows.widths[ROW_IDS];
+        size->predictions = reading->rows.widths[ROW_POSITIONS];
+    }
+    while (more) {
+        size->sequences++;
+        TRY(tfrecord_skip(&reading->file, &more, error));
+    }
+    return BERTH_OK;
+}
+
+enum berth_status pretraining_measure_tfrecord(const char *path, int max_seq_length,
+                                               struct pretraining_size *size,
+                                               struct berth_error *error) {
+    struct reading reading = {0};
+    *size = (struct pretraining_size){0};
+    enum berth_status status = open_file(&reading, path, error);
+    if (status == BERTH_OK) {
+        status = measure(&reading, max_seq_length, size, error);
+    }
+    close_file(&reading);
     return status;
 }

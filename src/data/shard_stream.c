@@ -4,7 +4,6 @@
 
 #include "core/memory.h"
 #include "data/instance_source.h"
-#include "data/pretraining_file.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -60,21 +59,6 @@ struct shard_stream {
 
 // --- the reader's thread ------------------------------------------------------------------------
 
-static enum berth_status read_file(const struct shard_stream *stream, size_t file,
-                                   struct instances *instances, struct berth_error *error) {
-    const struct shard *shard = &stream->list->items[file];
-    const struct shard_stream_settings *settings = &stream->settings;
-    TRY(pretraining_read_hdf5(shard->path, settings->vocab_size, settings->max_seq_length,
-                              instances, error));
-    if ((int64_t)instances->count == shard->sequences) {
-        return BERTH_OK;
-    }
-    return error_set(error, BERTH_BAD_DATA,
-                     "%s: it held %" PRId64 " sequences when the run began and holds %zu now; "
-                     "shards must not change during a run",
-                     shard->path, shard->sequences, instances->count);
-}
-
 static void *run_reader(void *context) {
     struct shard_stream *stream = context;
     struct reader *reader = &stream->reader;
@@ -90,7 +74,9 @@ static void *run_reader(void *context) {
         struct instances instances = {0};
         struct berth_error error = {0};
         pthread_mutex_unlock(&reader->lock);
-        enum berth_status status = read_file(stream, file, &instances, &error);
+        enum berth_status status =
+            shard_list_read(stream->list, file, stream->settings.vocab_size,
+                            stream->settings.max_seq_length, &instances, &error);
         pthread_mutex_lock(&reader->lock);
         reader->instances = instances;
         reader->error = error;

@@ -18,7 +18,7 @@
 struct shard_stream_settings {
     uint64_t seed;
     int32_t vocab_size;
-    int max_seq_length;  // as pretraining_read_hdf5
+    int max_seq_length;  // as pretraining_read
     int max_predictions; // of a sequence only the first so many masked tokens count
 };
 

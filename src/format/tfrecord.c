@@ -31,6 +31,10 @@ static uint64_t left(const struct tfrecord_reader *reader) {
 // Makes the `size` bytes from reader->at on, which the file has, stand in the buffer.
 static enum berth_status fill(struct tfrecord_reader *reader, size_t size,
                               const unsigned char **bytes, struct berth_error *error) {
+    if (reader->at > reader->buffer_at + reader->filled) { // records were skipped
+        reader->buffer_at = reader->at;
+        reader->filled = 0;
+    }
     size_t used = (size_t)(reader->at - reader->buffer_at);
     if (used + size > reader->filled) {
         if (size > reader->capacity) {
@@ -83,8 +87,9 @@ static enum berth_status cut(struct tfrecord_reader *reader, int *more, struct b
                      reader->file.path, reader->at);
 }
 
-enum berth_status tfrecord_next(struct tfrecord_reader *reader, const unsigned char **bytes,
-                                size_t *length, int *more, struct berth_error *error) {
+// The length of the next record's data, of which the file has all; *more 0: there is none.
+static enum berth_status next_frame(struct tfrecord_reader *reader, uint64_t *size, int *more,
+                                    struct berth_error *error) {
     const unsigned char *at = NULL;
     *more = left(reader) > 0;
     if (!*more) {
@@ -95,10 +100,20 @@ enum berth_status tfrecord_next(struct tfrecord_reader *reader, const unsigned c
     }
     TRY(fill(reader, TFRECORD_HEADER_BYTES, &at, error));
     TRY(check(reader, at, 8, "length", error));
-    uint64_t size = (uint64_t)read_u32(at + 4) << 32 | read_u32(at);
+    *size = (uint64_t)read_u32(at + 4) << 32 | read_u32(at);
     uint64_t rest = left(reader) - TFRECORD_HEADER_BYTES;
-    if (rest < TFRECORD_FOOTER_BYTES || size > rest - TFRECORD_FOOTER_BYTES) {
-        return cut(reader, more, error);
+    return rest < TFRECORD_FOOTER_BYTES || *size > rest - TFRECORD_FOOTER_BYTES
+               ? cut(reader, more, error)
+               : BERTH_OK;
+}
+
+enum berth_status tfrecord_next(struct tfrecord_reader *reader, const unsigned char **bytes,
+                                size_t *length, int *more, struct berth_error *error) {
+    const unsigned char *at = NULL;
+    uint64_t size = 0;
+    TRY(next_frame(reader, &size, more, error));
+    if (!*more) {
+        return BERTH_OK;
     }
     size_t whole = TFRECORD_HEADER_BYTES + (size_t)size + TFRECORD_FOOTER_BYTES;
     TRY(fill(reader, whole, &at, error));
@@ -107,6 +122,28 @@ enum berth_status tfrecord_next(struct tfrecord_reader *reader, const unsigned c
     *length = (size_t)size;
     reader->at += whole;
     return BERTH_OK;
+}
+
+enum berth_status tfrecord_skip(struct tfrecord_reader *reader, int *more,
+                                struct berth_error *error) {
+    uint64_t size = 0;
+    TRY(next_frame(reader, &size, more, error));
+    if (*more) {
+        reader->at += TFRECORD_HEADER_BYTES + size + TFRECORD_FOOTER_BYTES;
+    }
+    return BERTH_OK;
+}
+
+int tfrecord_recognise(const char *path) {
+    struct tfrecord_reader reader;
+    uint64_t size;
+    int more = 0;
+    enum berth_status status = tfrecord_open(&reader, path, NULL);
+    if (status == BERTH_OK) {
+        status = next_frame(&reader, &size, &more, NULL);
+    }
+    tfrecord_close(&reader);
+    return status == BERTH_OK && more;
 }
 
 // --- writing ------------------------------------------------------------------------------------

@@ -35,7 +35,12 @@ enum berth_status tfrecord_open(struct tfrecord_reader *reader, const char *path
 // the bytes that remain in the file.
 enum berth_status tfrecord_next(struct tfrecord_reader *reader, const unsigned char **bytes,
                                 size_t *length, int *more, struct berth_error *error);
+// Goes past the next record, whose data are neither read nor checked; *more as above.
+enum berth_status tfrecord_skip(struct tfrecord_reader *reader, int *more,
+                                struct berth_error *error);
 void tfrecord_close(struct tfrecord_reader *reader);
+// Whether the file begins with a whole record, by its length and that one's checksum.
+int tfrecord_recognise(const char *path);
 
 // --- writing ------------------------------------------------------------------------------------
 

@@ -125,9 +125,8 @@ static void frame(struct event_file *file) {
 // --- the file -----------------------------------------------------------------------------------
 
 enum berth_status event_file_open(struct event_file *file, const char *folder,
-                                  double loss_plot_alpha, struct berth_error *error) {
-    *file = (struct event_file){
-        .descriptor = -1, .batch_size = 1, .loss_plot_alpha = loss_plot_alpha, .ema_loss = NAN};
+                                  struct berth_error *error) {
+    *file = (struct event_file){.descriptor = -1, .batch_size = 1};
     if (folder == NULL) {
         return BERTH_OK;
     }
@@ -206,6 +205,7 @@ void event_file_close(struct event_file *file) {
 static const struct scalar_row {
     const char *key, *tag;
 } sample_rows[] = {
+    {"train_ema_loss", "Train/Samples/train_ema_loss"},
     {"loss", "Train/Samples/train_loss"},
     {"learning_rate", "Train/Samples/lr"},
     {"grad_norm", "Train/Samples/grad_norm"},
@@ -235,20 +235,9 @@ static void put_event(struct event_file *file, int64_t step, const struct event_
     }
 }
 
-static size_t add_ema(struct event_file *file, const struct berth_record *record,
-                      struct event_scalar *scalar) {
-    double loss = lines_real(record, "loss", NAN), alpha = file->loss_plot_alpha;
-    if (isnan(loss)) {
-        return 0;
-    }
-    file->ema_loss = isnan(file->ema_loss) ? loss : alpha * file->ema_loss + (1 - alpha) * loss;
-    *scalar = (struct event_scalar){"Train/Samples/train_ema_loss", file->ema_loss};
-    return 1;
-}
-
 static void put_step(struct event_file *file, const struct berth_record *record, int64_t step) {
-    struct event_scalar scalars[sizeof sample_rows / sizeof *sample_rows + 1];
-    size_t count = add_ema(file, record, scalars);
+    struct event_scalar scalars[sizeof sample_rows / sizeof *sample_rows];
+    size_t count = 0;
     for (size_t i = 0; i < sizeof sample_rows / sizeof *sample_rows; i++) {
         add_row(record, &sample_rows[i], scalars, &count);
     }

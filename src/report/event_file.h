@@ -28,16 +28,13 @@ struct event_file {
     int descriptor; // -1: no file yet
     int failed;     // writing has failed: nothing more is written
     int64_t batch_size;
-    double loss_plot_alpha, ema_loss; // NaN before the first loss
     struct protobuf_writer message, out; // of the record that is being written
 };
 
-// `folder` NULL: nothing will be written. loss_plot_alpha: the share of the former mean in
-// train_ema_loss = alpha * ema + (1 - alpha) * loss, which begins with the first loss (systems.md
-// 3.5). The folder and its file are made with the first scalar,
+// `folder` NULL: nothing will be written. The folder and its file are made with the first scalar,
 // so that a run which ends before that leaves nothing. A file of that name: BERTH_CANT_CREATE.
 enum berth_status event_file_open(struct event_file *file, const char *folder,
-                                  double loss_plot_alpha, struct berth_error *error);
+                                  struct berth_error *error);
 // An error is given once; later records are passed over.
 enum berth_status event_file_record(struct event_file *file, const struct berth_record *record,
                                     struct berth_error *error);

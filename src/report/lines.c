@@ -164,8 +164,8 @@ static int is_silent(const struct berth_field *field) {
         return field->type == BERTH_INTEGER && field->integer == 0;
     }
     static const char *const silent[] = {
-        "total_steps", "adam_beta1", "adam_beta2", "step_loss", "average_training_time_step",
-        "final_loss"};
+        "total_steps", "adam_beta1", "adam_beta2", "step_loss",    "average_training_time_step",
+        "final_loss",  "task",       "updates",    "sample_count", "train_ema_loss"};
     for (size_t i = 0; i < sizeof silent / sizeof *silent; i++) {
         if (strcmp(field->key, silent[i]) == 0) {
             return 1;

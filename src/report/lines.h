@@ -40,6 +40,15 @@ void lines_deepspeed_step(const struct berth_record *record, const struct lines_
 // "[...] 0/20, RunningAvgSamplesPerSec=..., CurrSamplesPerSec=..., MemAllocated=0.36GB, ..."
 void lines_deepspeed_rate(const struct berth_record *record, const struct lines_deepspeed *facts,
                           char *text, size_t size);
+// What DeepSpeed's own programs print for the record's task beside the engine's lines, two of them;
+// 0: they have no such program.
+//   "bing_bert_progress: step=20, loss=7.25, lr=5e-05, sample_count=640"
+//   " At step 20, the throughput is 41.2 Samples/s"
+// and for squad, with the running mean of the loss,
+//   "bert_squad_progress: step=20 lr=5e-05 loss=1.25"
+//   " At step 20, averaged throughput for 20 rounds is: 41.2 Samples/s"
+int lines_deepspeed_progress(const struct berth_record *record, char *progress, char *throughput,
+                             size_t size);
 // "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 65536, reducing to 32768",
 // from the fields attempted_loss_scale, loss_scale, attempted_hysteresis, hysteresis of a note.
 void lines_deepspeed_overflow(const struct berth_record *record, char *text, size_t size);

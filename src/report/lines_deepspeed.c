@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lines of DeepSpeed's engine and timer that people grep for (conventions.md A2.2, the older
-// `epoch/step` form of the throughput line). Python's number formats are kept: 5e-05, 0.0.
+// `epoch/step` form of the throughput line), and those of its BERT programs (systems.md 3.5, 3.7).
+// Python's number formats are kept: 5e-05, 0.0.
 #include "core/number.h"
 #include "report/lines.h"
 
@@ -60,6 +61,51 @@ void lines_deepspeed_overflow(const struct berth_record *record, char *text, siz
         number_format(text + used, size - (size_t)used,
                       now < attempted ? "reducing to %.10g" : "keeping %.10g", now);
     }
+}
+
+static void progress_pretrain(const struct berth_record *record, char *progress, char *throughput,
+                              size_t size) {
+    int64_t step = (int64_t)lines_real(record, "step", 0.0);
+    char loss[NUMBER_TEXT_SIZE + 2], rate[NUMBER_TEXT_SIZE + 2];
+    print_python(lines_real(record, "loss", 0.0), loss, sizeof loss);
+    print_python(lines_real(record, "learning_rate", 0.0), rate, sizeof rate);
+    snprintf(progress, size,
+             "bing_bert_progress: step=%" PRId64 ", loss=%s, lr=%s, sample_count=%" PRId64, step,
+             loss, rate, (int64_t)lines_real(record, "sample_count", 0.0));
+    number_format(throughput, size, " At step %" PRId64 ", the throughput is %.10g Samples/s", step,
+                  lines_real(record, "samples_per_second", 0.0));
+}
+
+static void progress_squad(const struct berth_record *record, char *progress, char *throughput,
+                           size_t size) {
+    int64_t step = (int64_t)lines_real(record, "step", 0.0);
+    char loss[NUMBER_TEXT_SIZE + 2], rate[NUMBER_TEXT_SIZE + 2];
+    print_python(lines_real(record, "train_ema_loss", 0.0), loss, sizeof loss);
+    print_python(lines_real(record, "learning_rate", 0.0), rate, sizeof rate);
+    snprintf(progress, size, "bert_squad_progress: step=%" PRId64 " lr=%s loss=%s", step, rate,
+             loss);
+    number_format(throughput, size,
+                  " At step %" PRId64 ", averaged throughput for %" PRId64
+                  " rounds is: %.10g Samples/s",
+                  step, (int64_t)lines_real(record, "updates", 0.0),
+                  lines_real(record, "samples_per_second", 0.0));
+}
+
+int lines_deepspeed_progress(const struct berth_record *record, char *progress, char *throughput,
+                             size_t size) {
+    static const struct {
+        const char *task;
+        void (*print)(const struct berth_record *record, char *progress, char *throughput,
+                      size_t size);
+    } rows[] = {{"pretrain", progress_pretrain}, {"squad", progress_squad}};
+    const struct berth_field *task = lines_field(record, "task");
+    for (size_t i = 0; task != NULL && i < sizeof rows / sizeof *rows; i++) {
+        if (strcmp(task->text, rows[i].task) == 0) {
+            rows[i].print(record, progress, throughput, size);
+            return 1;
+        }
+    }
+    return 0;
 }
 
 #define GIBIBYTE (1024.0 * 1024.0 * 1024.0)

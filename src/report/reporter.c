@@ -33,8 +33,7 @@ enum berth_status reporter_open(const struct berth_config *config, int descripto
                                       .dllogger = made->dllogger};
     enum berth_status status = json_file_open(&made->json, config->json_summary, &how, error);
     if (status == BERTH_OK) {
-        status =
-            event_file_open(&made->events, config->logging_dir, config->loss_plot_alpha, error);
+        status = event_file_open(&made->events, config->logging_dir, error);
     }
     if (status != BERTH_OK) {
         json_file_close(&made->json);
@@ -109,6 +108,11 @@ static void print_step_deepspeed(struct berth_reporter *reporter,
     console_line(&reporter->console, line);
     if (lines_deepspeed_times(record, line, sizeof line)) {
         console_line(&reporter->console, line);
+    }
+    char throughput[LINES_SIZE];
+    if (lines_deepspeed_progress(record, line, throughput, sizeof line)) {
+        console_line(&reporter->console, line);
+        console_line(&reporter->console, throughput);
     }
 }
 

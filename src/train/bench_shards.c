@@ -7,21 +7,16 @@
 
 #include <string.h>
 
-static int is_shard(const char *name) {
-    const char *dot = strrchr(name, '.');
-    return dot != NULL && strcmp(dot, ".hdf5") == 0;
-}
-
 static enum berth_status read_file(const struct bench_shards *shards, const char *path,
                                    struct instances *instances, struct berth_error *error) {
-    return pretraining_read_hdf5(path, shards->vocab_size, (int)shards->max_seq_length, instances,
-                                 error);
+    return pretraining_read(path, shards->vocab_size, (int)shards->max_seq_length, instances,
+                            error);
 }
 
 static enum berth_status read_files(const struct bench_shards *shards, char *const *names,
                                     struct instances *instances, struct berth_error *error) {
     for (size_t i = 0; names[i] != NULL && (int64_t)instances->token_count < shards->tokens; i++) {
-        if (!is_shard(names[i])) {
+        if (!pretraining_is_file(names[i])) {
             continue;
         }
         char *path = path_join(shards->path, names[i]);
@@ -43,9 +38,10 @@ enum berth_status bench_shards_read(const struct bench_shards *shards, struct in
     enum berth_status status = read_files(shards, names, instances, error);
     memory_free(names);
     if (status == BERTH_OK && instances->count == 0) {
-        return error_set(error, BERTH_NO_INPUT,
-                         "%s: no instances in this folder; expected *.hdf5 of `berth prepare`",
-                         shards->path);
+        return error_set(
+            error, BERTH_NO_INPUT,
+            "%s: no instances in this folder; expected *.hdf5 or *.tfrecord of `berth prepare`",
+            shards->path);
     }
     return status;
 }

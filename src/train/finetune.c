@@ -273,7 +273,8 @@ static void fill_result(const struct job *job, const struct loop_result *loop,
 
 static enum berth_status train(struct job *job, struct berth_run_result *result,
                                struct berth_error *error) {
-    struct loop loop = {.config = &job->config,
+    struct loop loop = {.task = job->task->name,
+                        .config = &job->config,
                         .log = &job->log,
                         .stop = job->stop,
                         .trainer = &job->trainer,

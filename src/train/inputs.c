@@ -103,10 +103,18 @@ void inputs_prefer_length(struct berth_config *config, int64_t length) {
     }
 }
 
-static enum berth_status check_lengths(const struct model_files *files, struct berth_config *config,
-                                       const char *folder, const struct berth_log *log,
-                                       struct berth_error *error) {
-    TRY(inputs_fit_length(config, files->shape.max_position_embeddings, folder, log, error));
+// Pre-training takes the length of its shards, which its task compares with the positions.
+static enum berth_status fit_length(const struct model_files *files, struct berth_config *config,
+                                    const char *folder, const struct berth_log *log,
+                                    struct berth_error *error) {
+    return files->table.head == PARAM_HEAD_PRETRAINING
+               ? BERTH_OK
+               : inputs_fit_length(config, files->shape.max_position_embeddings, folder, log,
+                                   error);
+}
+
+static enum berth_status check_types(const struct model_files *files, const char *folder,
+                                     struct berth_error *error) {
     if (files->shape.type_vocab_size < 2) {
         return error_set(error, BERTH_CONFIG,
                          "%s: type_vocab_size %" PRId64
@@ -150,11 +158,11 @@ static enum berth_status check_norms(const struct model_files *files,
 // Vocabulary and tokenizer, and whether they fit the shape that was read from `config_path`.
 static enum berth_status open_text(struct model_files *files, struct berth_config *config,
                                    const char *folder, const char *config_path,
-                                   const struct berth_log *log, struct berth_error *error) {
+                                   struct berth_error *error) {
     TRY(find_vocabulary(files, config, folder, error));
     TRY(open_tokenizer(files, config, folder, error));
     TRY(check_vocabulary(files, config_path, error));
-    return check_lengths(files, config, folder, log, error);
+    return check_types(files, folder, error);
 }
 
 static enum berth_status open_folder(struct model_files *files, struct berth_config *config,
@@ -164,7 +172,7 @@ static enum berth_status open_folder(struct model_files *files, struct berth_con
     if (config_path == NULL) {
         return file_no_path(error);
     }
-    enum berth_status status = open_text(files, config, folder, config_path, log, error);
+    enum berth_status status = open_text(files, config, folder, config_path, error);
     memory_free(config_path);
     TRY(status);
     TRY(find_norms(files, config, folder, log, error));
@@ -172,10 +180,10 @@ static enum berth_status open_folder(struct model_files *files, struct berth_con
 }
 
 static enum berth_status open_new(struct model_files *files, struct berth_config *config,
-                                  const struct berth_log *log, struct berth_error *error) {
+                                  struct berth_error *error) {
     const char *path = config->config_file;
     const int64_t multiple = config->vocab_multiple;
-    TRY(open_text(files, config, path, path, log, error));
+    TRY(open_text(files, config, path, path, error));
     files->shape.vocab_size = (files->shape.vocab_size + multiple - 1) / multiple * multiple;
     files->shape.pre_layer_norm |= config->pre_layer_norm > 0;
     files->shape.truncated_initializer =
@@ -191,8 +199,9 @@ enum berth_status model_files_open_new(struct model_files *files, struct berth_c
     if (status != BERTH_OK) {
         return status;
     }
-    TRY_DONE(open_new(files, config, log, error));
+    TRY_DONE(open_new(files, config, error));
     TRY_DONE(param_table_init(&files->table, &files->shape, head, error));
+    TRY_DONE(fit_length(files, config, config->config_file, log, error));
     return BERTH_OK;
 done:
     model_files_done(files);
@@ -216,6 +225,7 @@ enum berth_status model_files_open(struct model_files *files, struct berth_confi
     }
     TRY_DONE(open_folder(files, config, folder, log, error));
     TRY_DONE(param_table_init(&files->table, &files->shape, head, error));
+    TRY_DONE(fit_length(files, config, folder, log, error));
     return BERTH_OK;
 done:
     model_files_done(files);

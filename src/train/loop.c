@@ -24,6 +24,7 @@ struct run {
     struct loop_result *result;
     struct window window;
     struct schedule schedule; // from where it began
+    double ema_loss;          // of the step records; NaN before the first
     int64_t saved_step;       // newest step that has a checkpoint
     int64_t last_step;        // the run ends with it
 };
@@ -209,7 +210,7 @@ static void report_step(struct run *run, double learning_rate, double grad_norm)
     const struct loop *loop = run->loop;
     const struct window *window = &run->window;
     double updates = (double)window->updates;
-    struct berth_field fields[24] = {
+    struct berth_field fields[28] = {
         log_integer("step", run->history->step),
         log_integer("total_steps", end_of(loop)),
         log_real("epoch", epoch_of(loop, run->history->step)),
@@ -220,6 +221,11 @@ static void report_step(struct run *run, double learning_rate, double grad_norm)
         log_real("tokens_per_second", (double)window->tokens / window->seconds),
     };
     size_t count = add_masked(run, fields, 8);
+    fields[count++] = log_text("task", loop->task);
+    fields[count++] = log_integer("updates", window->updates);
+    fields[count++] = log_integer("sample_count", own_step(loop, run->history->step) *
+                                                      loop->batching->update_sequences);
+    fields[count++] = log_real("train_ema_loss", run->ema_loss);
     if (run->history->loss_scale.kind != LOSS_SCALE_NONE) {
         fields[count++] = log_integer("skipped", run->history->skipped);
         fields[count++] = log_real("loss_scale", run->history->loss_scale.scale);
@@ -263,6 +269,14 @@ static enum berth_status report_coefficients(const struct run *run, struct berth
     return status;
 }
 
+// systems.md 3.5; a record whose updates were all skipped changes nothing.
+static void follow_loss(struct run *run) {
+    double loss = run->history->last_loss, alpha = run->loop->config->loss_plot_alpha;
+    if (!isnan(loss)) {
+        run->ema_loss = isnan(run->ema_loss) ? loss : alpha * run->ema_loss + (1 - alpha) * loss;
+    }
+}
+
 static int predicts_masked(const struct run *run) {
     return run->loop->trainer->model.table->head == PARAM_HEAD_PRETRAINING;
 }
@@ -281,6 +295,7 @@ static enum berth_status log_step(struct run *run, double learning_rate, double 
     history->loss_count = 0;
     history_add_step(history, epoch_of(run->loop, history->step), history->last_loss, learning_rate,
                      grad_norm);
+    follow_loss(run);
     report_step(run, learning_rate, grad_norm);
     return report_coefficients(run, error);
 }
@@ -455,6 +470,7 @@ enum berth_status loop_run(const struct loop *loop, struct loop_result *result,
         (struct loop_result){.score.loss = NAN, .predicted_per_second = NAN, .evaluated_step = -1};
     struct history *history = loop->content->history;
     struct run run = {.loop = loop,
+                      .ema_loss = NAN,
                       .history = history,
                       .result = result,
                       .schedule = *loop->schedule,

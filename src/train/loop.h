@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 struct loop {
+    const char *task; // its name, for the log
     const struct berth_config *config;
     const struct berth_log *log;
     const volatile int *stop; // may be NULL

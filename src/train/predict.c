@@ -60,6 +60,7 @@ void predictor_done(struct predictor *predictor) {
 static struct trainer_shape shape_of(const struct evaluation *evaluation) {
     return (struct trainer_shape){.infer_tokens = evaluation->shape.tokens,
                                   .infer_sequences = evaluation->shape.sequences,
+                                  .infer_masked = evaluation->shape.masked,
                                   .max_length = evaluation->shape.max_length};
 }
 

@@ -6,7 +6,6 @@
 #include "core/memory.h"
 #include "core/options.h"
 #include "data/instance_source.h"
-#include "data/pretraining_file.h"
 #include "data/shard_list.h"
 #include "task/results.h"
 #include "train/infer.h"
@@ -32,9 +31,7 @@ static int is_chosen(const struct berth_config *config, const char *name) {
     return option_is_chosen(config, option_find(name));
 }
 
-static enum berth_status settle(struct berth_config *config, enum task_use use,
-                                struct berth_error *error) {
-    (void)use;
+static enum berth_status settle_training(struct berth_config *config, struct berth_error *error) {
     TRY(recipe_apply(config, error));
     if (!is_chosen(config, "max_steps") && !is_chosen(config, "num_train_epochs")) {
         option_set_default(config, "max_steps", "1000");
@@ -51,6 +48,19 @@ static enum berth_status settle(struct berth_config *config, enum task_use use,
             "--resume_from_checkpoint, or name a model to start with its weights alone");
     }
     return BERTH_OK;
+}
+
+static enum berth_status settle(struct berth_config *config, enum task_use use,
+                                struct berth_error *error) {
+    if (use != TASK_PREDICT) {
+        return settle_training(config, error);
+    }
+    option_job_defaults(config, JOB_EVALUATE_PRETRAIN);
+    return config->input_dir != NULL || config->eval_dir != NULL
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "--eval_dir is missing (or --input_dir, of which the "
+                           "files with \"test\" in their names are taken)");
 }
 
 // Where no length was asked for, the shards' own, which the model must have positions for.
@@ -119,10 +129,16 @@ static enum berth_status fill_held_out(struct pretrain *own, const struct task_o
     enum shard_use use;
     set->path = held_out(config, &use);
     TRY(shard_list_open(&own->shards, set->path, use, length_of(config), error));
+    if (own->shards.sequences == 0) {
+        return error_set(error, BERTH_NO_INPUT,
+                         "%s: no sequence in files with \"test\" in their names; name held-out "
+                         "shards with --eval_dir",
+                         set->path);
+    }
     TRY(check_positions(&own->shards, shape, error));
     for (size_t i = 0; i < own->shards.count && !is_enough(&own->instances, config); i++) {
-        TRY(pretraining_read_hdf5(own->shards.items[i].path, (int32_t)shape->vocab_size,
-                                  length_of(config), &own->instances, error));
+        TRY(shard_list_read(&own->shards, i, (int32_t)shape->vocab_size, length_of(config),
+                            &own->instances, error));
     }
     cut_instances(&own->instances, config);
     set->source = instance_source(&own->instances);

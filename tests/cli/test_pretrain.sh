@@ -37,12 +37,64 @@ expect_err "next_sentence_loss"
 expect_err "data_wait_ms"
 expect_out '"masked_lm_accuracy"'
 expect_out '"next_sentence_accuracy"'
+# The running mean of the loss begins with the first and keeps a fifth of what it was.
+awk -F'"' '/"kind":"step"/ {
+    for (i = 2; i < NF; i += 2) {
+        value[$i] = substr($(i + 1), 2) + 0
+    }
+    mean = seen++ ? 0.2 * mean + 0.8 * value["loss"] : value["loss"]
+    apart += (mean - value["train_ema_loss"])^2 > 1e-10
+} END { exit seen != 6 || apart }' log.json || fail "train_ema_loss"
 what="files of a run"
 for file in config.json model.safetensors vocab.txt eval_results.txt checkpoint-3/manifest.json \
     checkpoint-6/optimizer.safetensors; do
     [ -s "phase1/$file" ] || fail "$file is missing"
 done
 grep -q '^masked_lm_accuracy = ' phase1/eval_results.txt || fail "eval_results.txt"
+
+# The same scores from the model that was written; a model without positions to spare says nothing
+# about lengths.
+run evaluate pretrain --model phase1 --input_dir "$short" --max_eval_samples 10000 --output scored
+expect_code 0
+expect_no "$err" "max_seq_length"
+diff <(grep -v global_step phase1/eval_results.txt) <(grep -v global_step scored/eval_results.txt) ||
+    fail "other scores than the run's own"
+run evaluate pretrain --model phase1 --output none
+expect_code 2
+expect_err "--eval_dir is missing"
+run evaluate pretrain --model phase1 --input_dir "$short/corpus_training_0.hdf5" --output none
+expect_code 66
+expect_err "name held-out shards with --eval_dir"
+run pretrain --do_train False --do_eval True --model phase1 --input_dir "$short" --output none
+expect_code 2
+expect_err "berth evaluate pretrain"
+
+# DeepSpeed's lines.
+run pretrain --config_file model/config.json --vocab_file model/vocab.txt --input_dir "$short" \
+    --output lines --max_steps 2 --train_batch_size 8 --log_format deepspeed
+expect_code 0
+expect_err "step=2, skipped=0, lr=["
+grep -q '^bing_bert_progress: step=2, loss=[0-9.]*, lr=[0-9.e-]*, sample_count=16$' "$err" ||
+    fail "no line of progress"
+grep -q '^ At step 2, the throughput is [0-9.]* Samples/s$' "$err" || fail "no throughput"
+
+# TFRecord in place of HDF5, named by a pattern as in Google's and Intel's command lines: the same
+# sequences, so the same model.
+run prepare --text text.txt --vocab model/vocab.txt --output records --max_seq_length 32 \
+    --max_predictions_per_seq 4 --shards 2 --test_shards 1 --dupe_factor 2 --format tfrecord
+expect_code 0
+records=$(dirname "$(find records -name '*training_0.tfrecord')")
+same="--bert_config_file model/config.json --vocab_file model/vocab.txt --max_steps 4
+    --train_batch_size 8 --max_seq_length 32 --max_predictions_per_seq 4"
+# shellcheck disable=SC2086
+run pretrain $same --input_dir "$short" --eval_dir "$short/corpus_test_0.hdf5" --output from_hdf5
+expect_code 0
+# shellcheck disable=SC2086
+run pretrain $same --input_file "$records/*_training_*" --eval_dir "$records/corpus_test_0.tfrecord" \
+    --output_dir from_records
+expect_code 0
+cmp from_hdf5/model.safetensors from_records/model.safetensors || fail "another model"
+cmp from_hdf5/eval_results.txt from_records/eval_results.txt || fail "another evaluation"
 
 # dllogger's keys of pre-training.
 run pretrain --config_file model/config.json --vocab_file model/vocab.txt --input_dir "$short" \

@@ -42,6 +42,7 @@ static inline void made_instance(struct instances *to, const struct made_shard *
     to->token_count += (size_t)length;
 }
 
+// As TFRecord where the path ends so, else as HDF5.
 static inline void make_shard(const char *path, const struct made_shard *shard) {
     static struct instance items[256];
     static int32_t tokens[256 * 64], labels[256 * MADE_PREDICTIONS];
@@ -52,7 +53,10 @@ static inline void make_shard(const char *path, const struct made_shard *shard) 
     for (int i = 0; i < shard->count; i++) {
         made_instance(&made, shard, shard->first + i);
     }
-    assert_int_equal(pretraining_write_hdf5(path, &made, shard->length, MADE_PREDICTIONS, NULL),
+    size_t name = strlen(path);
+    int is_tfrecord = name > 9 && strcmp(path + name - 9, ".tfrecord") == 0;
+    assert_int_equal((is_tfrecord ? pretraining_write_tfrecord : pretraining_write_hdf5)(
+                         path, &made, shard->length, MADE_PREDICTIONS, NULL),
                      BERTH_OK);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shards as one endless stream: every sequence once an epoch, found from its number alone, whatever
 // the files' sizes and however the stream is asked; damage is told where it is needed.
+#include "core/memory.h"
 #include "core/scratch.h"
 #include "data/made_shards.h"
 #include "data/shard_stream.h"
@@ -65,7 +66,7 @@ static void check_stream(const int *sizes, int files) {
     int total = 0, straight[3 * MOST], piece[3 * MOST];
     for (int i = 0; i < files; i++) {
         char name[32];
-        snprintf(name, sizeof name, "s/%d_training.hdf5", i);
+        snprintf(name, sizeof name, "s/%d_training.%s", i, i % 2 == 1 ? "tfrecord" : "hdf5");
         put_shard(name, total, sizes[i]);
         total += sizes[i];
     }
@@ -172,6 +173,25 @@ static void test_packed_rows_count_as_sequences(void **state) {
     shard_list_done(&packed);
 }
 
+// A pattern stands for files, whatever they are called.
+static void test_patterns(void **state) {
+    put_shard("c_training_0.hdf5", 0, 3);
+    put_shard("part_0.tfrecord", 3, 4);
+    put_shard("part_1.tfrecord", 7, 5);
+    struct shard_list list = open_list(scratch("part_*"), SHARD_TRAIN);
+    assert_int_equal(list.count, 2);
+    assert_int_equal(list.sequences, 9);
+    assert_int_equal(list.length, LENGTH);
+    assert_int_equal(list.predictions, MADE_PREDICTIONS);
+    shard_list_done(&list);
+    list = open_list(scratch("*_[01].*"), SHARD_ANY);
+    assert_int_equal(list.sequences, 12);
+    shard_list_done(&list);
+    list = open_list(scratch("part_*"), SHARD_TEST);
+    assert_int_equal(list.count, 0);
+    shard_list_done(&list);
+}
+
 static void expect_list_error(const char *path, enum berth_status expected, const char *part) {
     struct shard_list list;
     struct berth_error error = {0};
@@ -188,6 +208,9 @@ static void test_lists_that_cannot_be(void **state) {
     expect_list_error(scratch("bad.hdf5"), BERTH_BAD_DATA, "bad.hdf5");
     put_shard("long.hdf5", 0, 3);
     expect_list_error(scratch("long.hdf5"), BERTH_BAD_DATA, "at most 16 are asked for");
+    put_shard("long.tfrecord", 0, 3);
+    expect_list_error(scratch("long.tfrecord"), BERTH_BAD_DATA, "more tokens than are asked for");
+    expect_list_error(scratch("none*.hdf5"), BERTH_NO_INPUT, "no shards in it");
 }
 
 // The file's ids no longer unpack; its description stays good.
@@ -245,6 +268,31 @@ static void test_ids_and_changes_are_told(void **state) {
     shard_list_done(&list);
 }
 
+// Of TFRecord only the first record is looked at before the run.
+static void test_a_longer_record_behind_is_told(void **state) {
+    put_shard("a.tfrecord", 0, 3);
+    const struct made_shard wide = {20, 8, WORDS, 2 * LENGTH};
+    make_shard(scratch("b.tfrecord"), &wide);
+    size_t sizes[2];
+    char *parts[2];
+    assert_int_equal(file_read(scratch("a.tfrecord"), 1 << 20, &parts[0], &sizes[0], NULL),
+                     BERTH_OK);
+    assert_int_equal(file_read(scratch("b.tfrecord"), 1 << 20, &parts[1], &sizes[1], NULL),
+                     BERTH_OK);
+    FILE *file = fopen(scratch("a.tfrecord"), "ab");
+    assert_non_null(file);
+    assert_int_equal(fwrite(parts[1], 1, sizes[1], file), sizes[1]);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(file_remove(scratch("b.tfrecord"), NULL), BERTH_OK);
+    struct shard_list list = open_list(scratch("a.tfrecord"), SHARD_TRAIN);
+    assert_int_equal(list.sequences, 11);
+    assert_int_equal(list.length, LENGTH);
+    expect_take_error(&list, WORDS, "by their first records the files hold at most 20 and 3");
+    shard_list_done(&list);
+    memory_free(parts[0]);
+    memory_free(parts[1]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(test_every_sequence_once_an_epoch),
@@ -252,9 +300,11 @@ int main(void) {
         SCRATCH_TEST(test_places),
         SCRATCH_TEST(test_names),
         SCRATCH_TEST(test_packed_rows_count_as_sequences),
+        SCRATCH_TEST(test_patterns),
         SCRATCH_TEST(test_lists_that_cannot_be),
         SCRATCH_TEST(test_damage_is_told_when_needed),
         SCRATCH_TEST(test_ids_and_changes_are_told),
+        SCRATCH_TEST(test_a_longer_record_behind_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -111,7 +111,38 @@ static void test_records_of_every_size(void **state) {
     assert_int_equal(tfrecord_next(&reader, &bytes, &length, &more, NULL), BERTH_OK);
     assert_false(more);
     tfrecord_close(&reader);
+    open_good(&reader, scratch("a")); // every other one
+    for (size_t i = 0; i + 1 < COUNT; i += 2) {
+        assert_int_equal(tfrecord_skip(&reader, &more, NULL), BERTH_OK);
+        assert_true(more);
+        assert_int_equal(tfrecord_next(&reader, &bytes, &length, &more, NULL), BERTH_OK);
+        assert_int_equal(length, sizes[i + 1]);
+        memset(data, (int)i + 2, sizes[i + 1]);
+        assert_memory_equal(bytes, data, length);
+    }
+    assert_int_equal(tfrecord_skip(&reader, &more, NULL), BERTH_OK);
+    assert_true(more);
+    assert_int_equal(tfrecord_skip(&reader, &more, NULL), BERTH_OK);
+    assert_false(more);
+    tfrecord_close(&reader);
     memory_free(data);
+}
+
+// Told by its first frame alone, whatever follows; other files and shorter ones are none.
+static void test_recognised_by_the_first_frame(void **state) {
+    (void)state;
+    char *bytes;
+    size_t length;
+    assert_true(tfrecord_recognise(REFERENCE));
+    assert_int_equal(file_read(REFERENCE, 4096, &bytes, &length, NULL), BERTH_OK);
+    for (size_t cut = 0; cut < 30; cut++) {
+        scratch_write_bytes("a", bytes, cut);
+        assert_int_equal(tfrecord_recognise(scratch("a")), cut >= 21);
+    }
+    scratch_write("a", "no frame at all, but long enough to be one");
+    assert_false(tfrecord_recognise(scratch("a")));
+    assert_false(tfrecord_recognise(scratch("nowhere")));
+    memory_free(bytes);
 }
 
 // --- damage -------------------------------------------------------------------------------------
@@ -192,9 +223,13 @@ static void test_memory_runs_out(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        SCRATCH_TEST(test_reads_tensorflows),     SCRATCH_TEST(test_writes_tensorflows_bytes),
-        SCRATCH_TEST(test_records_of_every_size), SCRATCH_TEST(test_every_truncation),
-        SCRATCH_TEST(test_every_flipped_bit),     SCRATCH_TEST(test_announced_lengths),
+        SCRATCH_TEST(test_reads_tensorflows),
+        SCRATCH_TEST(test_writes_tensorflows_bytes),
+        SCRATCH_TEST(test_records_of_every_size),
+        SCRATCH_TEST(test_every_truncation),
+        SCRATCH_TEST(test_recognised_by_the_first_frame),
+        SCRATCH_TEST(test_every_flipped_bit),
+        SCRATCH_TEST(test_announced_lengths),
         SCRATCH_TEST(test_memory_runs_out),
     };
     return cmocka_run_group_tests_name("tfrecord", tests, NULL, NULL);

@@ -156,6 +156,7 @@ static void step(const struct berth_log *log, int64_t number, double loss) {
                                    log_integer("total_steps", 487),
                                    log_real("epoch", 0.5),
                                    log_real("loss", loss),
+                                   log_real("train_ema_loss", loss / 2),
                                    log_real("learning_rate", 5e-5),
                                    log_real("grad_norm", 0.25),
                                    log_real("samples_per_second", 4),
@@ -211,8 +212,8 @@ static void test_records_become_scalars(void **state) {
     assert_int_equal(read_folder(scratch("runs/a"), &scalars), 1);
     assert_int_equal(scalars.versions, 1);
     assert_int_equal(scalars.count, 10 + 1 + 8 + 2 + 10);
-    assert_scalar(&scalars, "Train/Samples/train_ema_loss", 320, 2.5f);
-    assert_scalar(&scalars, "Train/Samples/train_ema_loss", 960, 0.2f * 2.5f + 0.8f * 0.5f);
+    assert_scalar(&scalars, "Train/Samples/train_ema_loss", 320, 1.25f);
+    assert_scalar(&scalars, "Train/Samples/train_ema_loss", 960, 0.25f);
     assert_scalar(&scalars, "Train/Samples/train_loss", 320, 2.5f);
     assert_scalar(&scalars, "Train/Samples/lr", 320, 5e-5f);
     assert_scalar(&scalars, "Train/Steps/lr", 10, 5e-5f);
@@ -374,7 +375,7 @@ static void test_failures_are_told_once(void **state) {
         struct berth_record record = {
             .kind = BERTH_RECORD_STEP, .fields = fields, .field_count = 2};
         memory_fail_at(call, 0);
-        enum berth_status status = event_file_open(&file, scratch("b"), 0.2, &error);
+        enum berth_status status = event_file_open(&file, scratch("b"), &error);
         if (status == BERTH_OK) {
             status = event_file_record(&file, &record, &error);
         }

@@ -219,6 +219,7 @@ static void warnings_are_coloured_where_colours_are_on(void **state) {
 
 static void deepspeed_steps(struct berth_log log) {
     static const double rates[] = {1.0, 2.0, 230.0, 232.0};
+    static const char *const tasks[] = {"squad", "classify", "pretrain", "pretrain"};
     for (int i = 0; i < 4; i++) {
         struct berth_field step[] = {log_integer("step", 10 * (i + 1)),
                                      log_integer("skipped", 17),
@@ -227,8 +228,13 @@ static void deepspeed_steps(struct berth_log log) {
                                      log_real("samples_per_second", rates[i]),
                                      log_real("forward_ms", 12.5),
                                      log_real("backward_ms", 25.0),
-                                     log_real("step_ms", 1.0)};
-        log_fields(&log, BERTH_RECORD_STEP, NULL, step, 8);
+                                     log_real("step_ms", 1.0),
+                                     log_text("task", tasks[i]),
+                                     log_integer("updates", 10),
+                                     log_integer("sample_count", 320 * (i + 1)),
+                                     log_real("loss", 2.0),
+                                     log_real("train_ema_loss", 2.5)};
+        log_fields(&log, BERTH_RECORD_STEP, NULL, step, sizeof step / sizeof *step);
     }
     struct berth_field skip[] = {log_integer("step", 41), log_real("attempted_loss_scale", 65536),
                                  log_real("loss_scale", 32768),
@@ -259,6 +265,11 @@ static void deepspeed_lines_can_be_grepped(void **state) {
                     "65536, reducing to 32768\n");
     expect(&output, "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 65536, but "
                     "hysteresis is 2. Reducing hysteresis to 1\n");
+    expect(&output, "\nbert_squad_progress: step=10 lr=5e-05 loss=2.5\n"
+                    " At step 10, averaged throughput for 10 rounds is: 1 Samples/s\n");
+    expect(&output, "\nbing_bert_progress: step=30, loss=2.0, lr=5e-05, sample_count=960\n"
+                    " At step 30, the throughput is 230 Samples/s\n");
+    expect_no(&output, "step=20 lr"); // they have no classifier
     expect_no(&output, "a.weight");
     expect(&output, "[Rank 0] Finished Training\n");
     int year, month, day, hour, minute, second, millisecond, end = 0;
