@@ -36,16 +36,16 @@ static uint64_t read_kilobytes(const char *path, const char *key, uint64_t missi
     return bytes;
 }
 
-// A file of one number; anything else ("max", no such file) counts as no limit.
-static uint64_t read_number(const char *path) {
+// A file of one number; `otherwise` of anything else ("max", no such file).
+static uint64_t read_number(const char *path, uint64_t otherwise) {
     char *text = NULL;
     size_t length;
     if (file_read(path, PROC_FILE_LIMIT, &text, &length, NULL) != BERTH_OK) {
-        return UINT64_MAX;
+        return otherwise;
     }
     char *end;
     uint64_t value = strtoull(text, &end, 10);
-    uint64_t result = end != text ? value : UINT64_MAX;
+    uint64_t result = end != text ? value : otherwise;
     memory_free(text);
     return result;
 }
@@ -73,13 +73,17 @@ static uint64_t address_space_rest(void) {
     return rest(limit.rlim_cur, read_kilobytes("/proc/self/status", "VmSize:", 0));
 }
 
+// Of two files of a cgroup; a use that cannot be read must not refuse a run.
+static uint64_t group_rest(const char *limit, const char *used) {
+    return rest(read_number(limit, UINT64_MAX), read_number(used, 0));
+}
+
 // The limit and use of the cgroup as a container sees them at the root of its mount, and for a
 // process outside containers those of its own group (version 2).
 static uint64_t cgroup_rest(void) {
-    uint64_t least = rest(read_number("/sys/fs/cgroup/memory.max"),
-                          read_number("/sys/fs/cgroup/memory.current"));
-    uint64_t old = rest(read_number("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
-                        read_number("/sys/fs/cgroup/memory/memory.usage_in_bytes"));
+    uint64_t least = group_rest("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current");
+    uint64_t old = group_rest("/sys/fs/cgroup/memory/memory.limit_in_bytes",
+                              "/sys/fs/cgroup/memory/memory.usage_in_bytes");
     least = old < least ? old : least;
     char *groups = NULL;
     size_t length;
@@ -93,7 +97,7 @@ static uint64_t cgroup_rest(void) {
         char maximum[4200], current[4200];
         snprintf(maximum, sizeof maximum, "/sys/fs/cgroup%.4096s/memory.max", own);
         snprintf(current, sizeof current, "/sys/fs/cgroup%.4096s/memory.current", own);
-        uint64_t group = rest(read_number(maximum), read_number(current));
+        uint64_t group = group_rest(maximum, current);
         least = group < least ? group : least;
     }
     memory_free(groups);

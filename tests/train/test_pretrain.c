@@ -8,6 +8,7 @@
 #include "format/json.h"
 #include "format/safetensors.h"
 
+#include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -67,17 +68,24 @@ static struct fixture_run second_phase(const char *output, const char *from) {
     return run;
 }
 
-static void expect(struct fixture_run *run, enum berth_status expected, const char *part) {
+// Runs, and looks for that part in what was said. The status.
+static int execute(struct fixture_run *run, const char *part_of_error, const char *part_of_result) {
     run->log_file = fixture_keep("log.txt");
     assert_int_equal(file_remove(run->log_file, NULL), BERTH_OK);
     int status = fixture_execute(run);
+    const char *part = status == BERTH_OK ? part_of_result : part_of_error;
     char *bytes;
     size_t length;
     assert_int_equal(file_read(run->log_file, 1 << 24, &bytes, &length, NULL), BERTH_OK);
-    if (status != (int)expected || strstr(bytes, part) == NULL) {
+    if (strstr(bytes, part) == NULL) {
         fail_msg("\"%s\" is not in\n%s", part, bytes);
     }
     memory_free(bytes);
+    return status;
+}
+
+static void expect(struct fixture_run *run, enum berth_status expected, const char *part) {
+    assert_int_equal(execute(run, part, part), expected);
 }
 
 static json *state_of(const char *output) {
@@ -178,6 +186,51 @@ static void test_kills_in_the_second_phase(void **state) {
     struct fixture_run straight = second_phase("straight", fixture_keep("first/checkpoint-6"));
     straight.config.save_total_limit = 1;
     kill_everywhere(&straight, getenv("BERTH_KILLS") != NULL ? 1 : 97);
+}
+
+static void resume_or_begin(struct fixture_run run) {
+    int64_t newest;
+    fixture_good_checkpoints("faulty", &newest);
+    run.fail_at = 0;
+    if (newest >= 0) {
+        run.config.resume_from_checkpoint = "auto";
+    } else {
+        run.config.overwrite_output_dir = 1;
+    }
+    expect(&run, BERTH_OK, "result: 0");
+}
+
+// Every n-th call of the file layer fails, be it of a shard's reading or of a save: the run ends
+// with an error and nothing half-written, or (where nothing depended on the call) as if nothing had
+// been; then it goes on to the same bytes. The calls are through when three faults in a row met
+// none.
+static void fail_everywhere(int errno_value, const char *words) {
+    struct fixture_run straight = default_run("straight");
+    assert_int_equal(fixture_execute(&straight), BERTH_OK);
+    int failed = 0, passed = 0;
+    for (uint64_t call = 5; passed < 3; call += getenv("BERTH_KILLS") != NULL ? 1 : 97) {
+        struct fixture_run run = default_run("faulty");
+        run.fail_at = call;
+        run.fail_errno = errno_value;
+        int status = execute(&run, words, "result: 0");
+        if (status != BERTH_OK) {
+            resume_or_begin(run);
+            failed++;
+        }
+        passed = status != BERTH_OK ? 0 : passed + 1;
+        assert_int_equal(fixture_temporaries("faulty"), 0);
+        assert_same_run("straight", "faulty");
+        assert_int_equal(dir_remove(in_folder("faulty"), NULL), BERTH_OK);
+    }
+    assert_true(failed > 3);
+}
+
+static void test_a_full_disk_anywhere(void **state) {
+    fail_everywhere(ENOSPC, "No space left on device");
+}
+
+static void test_a_broken_disk_anywhere(void **state) {
+    fail_everywhere(EIO, "Input/output error");
 }
 
 // --steps_this_run, --resume_step, --skip_checkpoint.
@@ -373,6 +426,8 @@ int main(void) {
         PRETRAIN_TEST(test_resume_everywhere_in_the_second_phase),
         PRETRAIN_TEST(test_kills_in_the_first_phase),
         PRETRAIN_TEST(test_kills_in_the_second_phase),
+        PRETRAIN_TEST(test_a_full_disk_anywhere),
+        PRETRAIN_TEST(test_a_broken_disk_anywhere),
         PRETRAIN_TEST(test_parts_of_a_run),
         PRETRAIN_TEST(test_what_a_phase_counts),
         PRETRAIN_TEST(test_phases_that_cannot_be),
