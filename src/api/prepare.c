@@ -269,7 +269,7 @@ static enum berth_status describe_tokenizer(const struct job *job, struct stage_
                    rules->rules == TOKENIZER_GOOGLE ? "google" : "huggingface");
     stage_set_text(settings, "do_lower_case", rules->lower_case ? "true" : "false");
     stage_set_text(settings, "split_special", rules->split_special ? "true" : "false");
-    stage_set_number(settings, "max_word_length", rules->max_word_length);
+    stage_set_integer(settings, "max_word_length", (uint64_t)rules->max_word_length);
     return BERTH_OK;
 }
 

@@ -444,6 +444,25 @@ enum berth_status file_write(const char *path, const void *bytes, size_t length,
     return file_writer_commit(&writer, error);
 }
 
+int file_is_temporary(const char *name) {
+    size_t length = strlen(name), suffix = strlen(".tmp");
+    if (length <= suffix || strcmp(name + length - suffix, ".tmp") != 0) {
+        return 0;
+    }
+    size_t at = length - suffix;
+    for (int part = 0; part < 2; part++) {
+        size_t end = at;
+        while (at > 0 && name[at - 1] >= '0' && name[at - 1] <= '9') {
+            at--;
+        }
+        if (at == end || at < 2 || name[at - 1] != '.') {
+            return 0;
+        }
+        at--;
+    }
+    return 1;
+}
+
 enum berth_status file_remove(const char *path, struct berth_error *error) {
     if (CALL(unlink(path)) < 0 && errno != ENOENT) {
         return error_set_errno(error, BERTH_IO, errno, "cannot remove %s", path);

@@ -63,6 +63,9 @@ void file_writer_abort(struct file_writer *writer);
 enum berth_status file_write(const char *path, const void *bytes, size_t length,
                              struct berth_error *error);
 
+// Whether a file of this name (of its folder, or a path) is one that a writer had not finished when
+// it was killed: "NAME.PID.N.tmp".
+int file_is_temporary(const char *name);
 // Removes a file (or link); fine when it is not there.
 enum berth_status file_remove(const char *path, struct berth_error *error);
 

@@ -241,12 +241,12 @@ static enum berth_status sum_up(struct job *job, struct berth_error *error) {
 
 static void set_options(struct stage_settings *settings, const struct instance_stage *asked) {
     const struct instance_options *options = &asked->options;
-    stage_set_number(settings, "max_seq_length", options->max_seq_length);
-    stage_set_number(settings, "max_predictions_per_seq", options->max_predictions);
-    stage_set_number(settings, "dupe_factor", options->dupe_factor);
-    stage_set_number(settings, "masked_lm_prob", options->masked_lm_prob);
-    stage_set_number(settings, "short_seq_prob", options->short_seq_prob);
-    stage_set_number(settings, "seed", (double)options->seed);
+    stage_set_integer(settings, "max_seq_length", (uint64_t)options->max_seq_length);
+    stage_set_integer(settings, "max_predictions_per_seq", (uint64_t)options->max_predictions);
+    stage_set_integer(settings, "dupe_factor", (uint64_t)options->dupe_factor);
+    stage_set_real(settings, "masked_lm_prob", options->masked_lm_prob);
+    stage_set_real(settings, "short_seq_prob", options->short_seq_prob);
+    stage_set_integer(settings, "seed", options->seed);
     stage_set_text(settings, "rng", options->python ? "python" : "fast");
     stage_set_text(settings, "whole_word_mask", options->whole_word ? "true" : "false");
     stage_set_text(settings, "format", asked->tfrecord ? "tfrecord" : "hdf5");

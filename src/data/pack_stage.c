@@ -68,6 +68,22 @@ static enum berth_status add_input(struct job *job, const char *name, struct buf
     return BERTH_OK;
 }
 
+static enum berth_status check_inputs(const struct job *job, struct berth_error *error) {
+    int64_t sequences = 0;
+    for (size_t i = 0; i < job->input_count; i++) {
+        sequences += job->inputs[i].size.sequences;
+    }
+    if (job->input_count == 0) {
+        return error_set(error, BERTH_NO_INPUT,
+                         "%s: expected HDF5 files with \"training\" in their name, found none",
+                         job->asked->input);
+    }
+    return sequences > 0 ? BERTH_OK
+                         : error_set(error, BERTH_BAD_DATA,
+                                     "%s: its %zu files hold no sequence: there is nothing to pack",
+                                     job->asked->input, job->input_count);
+}
+
 static enum berth_status add_inputs(struct job *job, char **names, char digest[DIGEST_HEX_SIZE],
                                     struct berth_error *error) {
     struct buffer description = {0};
@@ -86,10 +102,8 @@ static enum berth_status add_inputs(struct job *job, char **names, char digest[D
     if (status == BERTH_OK && description.failed) {
         status = error_no_memory(error, description.length, "the list of files");
     }
-    if (status == BERTH_OK && job->input_count == 0) {
-        status = error_set(error, BERTH_NO_INPUT,
-                           "%s: expected HDF5 files with \"training\" in their name, found none",
-                           job->asked->input);
+    if (status == BERTH_OK) {
+        status = check_inputs(job, error);
     }
     if (status == BERTH_OK) {
         status = digest_memory(DIGEST_SHA256, description.bytes, description.length, digest, error);
@@ -237,6 +251,7 @@ static enum berth_status write_parts(struct job *job, const struct window *windo
     for (size_t i = window->first; i < window->first + window->count; i++) {
         bytes += (int64_t)job->inputs[i].bytes - (int64_t)job->inputs[i].bytes / 4;
     }
+    const int64_t each = parts > 0 ? bytes / parts : 0; // files may hold no sequence
 #pragma omp parallel for schedule(dynamic, 1) num_threads(job->asked->threads)
     for (int64_t part = 0; part < parts; part++) {
         struct berth_error own;
@@ -247,11 +262,11 @@ static enum berth_status write_parts(struct job *job, const struct window *windo
         if (status != BERTH_OK) {
             stage_fail(&job->work, status, &own);
         } else {
-            stage_advance(&job->work, bytes / parts);
+            stage_advance(&job->work, each);
         }
     }
     TRY(stage_outcome(&job->work, error));
-    stage_advance(&job->work, bytes - bytes / parts * parts);
+    stage_advance(&job->work, bytes - each * parts);
     return enter_window(job, window, parts, packing, error);
 }
 
@@ -350,9 +365,9 @@ static enum berth_status run(struct job *job, struct stage_settings *settings,
     TRY(find_inputs(job, digest, error));
     TRY(open_total(job, error));
     stage_set_text(settings, "input_sha256", digest);
-    stage_set_number(settings, "seed", (double)job->asked->seed);
-    stage_set_number(settings, "window",
-                     (double)(job->asked->window > 0 ? job->asked->window : PACK_WINDOW));
+    stage_set_integer(settings, "seed", job->asked->seed);
+    stage_set_integer(settings, "window",
+                      (uint64_t)(job->asked->window > 0 ? job->asked->window : PACK_WINDOW));
     char *manifest = beside(job, "_pack.json");
     if (manifest == NULL) {
         return file_no_path(error);

@@ -31,7 +31,7 @@ struct pack_stage {
 
 // Beside the folder stand FOLDER_metadata.json, which Habana's trainer reads, and the manifest,
 // FOLDER_pack.json. BERTH_NO_INPUT: no such files in `input`; BERTH_BAD_DATA: files of different
-// shapes, or packed ones, or damaged ones.
+// shapes, or packed ones, or damaged ones, or no sequence in any of them.
 enum berth_status pack_stage_run(struct pack_stage *stage, const struct berth_log *log,
                                  const volatile int *stop, struct berth_error *error);
 

@@ -321,10 +321,10 @@ enum berth_status shard_stage_run(struct shard_stage *stage, const struct berth_
     job.work = (struct stage_work){.log = log, .stop = stop, .phase = "shards", .in_bytes = 1};
     TRY(describe(&job, digest, error));
     stage_set_text(&settings, "articles_sha256", digest);
-    stage_set_number(&settings, "shards", stage->plan.training);
-    stage_set_number(&settings, "test_shards", stage->plan.test);
-    stage_set_number(&settings, "fraction_test_set", stage->plan.test_fraction);
-    stage_set_number(&settings, "seed", (double)stage->plan.seed);
+    stage_set_integer(&settings, "shards", stage->plan.training);
+    stage_set_integer(&settings, "test_shards", stage->plan.test);
+    stage_set_real(&settings, "fraction_test_set", stage->plan.test_fraction);
+    stage_set_integer(&settings, "seed", stage->plan.seed);
     enum berth_status status = run(&job, &settings, error);
     stage_close(&job.stage);
     return status;

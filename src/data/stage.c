@@ -4,6 +4,7 @@
 #include "core/memory.h"
 #include "core/number.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 enum { FORMAT = 1 };
@@ -16,9 +17,15 @@ void stage_set_text(struct stage_settings *settings, const char *name, const cha
     number_format(settings->items[i].value, STAGE_VALUE_SIZE, "%s", value);
 }
 
-void stage_set_number(struct stage_settings *settings, const char *name, double value) {
+void stage_set_real(struct stage_settings *settings, const char *name, double value) {
     char text[NUMBER_TEXT_SIZE];
-    number_format(text, sizeof text, "%.15g", value);
+    number_print_real(text, sizeof text, value);
+    stage_set_text(settings, name, text);
+}
+
+void stage_set_integer(struct stage_settings *settings, const char *name, uint64_t value) {
+    char text[NUMBER_TEXT_SIZE];
+    number_format(text, sizeof text, "%" PRIu64, value);
     stage_set_text(settings, name, text);
 }
 
@@ -49,18 +56,14 @@ static enum berth_status same_settings(const struct stage *stage, const json *ob
 
 // --- the folder ---------------------------------------------------------------------------------
 
-static int is_temporary(const char *name) {
-    size_t length = strlen(name);
-    return length > 4 && strcmp(name + length - 4, ".tmp") == 0;
-}
-
 static const char *base_name(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash != NULL ? slash + 1 : path;
 }
 
 // Removes the half-written files of a folder whose names begin with `prefix`, left by runs that
-// were killed; *others tells whether files are there that are neither these nor the manifest.
+// were killed, and nothing else of that ending; *others tells whether files are there that are
+// neither these nor the manifest.
 static enum berth_status tidy(const struct stage *stage, const char *folder, const char *prefix,
                               int *others, struct berth_error *error) {
     char **names = NULL;
@@ -68,7 +71,7 @@ static enum berth_status tidy(const struct stage *stage, const char *folder, con
     enum berth_status status = BERTH_OK;
     *others = 0;
     for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
-        if (is_temporary(names[i]) && strncmp(names[i], prefix, strlen(prefix)) == 0) {
+        if (file_is_temporary(names[i]) && strncmp(names[i], prefix, strlen(prefix)) == 0) {
             char *path = path_join(folder, names[i]);
             status = path != NULL ? file_remove(path, error) : file_no_path(error);
             memory_free(path);
@@ -157,7 +160,11 @@ static enum berth_status lock(struct stage *stage, struct berth_error *error) {
 enum berth_status stage_open(struct stage *stage, const char *folder, const char *manifest,
                              const struct stage_settings *settings, struct berth_error *error) {
     int others;
-    *stage = (struct stage){.folder = memory_string(folder),
+    size_t length = strlen(folder);
+    while (length > 1 && folder[length - 1] == '/') {
+        length--;
+    }
+    *stage = (struct stage){.folder = memory_string_of(folder, length),
                             .path = memory_string(manifest),
                             .lock.descriptor = -1,
                             .settings = settings,

@@ -30,7 +30,8 @@ struct stage_settings {
     size_t count;
 };
 void stage_set_text(struct stage_settings *settings, const char *name, const char *value);
-void stage_set_number(struct stage_settings *settings, const char *name, double value);
+void stage_set_integer(struct stage_settings *settings, const char *name, uint64_t value);
+void stage_set_real(struct stage_settings *settings, const char *name, double value);
 
 struct stage {
     char *folder; // of the files

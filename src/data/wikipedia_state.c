@@ -192,11 +192,6 @@ static enum berth_status load(struct wikipedia_state *state, const char *folder,
 
 // --- the folder ---------------------------------------------------------------------------------
 
-static int is_temporary(const char *name) {
-    size_t length = strlen(name);
-    return strncmp(name, "wiki_", 5) == 0 && length > 4 && strcmp(name + length - 4, ".tmp") == 0;
-}
-
 // Half-written files of runs that were killed.
 static enum berth_status remove_temporaries(const char *folder, struct berth_error *error) {
     char **names = NULL;
@@ -206,7 +201,7 @@ static enum berth_status remove_temporaries(const char *folder, struct berth_err
         char *path = path_join(folder, names[i]);
         if (path == NULL) {
             status = error_no_memory(error, strlen(folder), folder);
-        } else if (is_temporary(names[i])) {
+        } else if (file_is_temporary(names[i])) {
             status = file_remove(path, error);
         } else if (strlen(names[i]) == 2 && dir_exists(path)) {
             status = remove_temporaries(path, error); // AA, AB, ...: one level deep
@@ -255,6 +250,7 @@ enum berth_status wikipedia_state_open(struct wikipedia_state *state,
                          "another output",
                          settings->folder, TEXT_MANIFEST);
     }
+    TRY(remove_temporaries(settings->folder, error));
     return save(state, error);
 }
 

@@ -68,27 +68,7 @@ char *checkpoint_temporary_path(const char *output_dir, int64_t step, const char
     return path_join(output_dir, name);
 }
 
-// "<name>.<pid>.<number>.tmp", as core/file.h names files that are being written.
-static int is_temporary_file(const char *name) {
-    size_t length = strlen(name), suffix = strlen(".tmp");
-    if (length <= suffix || strcmp(name + length - suffix, ".tmp") != 0) {
-        return 0;
-    }
-    size_t at = length - suffix;
-    for (int part = 0; part < 2; part++) {
-        size_t end = at;
-        while (at > 0 && name[at - 1] >= '0' && name[at - 1] <= '9') {
-            at--;
-        }
-        if (at == end || at < 2 || name[at - 1] != '.') {
-            return 0;
-        }
-        at--;
-    }
-    return 1;
-}
-
 int checkpoint_is_temporary(const char *name) {
     return strncmp(name, CHECKPOINT_TEMPORARY, strlen(CHECKPOINT_TEMPORARY)) == 0 ||
-           is_temporary_file(name);
+           file_is_temporary(name);
 }

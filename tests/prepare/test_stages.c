@@ -110,7 +110,7 @@ static enum berth_status make_packs(const struct wish *wish, struct berth_error 
     char instances[512], folder[512];
     const struct berth_log silent = {NULL, NULL};
     join(instances, wish, "instances");
-    join(folder, wish, "packs/few");
+    join(folder, wish, "packs/few/");
     struct pack_stage stage = {.input = instances,
                                .folder = folder,
                                .seed = wish->seed,
@@ -387,6 +387,11 @@ static void test_other_settings(void **state) {
     wish = usual("whole");
     wish.tfrecord = 1;
     assert_refused(wish, "format \"hdf5\"");
+    wish = usual("seeds");
+    wish.seed = UINT64_C(1) << 60; // told from its neighbour to the last digit
+    assert_int_equal(make_shards(&wish, NULL), BERTH_OK);
+    wish.seed++;
+    assert_refused(wish, "seed \"1152921504606846976\", now it is \"1152921504606846977\"");
     write_articles(ARTICLES + 1);
     assert_refused(usual("whole"), "articles_sha256");
     write_articles(ARTICLES);
@@ -444,6 +449,33 @@ static void test_strangers(void **state) {
     run_good(&wish);
     assert_tree("other", &wanted);
     buffer_done(&wanted);
+}
+
+// What a killed run had not finished goes; files that only end as those do stay, beside a folder
+// whose name has a slash behind it too.
+static void test_tidies_up(void **state) {
+    (void)state;
+    static const char *const left[] = {"other/text/few_training_0.txt.12.0.tmp",
+                                       "other/packs/few_pack.json.12.1.tmp"};
+    static const char *const mine[] = {"other/packs/notes.tmp", "other/packs/few/few.12.tmp",
+                                       "other/packs/other.json.12.1.tmp"};
+    struct wish wish = usual("other");
+    write_articles(ARTICLES);
+    assert_int_equal(dir_make(scratch("other/text"), NULL), BERTH_OK);
+    assert_int_equal(dir_make(scratch("other/packs/few"), NULL), BERTH_OK);
+    scratch_write(left[0], "half");
+    scratch_write(left[1], "half");
+    assert_int_equal(make_shards(&wish, NULL), BERTH_OK);
+    run_good(&wish);
+    scratch_write(left[1], "half");
+    for (size_t i = 0; i < sizeof mine / sizeof *mine; i++) {
+        scratch_write(mine[i], "mine");
+    }
+    run_good(&wish);
+    for (size_t i = 0; i < sizeof mine / sizeof *mine; i++) {
+        assert_true(file_exists(scratch(mine[i])));
+    }
+    assert_false(file_exists(scratch(left[0])) || file_exists(scratch(left[1])));
 }
 
 static void test_few_articles(void **state) {
@@ -574,19 +606,71 @@ static void test_bad_packs(void **state) {
     buffer_done(&whole);
 }
 
+// A file that h5py makes of no row, as far as its reader goes: one of ours whose shapes say so.
+static void write_empty(const char *name) {
+    enum { ROWS = 61 };
+    static const uint64_t rows = ROWS, none = 0;
+    struct instance items[ROWS];
+    int32_t tokens[] = {2, 6, 3, 7, 3}, label = 6;
+    uint16_t position = 1;
+    for (int i = 0; i < ROWS; i++) {
+        items[i] = (struct instance){.length = 5, .second = 3, .prediction_count = 1};
+    }
+    const struct instances made = {
+        .items = items, .count = ROWS, .tokens = tokens, .positions = &position, .labels = &label};
+    char *bytes;
+    size_t length;
+    assert_int_equal(pretraining_write_hdf5(scratch(name), &made, 32, 5, NULL), BERTH_OK);
+    assert_int_equal(file_read(scratch(name), 1 << 24, &bytes, &length, NULL), BERTH_OK);
+    for (size_t i = 0; i + sizeof rows <= length; i++) {
+        if (memcmp(bytes + i, &rows, sizeof rows) == 0) {
+            memcpy(bytes + i, &none, sizeof none);
+        }
+    }
+    scratch_write_bytes(name, bytes, length);
+    memory_free(bytes);
+}
+
+// Files without a row are passed over, in a window of their own too; nothing but these is no input.
+static void test_empty_files(void **state) {
+    (void)state;
+    struct buffer whole = make_whole();
+    struct berth_error error;
+    const struct berth_log silent = {NULL, NULL};
+    char input[512], folder[512];
+    snprintf(input, sizeof input, "%s", scratch("whole/instances"));
+    snprintf(folder, sizeof folder, "%s", scratch("packs"));
+    struct pack_stage stage = {.input = input, .folder = folder, .window = 1, .threads = 1};
+    assert_int_equal(pack_stage_run(&stage, &silent, NULL, NULL), BERTH_OK);
+    uint64_t sequences = stage.packing.sequences;
+    packing_done(&stage.packing);
+    assert_int_equal(dir_remove(folder, NULL), BERTH_OK);
+    assert_int_equal(file_remove(scratch("packs_pack.json"), NULL), BERTH_OK);
+    write_empty("whole/instances/few_training_8.hdf5");
+    write_empty("whole/instances/few_training_9.hdf5");
+    assert_int_equal(pack_stage_run(&stage, &silent, NULL, NULL), BERTH_OK);
+    assert_int_equal(stage.packing.sequences, sequences);
+    packing_done(&stage.packing);
+    for (int i = 0; i < SHARDS; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "whole/instances/few_training_%d.hdf5", i);
+        assert_int_equal(file_remove(scratch(name), NULL), BERTH_OK);
+    }
+    assert_int_equal(pack_stage_run(&stage, &silent, NULL, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "its 2 files hold no sequence");
+    packing_done(&stage.packing);
+    buffer_done(&whole);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {SCRATCH_TEST(test_threads),
-                                       SCRATCH_TEST(test_goes_on),
-                                       SCRATCH_TEST(test_full_disk),
-                                       SCRATCH_TEST(test_killed),
-                                       SCRATCH_TEST(test_without_memory),
-                                       SCRATCH_TEST(test_stopped),
-                                       SCRATCH_TEST(test_other_settings),
-                                       SCRATCH_TEST(test_variants),
-                                       SCRATCH_TEST(test_strangers),
-                                       SCRATCH_TEST(test_few_articles),
-                                       SCRATCH_TEST(test_instances_need_shards),
-                                       SCRATCH_TEST(test_packs_hold_all),
-                                       SCRATCH_TEST(test_bad_packs)};
+    const struct CMUnitTest tests[] = {
+        SCRATCH_TEST(test_threads),        SCRATCH_TEST(test_goes_on),
+        SCRATCH_TEST(test_full_disk),      SCRATCH_TEST(test_killed),
+        SCRATCH_TEST(test_without_memory), SCRATCH_TEST(test_stopped),
+        SCRATCH_TEST(test_other_settings), SCRATCH_TEST(test_variants),
+        SCRATCH_TEST(test_strangers),      SCRATCH_TEST(test_tidies_up),
+        SCRATCH_TEST(test_few_articles),   SCRATCH_TEST(test_instances_need_shards),
+        SCRATCH_TEST(test_packs_hold_all), SCRATCH_TEST(test_bad_packs),
+        SCRATCH_TEST(test_empty_files)};
     return cmocka_run_group_tests_name("stages", tests, NULL, NULL);
 }

@@ -263,6 +263,30 @@ static void test_cut_and_stopped(void **state) {
     buffer_done(&wanted);
 }
 
+// What a killed run had not finished goes, whichever file it was; what is not ours stays.
+static void test_tidies_up(void **state) {
+    (void)state;
+    struct buffer dump, wanted = make_whole(&dump);
+    struct wikipedia_counts counts;
+    char left[2][600], notes[600];
+    snprintf(left[0], sizeof left[0], "%s/text.json.12.0.tmp", scratch("other"));
+    snprintf(left[1], sizeof left[1], "%s/AA/wiki_00.12.1.tmp", scratch("other"));
+    snprintf(notes, sizeof notes, "%s/wiki_notes.tmp", scratch("other"));
+    for (int round = 0; round < 2; round++) { // a folder that is new, and one with text
+        assert_int_equal(dir_make(scratch("other/AA"), NULL), BERTH_OK);
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(file_write(left[i], "half", 4, NULL), BERTH_OK);
+        }
+        assert_int_equal(file_write(notes, "mine", 4, NULL), BERTH_OK);
+        assert_int_equal(run("x.xml", "other", 1, NULL, &counts, NULL), BERTH_OK);
+        assert_false(file_exists(left[0]) || file_exists(left[1]));
+        assert_true(file_exists(notes));
+        assert_text("other", &wanted);
+    }
+    buffer_done(&dump);
+    buffer_done(&wanted);
+}
+
 static void test_other_folders(void **state) {
     (void)state;
     struct buffer dump, wanted = make_whole(&dump);
@@ -347,6 +371,7 @@ int main(void) {
                                        SCRATCH_TEST(test_killed),
                                        SCRATCH_TEST(test_without_memory),
                                        SCRATCH_TEST(test_cut_and_stopped),
+                                       SCRATCH_TEST(test_tidies_up),
                                        SCRATCH_TEST(test_other_folders),
                                        SCRATCH_TEST(test_sample)};
     return cmocka_run_group_tests(tests, NULL, NULL);
