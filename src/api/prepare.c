@@ -16,7 +16,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TEXT_FOLDER "extracted/wikicorpus_en"
+#define TEXT_NAME "wikicorpus_en"
+#define TEXT_FOLDER "extracted/" TEXT_NAME
 #define SEQ_LENGTH 128 // defaults of NVIDIA's scripts
 #define SEED 12345
 
@@ -89,7 +90,7 @@ static enum berth_status check_input(struct job *job, struct berth_error *error)
     }
     job->name = input->text_count > 0 ? "corpus"
                 : wiki && books       ? "books_wiki_en_corpus"
-                : wiki                ? "wikicorpus_en"
+                : wiki                ? TEXT_NAME
                                       : "bookscorpus";
     return BERTH_OK;
 }
@@ -193,17 +194,26 @@ static enum berth_status check_complete(const char *folder, const char *manifest
     return status;
 }
 
-static enum berth_status check_text(const struct job *job, const char *folder,
-                                    struct berth_error *error) {
+static enum berth_status check_text(int is_ours, const char *folder, struct berth_error *error) {
     char *state = path_join(folder, TEXT_MANIFEST);
     if (state == NULL) {
         return file_no_path(error);
     }
-    int is_ours = job->input->wikipedia != NULL || file_exists(state); // else others made the text
+    is_ours |= file_exists(state); // else others made the text
     memory_free(state);
     return is_ours ? check_complete(folder, TEXT_MANIFEST,
                                     "run the stage \"text\" first, to its end", error)
                    : BERTH_OK;
+}
+
+// The folder that the stage text makes, or the one above it.
+static enum berth_status check_extracted(const struct job *job, const char *folder,
+                                         struct berth_error *error) {
+    TRY(check_text(job->input->wikipedia != NULL, folder, error));
+    char *inside = path_join(folder, TEXT_NAME);
+    enum berth_status status = inside != NULL ? check_text(0, inside, error) : file_no_path(error);
+    memory_free(inside);
+    return status;
 }
 
 static enum berth_status make_shards(struct job *job, struct berth_prepare_stage *done,
@@ -219,7 +229,7 @@ static enum berth_status make_shards(struct job *job, struct berth_prepare_stage
                                          .seed = (uint64_t)config->seed},
                                 .threads = job->threads};
     if (extracted != NULL) {
-        TRY(check_text(job, extracted, error));
+        TRY(check_extracted(job, extracted, error));
         stage.sources[stage.source_count++] =
             (struct corpus_source){CORPUS_EXTRACTED, &extracted, 1};
     }
@@ -273,10 +283,9 @@ static enum berth_status describe_tokenizer(const struct job *job, struct stage_
     return BERTH_OK;
 }
 
-static enum berth_status make_instances(struct job *job, struct berth_prepare_stage *done,
-                                        struct berth_error *error) {
+static struct instance_stage instance_stage_of(const struct job *job) {
     const struct berth_config *config = &job->config;
-    struct instance_stage stage = {
+    return (struct instance_stage){
         .shards = job->shards,
         .folder = job->instances,
         .tokenizer = job->tokenizer,
@@ -289,8 +298,13 @@ static enum berth_status make_instances(struct job *job, struct berth_prepare_st
                     .python = strcmp(config->rng, "python") == 0,
                     .whole_word = config->whole_word_mask},
         .tfrecord = strcmp(config->format, "tfrecord") == 0,
-        .threads = job->threads,
-        .statistics = memory_array_zeroed(1, sizeof(struct pretraining_statistics))};
+        .threads = job->threads};
+}
+
+static enum berth_status make_instances(struct job *job, struct berth_prepare_stage *done,
+                                        struct berth_error *error) {
+    struct instance_stage stage = instance_stage_of(job);
+    stage.statistics = memory_array_zeroed(1, sizeof *stage.statistics);
     if (stage.statistics == NULL) {
         return error_no_memory(error, sizeof *stage.statistics, "statistics");
     }
@@ -374,11 +388,44 @@ static enum berth_status open_tokenizer(struct job *job, struct berth_error *err
     return settings_tokenizer(&job->config, &job->tokenizer, error);
 }
 
+static enum berth_status check_is_there(const char *path, struct berth_error *error) {
+    return path == NULL || file_exists(path) || dir_exists(path)
+               ? BERTH_OK
+               : error_set(error, BERTH_NO_INPUT, "%s: no such file or folder", path);
+}
+
+// What a later stage would stumble over, told before hours of work by those in front of it.
+static enum berth_status check_stages(const struct job *job, struct berth_error *error) {
+    const struct berth_prepare_input *input = job->input;
+    if (job->wanted[SHARDS]) {
+        TRY(check_is_there(input->extracted, error));
+        TRY(check_is_there(input->books, error));
+        for (size_t i = 0; i < input->text_count; i++) {
+            TRY(check_is_there(input->texts[i], error));
+        }
+    }
+    if (job->wanted[INSTANCES]) {
+        const struct instance_stage stage = instance_stage_of(job);
+        enum berth_status status = instance_stage_check(&stage, error);
+        if (status != BERTH_OK) {
+            return error_prefix(error, status, "%s", job->config.vocab_file);
+        }
+    }
+    if (job->wanted[PACK] && job->config.max_seq_length > PACKING_LENGTH_MAX) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "max_seq_length: expected at most %d, the longest row that the stage pack "
+                         "makes, found %lld",
+                         PACKING_LENGTH_MAX, (long long)job->config.max_seq_length);
+    }
+    return BERTH_OK;
+}
+
 static enum berth_status run(struct job *job, struct berth_error *error) {
     TRY(find_stages(job, error));
     TRY(check_input(job, error));
     take_defaults(job);
-    TRY(open_tokenizer(job, error)); // before hours of other work
+    TRY(open_tokenizer(job, error));
+    TRY(check_stages(job, error));
     TRY(name_folders(job, error));
     return run_stages(job, error);
 }

@@ -33,6 +33,9 @@ static enum berth_status check(const struct job *job, struct berth_error *error)
         return error_set(error, BERTH_CANT_CREATE,
                          "%s is there already; --force writes in its place", settings->output);
     }
+    struct file_writer writer; // whether it can be made is told before hours of counting
+    TRY(file_writer_open(&writer, settings->output, error));
+    file_writer_abort(&writer);
     return BERTH_OK;
 }
 
@@ -86,7 +89,13 @@ static enum berth_status run(struct job *job, struct berth_vocab_result *result,
         .min_frequency = (uint64_t)or_default(settings->min_frequency, DEFAULT_FREQUENCY)};
     result->words = (int64_t)job->counts.total;
     result->distinct_words = (int64_t)job->counts.words.count;
-    TRY(vocabulary_train(&job->counts, &rules, job->log, job->stop, &job->pieces, error));
+    enum berth_status status =
+        vocabulary_train(&job->counts, &rules, job->log, job->stop, &job->pieces, error);
+    if (status == BERTH_BAD_DATA) { // no words
+        return error_prefix(error, status, "%s",
+                            settings->text_count > 0 ? settings->texts[0] : settings->extracted);
+    }
+    TRY(status);
     result->pieces = (int64_t)job->pieces.count;
     return write(&job->pieces, settings->output, error);
 }

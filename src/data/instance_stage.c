@@ -25,10 +25,10 @@ struct job {
 
 // --- the vocabulary -----------------------------------------------------------------------------
 
-static enum berth_status take_vocabulary(struct job *job, struct berth_error *error) {
-    struct instance_stage *asked = job->asked;
-    struct tokenizer_special special = tokenizer_special_ids(asked->tokenizer);
-    size_t size = tokenizer_size(asked->tokenizer);
+enum berth_status instance_stage_check(const struct instance_stage *stage,
+                                       struct berth_error *error) {
+    struct tokenizer_special special = tokenizer_special_ids(stage->tokenizer);
+    struct instance_options options = stage->options;
     if (special.cls < 0 || special.sep < 0 || special.mask < 0) {
         return error_set(error, BERTH_BAD_DATA,
                          "the vocabulary has no %s, which pre-training needs",
@@ -36,6 +36,15 @@ static enum berth_status take_vocabulary(struct job *job, struct berth_error *er
                          : special.sep < 0 ? "[SEP]"
                                            : "[MASK]");
     }
+    options.vocab_size = (int32_t)tokenizer_size(stage->tokenizer);
+    return instance_options_check(&options, error);
+}
+
+static enum berth_status take_vocabulary(struct job *job, struct berth_error *error) {
+    struct instance_stage *asked = job->asked;
+    struct tokenizer_special special = tokenizer_special_ids(asked->tokenizer);
+    size_t size = tokenizer_size(asked->tokenizer);
+    TRY(instance_stage_check(asked, error));
     job->continues = memory_array_zeroed(size, 1);
     if (job->continues == NULL) {
         return error_no_memory(error, size, "the vocabulary");

@@ -27,6 +27,10 @@ struct instance_stage {
 
 #define INSTANCE_MANIFEST "instances.json"
 
+// What can be told before the stages in front have run: options out of range, and a vocabulary
+// without [CLS], [SEP] or [MASK], are BERTH_BAD_DATA. The stage checks it too.
+enum berth_status instance_stage_check(const struct instance_stage *stage,
+                                       struct berth_error *error);
 // Beside the files stand the manifest and statistics.json. A shard that gives no instance gets no
 // file. BERTH_NO_INPUT: the shards are not complete. BERTH_BAD_DATA: a vocabulary without [CLS],
 // [SEP] or [MASK].

@@ -353,23 +353,25 @@ static enum berth_status put_document(struct maker *maker, size_t place,
 
 // --- a shard ------------------------------------------------------------------------------------
 
-static enum berth_status check_options(const struct instance_options *options,
-                                       const struct documents *documents,
-                                       struct berth_error *error) {
-    if (options->max_seq_length < 5 || options->max_seq_length > INSTANCE_LENGTH_MAX ||
-        options->max_predictions < 1 || options->dupe_factor < 1 || options->vocab_size < 1 ||
-        !(options->masked_lm_prob > 0 && options->masked_lm_prob <= 1) ||
-        !(options->short_seq_prob >= 0 && options->short_seq_prob <= 1)) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "pre-training instances: max_seq_length %d (5 to %d), max_predictions %d "
-                         "and dupe_factor %d (1 or more), masked_lm_prob %g and short_seq_prob %g "
-                         "(0 to 1): one is out of its range",
-                         options->max_seq_length, INSTANCE_LENGTH_MAX, options->max_predictions,
-                         options->dupe_factor, options->masked_lm_prob, options->short_seq_prob);
+enum berth_status instance_options_check(const struct instance_options *options,
+                                         struct berth_error *error) {
+    const struct {
+        const char *name;
+        double value, least, most;
+    } numbers[] = {{"max_seq_length", options->max_seq_length, 5, INSTANCE_LENGTH_MAX},
+                   {"max_predictions_per_seq", options->max_predictions, 1, INT32_MAX},
+                   {"dupe_factor", options->dupe_factor, 1, INT32_MAX},
+                   {"masked_lm_prob", options->masked_lm_prob, 1e-6, 1},
+                   {"short_seq_prob", options->short_seq_prob, 0, 1},
+                   {"vocab_size", options->vocab_size, 1, INT32_MAX}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (!(numbers[i].value >= numbers[i].least && numbers[i].value <= numbers[i].most)) {
+            return error_set(error, BERTH_BAD_DATA,
+                             "pre-training instances: %s: expected %.10g to %.10g, found %.10g",
+                             numbers[i].name, numbers[i].least, numbers[i].most, numbers[i].value);
+        }
     }
-    return documents->count < UINT32_MAX
-               ? BERTH_OK
-               : error_set(error, BERTH_BAD_DATA, "too many documents: use more shards");
+    return BERTH_OK;
 }
 
 // The instances in a shuffled order.
@@ -413,7 +415,10 @@ static enum berth_status make_all(struct maker *maker, struct berth_error *error
 enum berth_status instances_make(const struct documents *documents,
                                  const struct instance_options *options,
                                  struct instances *instances, struct berth_error *error) {
-    TRY(check_options(options, documents, error));
+    TRY(instance_options_check(options, error));
+    if (documents->count >= UINT32_MAX) {
+        return error_set(error, BERTH_BAD_DATA, "too many documents: use more shards");
+    }
     struct maker maker = {.documents = documents, .options = options, .instances = instances};
     maker.source = (struct source){.is_python = options->python, .seed = options->seed, .used = 4};
     python_random_seed(&maker.source.python, options->seed);

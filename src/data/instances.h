@@ -55,6 +55,9 @@ struct instances {
     struct instance_counts counts;
 };
 
+// Whether the numbers are in their ranges; else BERTH_BAD_DATA naming the first that is not.
+enum berth_status instance_options_check(const struct instance_options *options,
+                                         struct berth_error *error);
 // Makes the instances of one shard. Options out of range and more than 2^32 instances are
 // BERTH_BAD_DATA. `instances` must be zero-initialised; free it with instances_done, also after a
 // failure.

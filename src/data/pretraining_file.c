@@ -40,12 +40,15 @@ enum berth_status pretraining_read(const char *path, int32_t vocab_size, int max
     return container_of(path)->read(path, vocab_size, max_seq_length, instances, error);
 }
 
-// TensorFlow's shards, part-00000-of-00500, but not those of its checkpoints,
-// model.ckpt-7.data-00000-of-00001.
+// TensorFlow's shards, part-00000-of-00500, but not those of checkpoints:
+// model.ckpt-7.data-00000-of-00001, model-00001-of-00002.safetensors.
 static int is_numbered_part(const char *name) {
     const char *of = strstr(name, "-of-");
-    return of != NULL && of > name && isdigit((unsigned char)of[-1]) &&
-           isdigit((unsigned char)of[4]) && strstr(name, ".data-") == NULL;
+    if (of == NULL || of == name || strstr(name, ".data-") != NULL) {
+        return 0;
+    }
+    size_t digits = strspn(of + 4, "0123456789");
+    return isdigit((unsigned char)of[-1]) && digits > 0 && of[4 + digits] == '\0';
 }
 
 int pretraining_is_file(const char *name) {

@@ -78,7 +78,7 @@ enum berth_status pretraining_measure_tfrecord(const char *path, int max_seq_len
                                                struct berth_error *error);
 
 // Whether a file of this name in a folder is taken for one: *.hdf5, *.h5, *.tfrecord and the like,
-// and TensorFlow's numbered parts, NAME-00000-of-00500.
+// and TensorFlow's numbered parts, NAME-00000-of-00500 with nothing behind.
 int pretraining_is_file(const char *name);
 
 #endif

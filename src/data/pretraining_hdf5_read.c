@@ -34,11 +34,17 @@ static enum berth_status find_set(struct reading *reading, int column, int rank,
                          "%s: it has no data set %s: expected a file of pre-training instances",
                          reading->rows.path, pretraining_columns[column]);
     }
-    if (set->rank != rank || !is_integer(set->dtype) || (rank == 2 && set->shape[1] < 1)) {
+    if (set->rank != rank || !is_integer(set->dtype)) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: data set %s: expected integers in %d dimensions, found %s in %d",
                          reading->rows.path, pretraining_columns[column], rank,
                          tensor_dtype_name(set->dtype), set->rank);
+    }
+    if (rank == 2 && (set->shape[1] < 1 || set->shape[1] > INSTANCE_LENGTH_MAX)) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: data set %s: expected rows of 1 to %d numbers, found %" PRId64,
+                         reading->rows.path, pretraining_columns[column], INSTANCE_LENGTH_MAX,
+                         set->shape[1]);
     }
     reading->sets[column] = set;
     reading->rows.widths[column] = rank == 2 ? set->shape[1] : 1;

@@ -2,8 +2,10 @@
 #include "data/pretraining_rows.h"
 
 #include "core/memory.h"
+#include "core/number.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <string.h>
 
 const char *const pretraining_columns[ROW_COLUMNS] = {"input_ids",
@@ -17,7 +19,12 @@ const char *const pretraining_columns[ROW_COLUMNS] = {"input_ids",
                                                       "next_sentence_weights"};
 
 enum berth_status pretraining_bad_row(const struct pretraining_rows *rows, int column,
-                                      const char *what, struct berth_error *error) {
+                                      struct berth_error *error, const char *format, ...) {
+    char what[256];
+    va_list arguments;
+    va_start(arguments, format);
+    number_format_list(what, sizeof what, format, arguments);
+    va_end(arguments);
     return error_set(error, BERTH_BAD_DATA, "%s: %s, row %" PRId64 ": %s", rows->path,
                      pretraining_columns[column], rows->row, what);
 }
@@ -31,31 +38,52 @@ struct part {
     int32_t begin, end, first, last, is_random;
 };
 
-static enum berth_status check_part(const struct pretraining_rows *rows, const struct part *part,
-                                    struct berth_error *error) {
+static enum berth_status check_id(const struct pretraining_rows *rows, int column, int32_t id,
+                                  struct berth_error *error) {
+    return id >= 0 && id < rows->vocab_size
+               ? BERTH_OK
+               : pretraining_bad_row(rows, column, error,
+                                     "an id outside the vocabulary: found %d, expected 0 to %d", id,
+                                     rows->vocab_size - 1);
+}
+
+static enum berth_status check_tokens(const struct pretraining_rows *rows, const struct part *part,
+                                      struct berth_error *error) {
     const int32_t *ids = row_of(rows, ROW_IDS), *segments = row_of(rows, ROW_SEGMENTS);
-    const int32_t *positions = row_of(rows, ROW_POSITIONS), *labels = row_of(rows, ROW_LABELS);
     for (int32_t i = part->begin; i < part->end; i++) {
-        if (ids[i] < 0 || ids[i] >= rows->vocab_size) {
-            return pretraining_bad_row(rows, ROW_IDS, "an id outside the vocabulary", error);
-        }
+        TRY(check_id(rows, ROW_IDS, ids[i], error));
         int32_t before = i > part->begin ? segments[i - 1] : 0;
         if (segments[i] < before || segments[i] > 1) {
-            return pretraining_bad_row(rows, ROW_SEGMENTS, "expected zeros, then ones", error);
+            return pretraining_bad_row(rows, ROW_SEGMENTS, error,
+                                       "expected zeros, then ones, found %d behind %d", segments[i],
+                                       before);
         }
     }
+    return BERTH_OK;
+}
+
+static enum berth_status check_part(const struct pretraining_rows *rows, const struct part *part,
+                                    struct berth_error *error) {
+    const int32_t *positions = row_of(rows, ROW_POSITIONS), *labels = row_of(rows, ROW_LABELS);
+    TRY(check_tokens(rows, part, error));
     for (int32_t i = part->first; i < part->last; i++) {
         if (positions[i] < part->begin || positions[i] >= part->end) {
-            return pretraining_bad_row(rows, ROW_POSITIONS, "a position outside its sequence",
-                                       error);
+            return pretraining_bad_row(rows, ROW_POSITIONS, error,
+                                       "a position outside its sequence: found %d, expected %d to "
+                                       "%d",
+                                       positions[i], part->begin, part->end - 1);
         }
-        if (labels[i] < 0 || labels[i] >= rows->vocab_size) {
-            return pretraining_bad_row(rows, ROW_LABELS, "an id outside the vocabulary", error);
+        if (i > part->first && positions[i] <= positions[i - 1]) {
+            return pretraining_bad_row(rows, ROW_POSITIONS, error,
+                                       "expected positions that ascend, found %d behind %d",
+                                       positions[i], positions[i - 1]);
         }
+        TRY(check_id(rows, ROW_LABELS, labels[i], error));
     }
     return part->is_random == 0 || part->is_random == 1
                ? BERTH_OK
-               : pretraining_bad_row(rows, ROW_NEXT, "expected 0 or 1", error);
+               : pretraining_bad_row(rows, ROW_NEXT, error, "expected 0 or 1, found %d",
+                                     part->is_random);
 }
 
 static enum berth_status put_part(struct pretraining_rows *rows, const struct part *part,
@@ -98,7 +126,7 @@ enum berth_status pretraining_put_plain(struct pretraining_rows *rows, struct be
     struct part part = {.end = run_end(row_of(rows, ROW_MASK), 0, width, 1),
                         .is_random = *row_of(rows, ROW_NEXT)};
     if (part.end == 0 || run_end(row_of(rows, ROW_MASK), part.end, width, 0) < width) {
-        return pretraining_bad_row(rows, ROW_MASK, "expected ones, then zeros", error);
+        return pretraining_bad_row(rows, ROW_MASK, error, "expected ones, then zeros");
     }
     while (part.last < rows->widths[ROW_POSITIONS] && positions[part.last] != 0) {
         part.last++;
@@ -119,8 +147,11 @@ enum berth_status pretraining_put_packed(struct pretraining_rows *rows, struct b
         part.end = run_end(mask, part.begin, rows->widths[ROW_IDS], k + 1);
         part.is_random = row_of(rows, ROW_NEXT)[k];
         if (part.end == part.begin || row_of(rows, ROW_NEXT_AT)[k] != part.begin) {
-            return pretraining_bad_row(
-                rows, ROW_MASK, "the sequences are not where next_sentence_positions says", error);
+            return pretraining_bad_row(rows, ROW_MASK, error,
+                                       "sequence %d begins at %d and has %d tokens, "
+                                       "next_sentence_positions says that it begins at %d",
+                                       k + 1, part.begin, part.end - part.begin,
+                                       row_of(rows, ROW_NEXT_AT)[k]);
         }
         while (part.last < rows->widths[ROW_POSITIONS] && positions[part.last] != 0 &&
                positions[part.last] < part.end) {
@@ -129,10 +160,13 @@ enum berth_status pretraining_put_packed(struct pretraining_rows *rows, struct b
         TRY(put_part(rows, &part, error));
     }
     if (run_end(mask, part.end, rows->widths[ROW_IDS], 0) < rows->widths[ROW_IDS]) {
-        return pretraining_bad_row(rows, ROW_MASK, "expected zeros behind the last sequence",
-                                   error);
+        return pretraining_bad_row(rows, ROW_MASK, error,
+                                   "expected zeros behind the last sequence");
     }
     return part.last == rows->widths[ROW_POSITIONS] || positions[part.last] == 0
                ? BERTH_OK
-               : pretraining_bad_row(rows, ROW_POSITIONS, "a position outside its sequence", error);
+               : pretraining_bad_row(rows, ROW_POSITIONS, error,
+                                     "a position outside its sequence: found %d behind the last "
+                                     "one's end, %d",
+                                     positions[part.last], part.end);
 }

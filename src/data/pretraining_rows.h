@@ -38,11 +38,12 @@ struct pretraining_rows {
     size_t in_block; // its number in the block
 };
 
-// BERTH_BAD_DATA: "PATH: COLUMN, row N: WHAT".
+// BERTH_BAD_DATA: "PATH: COLUMN, row N: " and what is formatted.
 enum berth_status pretraining_bad_row(const struct pretraining_rows *rows, int column,
-                                      const char *what, struct berth_error *error);
-// Appends the instances of the present row. Ids outside the vocabulary and columns that contradict
-// each other are BERTH_BAD_DATA.
+                                      struct berth_error *error, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+// Appends the instances of the present row. Ids outside the vocabulary, masked positions that do
+// not ascend (or stand twice) and columns that contradict each other are BERTH_BAD_DATA.
 enum berth_status pretraining_put_plain(struct pretraining_rows *rows, struct berth_error *error);
 enum berth_status pretraining_put_packed(struct pretraining_rows *rows, struct berth_error *error);
 

@@ -25,7 +25,7 @@ struct reading {
 static enum berth_status bad(const struct reading *reading, int column, const char *what,
                              struct berth_error *error) {
     if (column < ROW_PLAIN_COLUMNS) {
-        return pretraining_bad_row(&reading->rows, column, what, error);
+        return pretraining_bad_row(&reading->rows, column, error, "%s", what);
     }
     return error_set(error, BERTH_BAD_DATA, "%s: masked_lm_weights, row %lld: %s",
                      reading->rows.path, (long long)reading->rows.row, what);

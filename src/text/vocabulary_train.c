@@ -11,6 +11,7 @@
 #define PROGRESS_EVERY 500
 #define PREFIX "##"
 #define PREFIX_LENGTH 2
+#define CHARACTER_NAME_SIZE (PREFIX_LENGTH + 4)
 #define POINTS 0x110000
 
 static const char *const specials[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
@@ -118,13 +119,25 @@ static enum berth_status choose_alphabet(struct trainer *trainer, struct berth_e
 
 // --- pieces -------------------------------------------------------------------------------------
 
-// The piece of a character; made when it is new. STRING_INDEX_NONE: memory is out.
-static uint32_t character_piece(struct trainer *trainer, uint32_t point, int inside) {
-    char bytes[PREFIX_LENGTH + 4];
+// The name of a character's piece; returns its length.
+static size_t name_character(uint32_t point, int inside, char bytes[CHARACTER_NAME_SIZE]) {
     size_t length = inside ? PREFIX_LENGTH : 0;
     memcpy(bytes, PREFIX, PREFIX_LENGTH);
-    length += unicode_encode(point, bytes + length);
-    return string_index_put(trainer->pieces, bytes, length);
+    return length + unicode_encode(point, bytes + length);
+}
+
+// Makes the piece of a character; 0 when memory is out.
+static int put_character(struct trainer *trainer, uint32_t point, int inside) {
+    char name[CHARACTER_NAME_SIZE];
+    size_t length = name_character(point, inside, name);
+    return string_index_put(trainer->pieces, name, length) != STRING_INDEX_NONE;
+}
+
+// The piece of a character of the alphabet, which is there.
+static int32_t character_piece(const struct trainer *trainer, uint32_t point, int inside) {
+    char name[CHARACTER_NAME_SIZE];
+    size_t length = name_character(point, inside, name);
+    return (int32_t)string_index_find(trainer->pieces, name, length);
 }
 
 static enum berth_status put_first_pieces(struct trainer *trainer, struct berth_error *error) {
@@ -138,7 +151,7 @@ static enum berth_status put_first_pieces(struct trainer *trainer, struct berth_
         for (uint32_t point = 0; point < POINTS; point++) {
             int wanted = inside ? PLACE_INSIDE : PLACE_KNOWN;
             if ((trainer->alphabet[point] & wanted) != 0 &&
-                character_piece(trainer, point, inside) == STRING_INDEX_NONE) {
+                !put_character(trainer, point, inside)) {
                 return out_of_memory(error);
             }
         }
@@ -168,7 +181,7 @@ static uint32_t joined_piece(struct trainer *trainer, int32_t left, int32_t righ
 // --- words --------------------------------------------------------------------------------------
 
 // Fills symbols[] with the word's characters as pieces; 0 when one is not in the alphabet.
-static uint32_t spell(struct trainer *trainer, size_t word, int32_t *symbols) {
+static uint32_t spell(const struct trainer *trainer, size_t word, int32_t *symbols) {
     const struct string_index *words = &trainer->counts->words;
     const unsigned char *bytes = (const unsigned char *)string_index_bytes(words, word);
     size_t length = string_index_length(words, word);
@@ -178,7 +191,7 @@ static uint32_t spell(struct trainer *trainer, size_t word, int32_t *symbols) {
         if (point >= POINTS || trainer->alphabet[point] == 0) {
             return 0;
         }
-        symbols[count++] = (int32_t)character_piece(trainer, point, at > 0);
+        symbols[count++] = character_piece(trainer, point, at > 0);
         at += step;
     }
     return count;

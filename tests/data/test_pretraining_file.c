@@ -383,7 +383,7 @@ static void test_contradictions(void **state) {
         const char *message;
     } cases[] = {
         {0, 1, VOCABULARY, "input_ids, row 0: an id outside"},
-        {0, 4, -1, "an id outside"},
+        {0, 4, -1, "an id outside the vocabulary: found -1, expected 0 to 999"},
         {1, 0, 0, "input_mask"},
         {1, 2, 0, "expected ones, then zeros"},
         {1, 7, 1, "ones, then zeros"},
@@ -391,9 +391,11 @@ static void test_contradictions(void **state) {
         {2, 1, 1, "segment_ids"},
         {2, 4, 2, "zeros, then ones"},
         {3, 0, 6, "masked_lm_positions, row 0: a position outside"},
-        {3, 0, -1, "a position outside"},
+        {3, 0, -1, "a position outside its sequence: found -1, expected 0 to 5"},
+        {3, 1, 2, "masked_lm_positions, row 0: expected positions that ascend, found 2 behind 2"},
+        {3, 1, 1, "found 1 behind 2"},
         {4, 0, VOCABULARY, "masked_lm_ids"},
-        {5, 0, 2, "next_sentence_labels, row 0: expected 0 or 1"},
+        {5, 0, 2, "next_sentence_labels, row 0: expected 0 or 1, found 2"},
     };
     struct instances read = {0};
     struct berth_error error;
@@ -414,14 +416,17 @@ static void test_contradictions(void **state) {
 
 static void test_other_data_sets(void **state) {
     (void)state;
+    enum { WIDE = INSTANCE_LENGTH_MAX + 1 };
     static const struct hdf5_column columns[][2] = {
         {{"other", TENSOR_I32, 8}, {"mask", TENSOR_I8, 8}},
         {{"input_ids", TENSOR_I32, 0}, {"input_mask", TENSOR_I8, 8}},
-        {{"input_ids", TENSOR_I32, 8}, {"input_mask", TENSOR_I8, 8}}};
+        {{"input_ids", TENSOR_I32, 8}, {"input_mask", TENSOR_I8, 8}},
+        {{"input_ids", TENSOR_I32, WIDE}, {"input_mask", TENSOR_I8, 8}}};
     static const char *const messages[] = {
-        "no data set input_ids", "in 2 dimensions, found I32 in 1", "no data set segment_ids"};
-    static const int32_t row[8];
-    for (size_t i = 0; i < 3; i++) {
+        "no data set input_ids", "in 2 dimensions, found I32 in 1", "no data set segment_ids",
+        "data set input_ids: expected rows of 1 to 8192 numbers, found 8193"};
+    static const int32_t row[WIDE];
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
         struct hdf5_writer writer;
         struct instances read = {0};
         struct berth_error error;

@@ -156,6 +156,31 @@ static void test_names(void **state) {
     shard_list_done(&list);
 }
 
+static void test_names_of_files(void **state) {
+    static const struct {
+        const char *name;
+        int is;
+    } names[] = {{"a.hdf5", 1},
+                 {"a.h5", 1},
+                 {"a.tfrecord", 1},
+                 {"a.tf_record", 1},
+                 {"part-00000-of-00500", 1},
+                 {"train.tfrecord-00000-of-00500", 1},
+                 {"part-00000-of-00500.tfrecord", 1},
+                 {".a.hdf5", 0},
+                 {"a.hdf5.12.0.tmp", 0},
+                 {"model.ckpt-7.data-00000-of-00001", 0},
+                 {"model-00001-of-00002.safetensors", 0},
+                 {"pytorch_model-00001-of-00002.bin", 0},
+                 {"one-of-1", 0},
+                 {"1-of-", 0}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (pretraining_is_file(names[i].name) != names[i].is) {
+            fail_msg("%s", names[i].name);
+        }
+    }
+}
+
 // Rows that are packed count as what is in them, before they are read.
 static void test_packed_rows_count_as_sequences(void **state) {
     struct shard_list plain = open_list(FOLDER "nvidia.hdf5", SHARD_ANY);
@@ -299,6 +324,7 @@ int main(void) {
         SCRATCH_TEST(test_one_shard),
         SCRATCH_TEST(test_places),
         SCRATCH_TEST(test_names),
+        SCRATCH_TEST(test_names_of_files),
         SCRATCH_TEST(test_packed_rows_count_as_sequences),
         SCRATCH_TEST(test_patterns),
         SCRATCH_TEST(test_lists_that_cannot_be),

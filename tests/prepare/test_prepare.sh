@@ -88,8 +88,24 @@ printf 'good\n\377\n' >bad.txt
 run 65 --text bad.txt $common --output other
 grep -q 'bad.txt: byte 5: expected UTF-8' err || die "an invalid byte"
 printf '[PAD]\n[UNK]\n' >poor.txt
-run 65 --text articles.txt --vocab poor.txt --output other
-grep -q 'the vocabulary has no \[CLS\]' err || die "a vocabulary without [CLS]"
+run 65 --text articles.txt --vocab poor.txt --output early
+grep -q 'poor.txt: the vocabulary has no \[CLS\]' err || die "a vocabulary without [CLS]"
+# shellcheck disable=SC2086
+run 65 --text articles.txt $common --max_seq_length 8193 --output early
+grep -q 'max_seq_length: expected 5 to 8192, found 8193' err || die "rows that are too long"
+# shellcheck disable=SC2086
+run 65 --text articles.txt $common --max_seq_length 1025 --pack --output early
+grep -q 'max_seq_length: expected at most 1024' err || die "packed rows that are too long"
+# shellcheck disable=SC2086
+run 66 --wikipedia dump.xml --books absent $common --output early
+grep -q 'absent: no such file or folder' err || die "books that are not there"
+[ ! -e early ] || die "a run that cannot end well has begun"
+mkdir -p part && cp -r data/extracted part && sed -i 's/"complete": true/"complete": false/' part/extracted/*/text.json
+for folder in part/extracted part/extracted/wikicorpus_en; do
+    # shellcheck disable=SC2086
+    run 66 --extracted $folder $common --output other
+    grep -q 'text.json: not complete' err || die "text that is not complete"
+done
 
 # --- berth pack ---
 "$BERTH" pack made/$hdf5/corpus packed --json >out 2>err || die "pack"

@@ -51,6 +51,8 @@ run 78 --text a.txt --size 20 --output other.txt
 grep -q 'limit_alphabet' err || die "too small a size: no remedy"
 : >empty.txt
 run 65 --text empty.txt --output other.txt
+grep -q 'empty.txt: expected a text with words' err || die "which text has no words"
+run 73 --text bad.txt --output absent/other.txt # told before the text is read
 printf 'a\377b\n' >bad.txt
 run 65 --text bad.txt --output other.txt
 grep -q 'bad.txt: byte 1' err || die "where it is no UTF-8"

@@ -249,11 +249,38 @@ static void test_out_of_memory(void **state) {
     }
 }
 
+// Special pieces and characters fill the index of pieces to where its next look-up would grow it:
+// 5, 254 of a word's first and 253 within words, together half of 1,024 slots.
+static void test_out_of_memory_at_a_full_index(void **state) {
+    (void)state;
+    const struct vocabulary_rules rules = {600, 1000, 1};
+    struct word_counts counts = {0};
+    for (int i = 0; i < 254; i++) {
+        char word[6];
+        for (int j = 0; j < 6; j += 3) { // U+4E00 and on
+            word[j] = '\xE4';
+            word[j + 1] = (char)(0xB8 + i / 64);
+            word[j + 2] = (char)(0x80 + i % 64);
+        }
+        assert_int_equal(word_counts_add(&counts, word, i == 253 ? 3 : 6, 1, NULL), BERTH_OK);
+    }
+    for (uint64_t call = 0; call <= 60; call++) { // words are spelled well before
+        struct string_index pieces;
+        memory_fail_at(call, 0);
+        enum berth_status status = vocabulary_train(&counts, &rules, &silent, NULL, &pieces, NULL);
+        memory_fail_at(0, 0);
+        assert_int_equal(status, call == 0 ? BERTH_OK : BERTH_NO_MEMORY);
+        assert_true(call > 0 || pieces.count == 600);
+        string_index_done(&pieces);
+    }
+    word_counts_done(&counts);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_words),         cmocka_unit_test(test_against_slow_trainer),
         cmocka_unit_test(test_rules),         cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_out_of_memory_at_a_full_index),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
