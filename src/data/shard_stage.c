@@ -4,6 +4,7 @@
 #include "core/buffer.h"
 #include "core/memory.h"
 #include "core/number.h"
+#include "data/sentences.h"
 #include "format/digest.h"
 
 #include <inttypes.h>
@@ -15,6 +16,7 @@ enum { GROUPS = 16, GROUP_MAX = 64, POLL_ARTICLES = 64 };
 struct job {
     struct shard_stage *asked;
     struct shard_plan plan; // that the articles can fill
+    struct shard_places places;
     struct stage stage;
     struct stage_work work;
     uint64_t bytes; // of the corpora
@@ -107,38 +109,125 @@ static enum berth_status describe(struct job *job, char digest[DIGEST_HEX_SIZE],
     return status;
 }
 
-// --- how many shards ----------------------------------------------------------------------------
+// --- the articles' places -----------------------------------------------------------------------
 
-// Counts articles until there are enough for all shards.
-static enum berth_status fit_plan(struct job *job, struct berth_error *error) {
+// Sentences of the articles that one thread counts: every so many-th, from its number on.
+struct tally {
+    uint32_t *sentences;
+    size_t count, capacity;
+    uint64_t articles; // of all threads
+};
+
+static uint32_t count_sentences(const char *text, size_t length) {
+    struct sentences sentences = {text, length, 0};
+    const char *begin;
+    size_t bytes;
+    uint32_t count = 0;
+    while (sentences_next(&sentences, &begin, &bytes)) {
+        count++;
+    }
+    return count;
+}
+
+static enum berth_status tally_put(struct tally *tally, const char *text, size_t length,
+                                   struct berth_error *error) {
+    uint32_t *grown =
+        memory_grow(tally->sentences, &tally->capacity, tally->count + 1, sizeof *grown);
+    if (grown == NULL) {
+        return error_no_memory(error, (tally->count + 1) * sizeof *grown, "the articles' lengths");
+    }
+    tally->sentences = grown;
+    grown[tally->count++] = count_sentences(text, length);
+    return BERTH_OK;
+}
+
+static enum berth_status count_part(struct job *job, uint64_t part, uint64_t parts,
+                                    struct tally *tally, struct berth_error *error) {
     struct articles articles = {.asked = job->asked};
-    const struct shard_plan *asked = &job->asked->plan;
-    uint64_t count = 0, check_at = 1;
+    uint64_t said = 0;
     const char *text;
     size_t length;
-    int changed = 1;
-    enum berth_status status = BERTH_OK;
-    while (changed && status == BERTH_OK) {
-        status = next_article(&articles, &text, &length, error);
-        if (status != BERTH_OK || (length > 0 && ++count < check_at)) {
-            continue;
+    enum berth_status status = next_article(&articles, &text, &length, error);
+    while (status == BERTH_OK && length > 0) {
+        if (tally->articles % parts == part) {
+            status = tally_put(tally, text, length, error);
         }
-        check_at = 2 * count;
-        job->plan = *asked;
-        status = count > 0 ? shard_plan_fit(&job->plan, count, &changed, error)
-                           : error_set(error, BERTH_BAD_DATA,
-                                       "%s: no article in it; nothing to make shards of",
-                                       job->asked->sources[0].paths[0]);
-        if (length == 0) {
-            break;
+        if (++tally->articles % POLL_ARTICLES == 0) {
+            stage_advance(&job->work, (int64_t)(position(&articles) - said));
+            said = position(&articles);
+            status = status == BERTH_OK && stage_must_end(&job->work)
+                         ? stage_outcome(&job->work, error)
+                         : status;
+        }
+        if (status == BERTH_OK) {
+            status = next_article(&articles, &text, &length, error);
         }
     }
     corpus_close(articles.corpus);
-    if (status == BERTH_OK && changed) {
+    return status;
+}
+
+static enum berth_status count_parts(struct job *job, struct tally *tallies, int parts,
+                                     struct berth_error *error) {
+    job->work.phase = "counting sentences";
+    job->work.total = (int64_t)job->bytes * parts;
+#pragma omp parallel for schedule(static, 1) num_threads(parts)
+    for (int i = 0; i < parts; i++) {
+        struct berth_error own;
+        enum berth_status status = count_part(job, (uint64_t)i, (uint64_t)parts, &tallies[i], &own);
+        if (status != BERTH_OK) {
+            stage_fail(&job->work, status, &own);
+        }
+    }
+    return stage_outcome(&job->work, error);
+}
+
+static enum berth_status place(struct job *job, const struct tally *tallies, int parts,
+                               struct berth_error *error) {
+    uint64_t count = tallies[0].articles;
+    uint32_t *sentences = memory_array((size_t)count + 1, sizeof *sentences);
+    if (sentences == NULL) {
+        return error_no_memory(error, (size_t)count * sizeof *sentences, "the articles' lengths");
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        sentences[i] = tallies[i % (uint64_t)parts].sentences[i / (uint64_t)parts];
+    }
+    enum berth_status status = shard_places_make(&job->plan, sentences, count, &job->places, error);
+    memory_free(sentences);
+    if (status == BERTH_BAD_DATA) {
+        error_prefix(error, status, "%s: nothing to make shards of",
+                     job->asked->sources[0].paths[0]);
+    }
+    return status;
+}
+
+static void note_fewer(const struct job *job) {
+    const struct shard_plan *asked = &job->asked->plan, *plan = &job->plan;
+    if (plan->training != asked->training || plan->test != asked->test) {
         log_note(job->work.log,
                  "%" PRIu64 " articles are fewer than the shards need: %u for training and %u for "
                  "testing in place of %u and %u",
-                 count, job->plan.training, job->plan.test, asked->training, asked->test);
+                 job->places.count, plan->training, plan->test, asked->training, asked->test);
+    }
+}
+
+// Two readings of everything, this one and that of the groups, in place of all articles in memory.
+static enum berth_status find_places(struct job *job, struct berth_error *error) {
+    int parts = job->asked->threads > 0 ? job->asked->threads : 1;
+    struct tally *tallies = memory_array_zeroed((size_t)parts, sizeof *tallies);
+    if (tallies == NULL) {
+        return error_no_memory(error, (size_t)parts * sizeof *tallies, "the articles' lengths");
+    }
+    enum berth_status status = count_parts(job, tallies, parts, error);
+    if (status == BERTH_OK) {
+        status = place(job, tallies, parts, error);
+    }
+    for (int i = 0; i < parts; i++) {
+        memory_free(tallies[i].sentences);
+    }
+    memory_free(tallies);
+    if (status == BERTH_OK) {
+        note_fewer(job);
     }
     return status;
 }
@@ -189,7 +278,7 @@ static enum berth_status make_group(struct job *job, size_t first, size_t count,
     const struct shard_target target = {job->asked->folder, job->asked->name, first, count};
     struct shard_writer writer;
     struct articles articles = {.asked = job->asked};
-    TRY(shard_writer_open(&writer, &job->plan, &target, error));
+    TRY(shard_writer_open(&writer, &job->plan, &job->places, &target, error));
     enum berth_status status = put_articles(job, &writer, &articles, error);
     corpus_close(articles.corpus);
     if (status == BERTH_OK) {
@@ -249,6 +338,8 @@ static enum berth_status find_groups(const struct job *job, struct group **group
 
 static enum berth_status make_groups(struct job *job, const struct group *groups, size_t count,
                                      struct berth_error *error) {
+    job->work.phase = "shards";
+    job->work.done = 0;
     job->work.total = (int64_t)(job->bytes * count);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(job->asked->threads)
     for (size_t i = 0; i < count; i++) {
@@ -305,7 +396,7 @@ static enum berth_status run(struct job *job, const struct stage_settings *setti
     sum_up(job);
     int64_t before = job->asked->text_bytes;
     if (!job->stage.complete) {
-        TRY(fit_plan(job, error));
+        TRY(find_places(job, error));
         TRY(make_missing(job, error));
         sum_up(job);
     }
@@ -318,7 +409,7 @@ enum berth_status shard_stage_run(struct shard_stage *stage, const struct berth_
     struct job job = {.asked = stage, .plan = stage->plan, .stage.lock.descriptor = -1};
     struct stage_settings settings = {.count = 0};
     char digest[DIGEST_HEX_SIZE];
-    job.work = (struct stage_work){.log = log, .stop = stop, .phase = "shards", .in_bytes = 1};
+    job.work = (struct stage_work){.log = log, .stop = stop, .in_bytes = 1};
     TRY(describe(&job, digest, error));
     stage_set_text(&settings, "articles_sha256", digest);
     stage_set_integer(&settings, "shards", stage->plan.training);
@@ -327,5 +418,6 @@ enum berth_status shard_stage_run(struct shard_stage *stage, const struct berth_
     stage_set_integer(&settings, "seed", stage->plan.seed);
     enum berth_status status = run(&job, &settings, error);
     stage_close(&job.stage);
+    shard_places_done(&job.places);
     return status;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stage that makes shards of text (text_shards.h) of corpora.
 //
-// Groups of shards are made side by side: each worker reads all corpora and writes the shards of
+// First the sentences of every article are counted, which says where it goes (shard_places.h). Then
+// groups of shards are made side by side: each worker reads all corpora and writes the shards of
 // its group. A group that is finished is kept. Which shards are in a group does not show in them.
 #ifndef BERTH_DATA_SHARD_STAGE_H
 #define BERTH_DATA_SHARD_STAGE_H

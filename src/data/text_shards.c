@@ -2,71 +2,11 @@
 #include "data/text_shards.h"
 
 #include "core/memory.h"
-#include "core/rng.h"
 #include "data/sentences.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-enum { STREAM_TRAINING = 11, STREAM_TEST, STREAM_FRACTION };
-
-// --- where an article goes
-// --------------------------------------------------------------------------
-
-// How many of the first `articles` are for testing: a fixed share of them, begun at a random place.
-static uint64_t tests_among(const struct shard_plan *plan, uint64_t articles) {
-    uint64_t index = 0;
-    double begin = (double)rng_draw(plan->seed, STREAM_FRACTION, &index) * 0x1p-32;
-    return plan->test == 0 ? 0 : (uint64_t)floor((double)articles * plan->test_fraction + begin);
-}
-
-// Each block of as many articles as there are shards fills every shard once, in an order of its
-// own: a permutation of [0, count) walked by a step that has no factor in common with count.
-static uint32_t shard_of(const struct shard_plan *plan, uint32_t stream, uint64_t number,
-                         uint32_t count) {
-    uint64_t index = number / count * 64;
-    uint32_t begin = rng_below(plan->seed, stream, &index, count);
-    uint32_t step = count > 1 ? 1 + rng_below(plan->seed, stream, &index, count - 1) : 1;
-    uint32_t a = step, b = count;
-    while (b != 0) { // the greatest common factor
-        uint32_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    step = a == 1 ? step : 1;
-    return (uint32_t)((begin + number % count * step) % count);
-}
-
-struct shard_place shard_place_of(const struct shard_plan *plan, uint64_t article) {
-    uint64_t tests = tests_among(plan, article);
-    struct shard_place place = {.is_test = tests_among(plan, article + 1) > tests};
-    place.shard = place.is_test ? shard_of(plan, STREAM_TEST, tests, plan->test)
-                                : shard_of(plan, STREAM_TRAINING, article - tests, plan->training);
-    return place;
-}
-
-enum berth_status shard_plan_fit(struct shard_plan *plan, uint64_t articles, int *changed,
-                                 struct berth_error *error) {
-    if (plan->training < 1 || plan->training > SHARDS_LIMIT || plan->test > SHARDS_LIMIT ||
-        !(plan->test_fraction >= 0 && plan->test_fraction < 1) || articles == 0) {
-        return error_set(error, BERTH_CONFIG,
-                         "%" PRIu64 " articles in %u training and %u test shards with a test "
-                         "fraction of %g: expected 1 to %d and 0 to %d shards, a fraction of 0 to "
-                         "below 1, and an article at least",
-                         articles, plan->training, plan->test, plan->test_fraction, SHARDS_LIMIT,
-                         SHARDS_LIMIT);
-    }
-    uint64_t tests = tests_among(plan, articles), rest = articles - tests;
-    struct shard_plan before = *plan;
-    plan->test = tests < 2 * (uint64_t)plan->test ? (uint32_t)((tests + 1) / 2) : plan->test;
-    rest = plan->test == 0 ? articles : rest;
-    plan->training = rest < 2 * (uint64_t)plan->training ? (uint32_t)(rest / 2) : plan->training;
-    plan->training = plan->training > 0 ? plan->training : 1;
-    *changed = plan->test != before.test || plan->training != before.training;
-    return BERTH_OK;
-}
 
 // --- files
 // ------------------------------------------------------------------------------------------
@@ -94,9 +34,10 @@ static enum berth_status open_file(struct shard_writer *writer, size_t i,
 }
 
 enum berth_status shard_writer_open(struct shard_writer *writer, const struct shard_plan *plan,
+                                    const struct shard_places *places,
                                     const struct shard_target *target, struct berth_error *error) {
     size_t count = target->count;
-    *writer = (struct shard_writer){.plan = *plan, .target = *target};
+    *writer = (struct shard_writer){.plan = *plan, .places = places, .target = *target};
     TRY(dir_make(target->folder, error));
     writer->files = memory_array_zeroed(count, sizeof *writer->files);
     writer->counts = memory_array_zeroed(count, sizeof *writer->counts);
@@ -119,9 +60,15 @@ enum berth_status shard_writer_open(struct shard_writer *writer, const struct sh
 
 enum berth_status shard_writer_put(struct shard_writer *writer, const char *text, size_t length,
                                    struct berth_error *error) {
-    struct shard_place place = shard_place_of(&writer->plan, writer->articles++);
-    size_t i = shard_number(&writer->plan, place) - writer->target.first; // wraps below first
-    if (i >= writer->target.count) {
+    if (writer->articles == writer->places->count) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: the corpora have more articles than the %" PRIu64
+                         " that were counted; they must not change meanwhile",
+                         writer->target.folder, writer->places->count);
+    }
+    uint16_t place = writer->places->of[writer->articles++];
+    size_t i = (size_t)place - writer->target.first; // wraps below first
+    if (place == SHARD_NONE || i >= writer->target.count) {
         return BERTH_OK;
     }
     struct file_writer *file = &writer->files[i];

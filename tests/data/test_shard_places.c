@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where articles go: every article with a sentence to one shard, shards of a kind as long as each
+// other, the test share kept, two articles in every shard where there are so many.
+#include "core/scratch.h"
+#include "core/memory.h"
+#include "core/rng.h"
+#include "data/shard_places.h"
+
+#include <math.h>
+
+enum { MOST = 20011, SHARDS = 256 };
+
+struct tally {
+    uint64_t sentences, articles;
+};
+
+struct made {
+    struct shard_plan plan;
+    struct shard_places places;
+    struct tally tallies[2 * SHARDS];
+    uint64_t sentences, longest; // of all articles
+};
+
+// Lengths as of an encyclopedia: many short articles, a few that are very long, some empty.
+static void make_lengths(uint32_t *lengths, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t index = i;
+        double drawn = ((double)rng_draw(5, 1, &index) + 1) * 0x1p-32;
+        lengths[i] = i % 29 == 28 ? 0 : (uint32_t)(6 / pow(drawn, 0.7));
+    }
+}
+
+static void make(struct made *made, const uint32_t *lengths, uint64_t count) {
+    struct berth_error error;
+    if (shard_places_make(&made->plan, lengths, count, &made->places, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    assert_int_equal(made->places.count, count);
+    for (uint64_t i = 0; i < count; i++) {
+        uint16_t place = made->places.of[i];
+        assert_true((place == SHARD_NONE) == (lengths[i] == 0));
+        if (lengths[i] > 0) {
+            assert_true(place < shard_count(&made->plan));
+            made->tallies[place].sentences += lengths[i];
+            made->tallies[place].articles++;
+            made->sentences += lengths[i];
+            made->longest = lengths[i] > made->longest ? lengths[i] : made->longest;
+        }
+    }
+}
+
+// Longest first, to the lightest shard: the loads differ by less than one article's length, and by
+// little where there are many.
+static uint64_t check_kind(const struct made *made, uint32_t first, uint32_t count,
+                           uint64_t articles) {
+    uint64_t low = UINT64_MAX, high = 0, all = 0;
+    for (uint32_t i = first; i < first + count; i++) {
+        const struct tally *tally = &made->tallies[i];
+        assert_true(tally->articles >= (articles >= 2 * (uint64_t)count ? 2 : 1));
+        low = tally->sentences < low ? tally->sentences : low;
+        high = tally->sentences > high ? tally->sentences : high;
+        all += tally->sentences;
+    }
+    assert_true(count == 0 || high - low <= made->longest);
+    if (count > 0 && articles > 60 * (uint64_t)count && made->longest < all / count) {
+        assert_true((double)(high - low) < 0.01 * (double)all / count);
+    }
+    return all;
+}
+
+static void test_balance(void **state) {
+    (void)state;
+    static const uint64_t articles[] = {1, 2, 3, 17, 300, 5000, MOST};
+    static const uint32_t shards[] = {1, 2, 12, 255, SHARDS};
+    uint32_t *lengths = memory_array(MOST, sizeof *lengths);
+    make_lengths(lengths, MOST);
+    for (size_t i = 0; i < 7; i++) {
+        for (size_t j = 0; j < 5; j++) {
+            struct made made = {.plan = {shards[j], shards[j], 0.1, 12345}};
+            make(&made, lengths, articles[i]);
+            uint64_t tests = 0, rest = 0;
+            for (uint32_t k = 0; k < shard_count(&made.plan); k++) {
+                *(k < made.plan.training ? &rest : &tests) += made.tallies[k].articles;
+            }
+            assert_true(made.plan.training == shards[j] || 2 * shards[j] > rest);
+            assert_true(made.plan.training >= 1 && made.plan.test <= shards[j]);
+            check_kind(&made, 0, made.plan.training, rest);
+            uint64_t held = check_kind(&made, made.plan.training, made.plan.test, tests);
+            assert_true(fabs((double)held - 0.1 * (double)made.sentences) <= (double)made.longest);
+            if (articles[i] >= 5000) {
+                assert_true(fabs((double)held / (double)made.sentences - 0.1) < 0.001);
+            }
+            shard_places_done(&made.places);
+        }
+    }
+    memory_free(lengths);
+}
+
+// One article is as long as all others: its shard gets a second one all the same.
+static void test_a_giant(void **state) {
+    (void)state;
+    uint32_t lengths[9] = {4, 4, 4, 1000, 4, 4, 4, 4, 4};
+    struct made made = {.plan = {4, 0, 0.1, 1}};
+    make(&made, lengths, 9);
+    assert_int_equal(made.plan.training, 4);
+    for (int i = 0; i < 4; i++) {
+        assert_true(made.tallies[i].articles >= 2);
+    }
+    shard_places_done(&made.places);
+}
+
+static int count_differences(const struct shard_places *a, const struct shard_places *b) {
+    int differ = 0;
+    for (uint64_t i = 0; i < a->count; i++) {
+        differ += a->of[i] != b->of[i];
+    }
+    return differ;
+}
+
+// The same places every time; another seed holds out other articles.
+static void test_seeds(void **state) {
+    (void)state;
+    uint32_t lengths[1000];
+    make_lengths(lengths, 1000);
+    struct made made[3] = {
+        {.plan = {8, 8, 0.2, 1}}, {.plan = {8, 8, 0.2, 1}}, {.plan = {8, 8, 0.2, 2}}};
+    for (int i = 0; i < 3; i++) {
+        make(&made[i], lengths, 1000);
+    }
+    assert_int_equal(count_differences(&made[0].places, &made[1].places), 0);
+    assert_true(count_differences(&made[0].places, &made[2].places) > 100);
+    for (int i = 0; i < 3; i++) {
+        shard_places_done(&made[i].places);
+    }
+}
+
+static void expect_refused(struct shard_plan plan, const uint32_t *lengths, uint64_t count,
+                           enum berth_status expected, const char *part) {
+    struct shard_places places;
+    struct berth_error error;
+    assert_int_equal(shard_places_make(&plan, lengths, count, &places, &error), expected);
+    assert_message_has(&error, part);
+    assert_null(places.of);
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    const uint32_t lengths[] = {3, 4, 5}, none[] = {0, 0};
+    const struct shard_plan plans[] = {{0, 1, 0.1, 0},
+                                       {SHARDS_LIMIT + 1, 1, 0.1, 0},
+                                       {1, SHARDS_LIMIT + 1, 0.1, 0},
+                                       {1, 1, 1.0, 0},
+                                       {1, 1, -0.1, 0},
+                                       {1, 1, NAN, 0}};
+    for (size_t i = 0; i < 6; i++) {
+        expect_refused(plans[i], lengths, 3, BERTH_CONFIG, "expected 1 to 4096");
+    }
+    const struct shard_plan good = {1, 1, 0.1, 0};
+    expect_refused(good, none, 2, BERTH_BAD_DATA, "2 articles without a sentence");
+    expect_refused(good, none, 0, BERTH_BAD_DATA, "0 articles");
+}
+
+static void test_memory_runs_out(void **state) {
+    (void)state;
+    const uint32_t lengths[] = {3, 4, 5, 6, 7, 8};
+    enum berth_status status = BERTH_NO_MEMORY;
+    int failures = 0;
+    for (uint64_t at = 1; status != BERTH_OK; at++) {
+        struct shard_plan plan = {2, 1, 0.3, 0};
+        struct shard_places places;
+        memory_fail_at(at, 0);
+        status = shard_places_make(&plan, lengths, 6, &places, NULL);
+        memory_fail_at(0, 0);
+        failures += status == BERTH_NO_MEMORY;
+        shard_places_done(&places);
+    }
+    assert_true(failures >= 4);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_balance),         cmocka_unit_test(test_a_giant),
+        cmocka_unit_test(test_seeds),           cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_memory_runs_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
