@@ -185,6 +185,10 @@ static enum berth_status count_parts(struct job *job, struct tally *tallies, int
 static enum berth_status place(struct job *job, const struct tally *tallies, int parts,
                                struct berth_error *error) {
     uint64_t count = tallies[0].articles;
+    if (count == 0) {
+        return error_set(error, BERTH_BAD_DATA, "%s: no article in it; nothing to make shards of",
+                         job->asked->sources[0].paths[0]);
+    }
     uint32_t *sentences = memory_array((size_t)count + 1, sizeof *sentences);
     if (sentences == NULL) {
         return error_no_memory(error, (size_t)count * sizeof *sentences, "the articles' lengths");
