@@ -284,6 +284,10 @@ int option_is_chosen(const struct berth_config *config, const struct option_row 
     return option_is_given(config, row) || strcmp(now, usual) != 0;
 }
 
+int option_resumes(const struct berth_config *config) {
+    return config->resume_from_checkpoint != NULL || config->resume_step >= 0;
+}
+
 void option_set_default(struct berth_config *config, const char *name, const char *value) {
     const struct option_row *row = option_find(name);
     size_t index = (size_t)(row - option_rows);

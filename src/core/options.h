@@ -87,6 +87,8 @@ enum berth_status option_set(struct berth_config *config, const struct option_ro
 int option_is_given(const struct berth_config *config, const struct option_row *row);
 // 1 when the setting was given by name or is not the default.
 int option_is_chosen(const struct berth_config *config, const struct option_row *row);
+// 1 when the settings ask for a run to go on from a checkpoint.
+int option_resumes(const struct berth_config *config);
 // Sets a setting that was not chosen, by its name; it does not count as given. `value` is good.
 void option_set_default(struct berth_config *config, const char *name, const char *value);
 // BERTH_USAGE where a row with choices holds none of them: a struct can be filled by hand.

@@ -4,6 +4,7 @@
 
 #include "core/memory.h"
 #include "core/number.h"
+#include "core/options.h"
 #include "core/terminal.h"
 #include "report/dllogger.h"
 #include "report/lines.h"
@@ -29,8 +30,7 @@ enum berth_status reporter_open(const struct berth_config *config, int descripto
     }
     made->deepspeed = is_format(config, "deepspeed");
     made->dllogger = is_format(config, "dllogger");
-    const struct json_file_how how = {.append = config->resume_from_checkpoint != NULL,
-                                      .dllogger = made->dllogger};
+    const struct json_file_how how = {.append = option_resumes(config), .dllogger = made->dllogger};
     enum berth_status status = json_file_open(&made->json, config->json_summary, &how, error);
     if (status == BERTH_OK) {
         status = event_file_open(&made->events, config->logging_dir, error);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/finetune.h"
 
+#include "core/file_partial.h"
 #include "core/memory.h"
 #include "core/options.h"
 #include "model/folder.h"
@@ -43,15 +44,20 @@ struct job {
 
 // --- settings -----------------------------------------------------------------------------------
 
-static int resumes(const struct job *job) {
-    return job->config.resume_from_checkpoint != NULL || job->config.resume_step >= 0;
-}
-
+// What a run without a checkpoint begins with: a model, or but for a second phase random weights.
 static enum berth_status need_start(const struct job *job, struct berth_error *error) {
     const struct berth_config *config = &job->config;
+    const int pretrains = (job->task->jobs & JOB_PRETRAIN) != 0;
+    if (config->phase2 && config->model_name_or_path == NULL) {
+        return error_set(error, BERTH_CONFIG,
+                         "--phase2 goes on from a checkpoint of the first phase: name its folder "
+                         "with --resume_from_checkpoint, or a model to start with its weights "
+                         "alone");
+    }
     return config->config_file != NULL
                ? BERTH_OK
-               : task_need(config->model_name_or_path, "model_name_or_path", "", error);
+               : task_need(config->model_name_or_path, "model_name_or_path",
+                           pretrains ? ", or --config_file for random weights" : "", error);
 }
 
 static enum berth_status settle(struct job *job, struct berth_error *error) {
@@ -62,7 +68,7 @@ static enum berth_status settle(struct job *job, struct berth_error *error) {
     TRY(job->task->settle(config, TASK_TRAIN, error));
     TRY(optimizer_settle(config, error));
     TRY(loss_scale_check(config, error));
-    if (!resumes(job)) {
+    if (!option_resumes(&job->config)) {
         TRY(need_start(job, error));
     }
     return event_settings(&job->log, config, job->task->jobs, error);
@@ -79,7 +85,7 @@ static enum berth_status take_output(struct job *job, struct berth_error *error)
 static enum berth_status find_resume(struct job *job, struct berth_error *error) {
     const char *from = job->config.resume_from_checkpoint;
     const int named = from != NULL && strcmp(from, "auto") != 0;
-    if (!resumes(job)) {
+    if (!option_resumes(&job->config)) {
         return BERTH_OK;
     }
     if (named || job->config.resume_step >= 0) {
@@ -91,8 +97,8 @@ static enum berth_status find_resume(struct job *job, struct berth_error *error)
     }
     TRY(checkpoint_find(job->config.output_dir, &job->log, &job->resume_folder, error));
     if (job->resume_folder == NULL) {
+        TRY(need_start(job, error));
         log_note(&job->log, "no checkpoint in %s: starting anew", job->config.output_dir);
-        return need_start(job, error);
     }
     return BERTH_OK;
 }
@@ -193,17 +199,18 @@ static enum berth_status make_plan(struct job *job, struct berth_error *error) {
 
 // --- weights ------------------------------------------------------------------------------------
 
-// A checkpoint that the model's shape and vocabulary came from may be rotated away before the run
-// ends; the tokenizer's files then come from the output folder, where they will lie anyway.
+// A checkpoint that the model's shape and vocabulary came from, or that lies in the output folder,
+// may be gone before the run ends; the tokenizer's files then come from the output folder, where
+// they will lie anyway.
 static enum berth_status keep_tokenizer(struct job *job, struct berth_error *error) {
-    const char *folder = job->config.output_dir;
-    if (job->resume_folder == NULL || job->model_folder != job->resume_folder) {
+    const char *folder = job->config.output_dir, *vocab_file = job->config.vocab_file;
+    if (job->model_folder != job->resume_folder && !file_lies_in(job->model_folder, folder)) {
         return BERTH_OK;
     }
-    TRY(folder_copy_tokenizer(job->resume_folder, job->files.vocab_path, job->files.lower_case,
+    TRY(folder_copy_tokenizer(job->model_folder, job->files.vocab_path, job->files.lower_case,
                               folder, error));
-    job->model_folder = folder;
-    if (job->config.vocab_file == NULL) {
+    job->content.model_folder = folder;
+    if (vocab_file == NULL || file_lies_in(vocab_file, folder)) {
         memory_free(job->files.vocab_path);
         job->files.vocab_path = path_join(folder, "vocab.txt");
     }
@@ -213,7 +220,6 @@ static enum berth_status keep_tokenizer(struct job *job, struct berth_error *err
 static enum berth_status fill_state(struct job *job, struct berth_error *error) {
     enum dtype compute = job->state.compute;
     struct trainer_rules rules = trainer_rules_of(&job->config, &job->files.shape);
-    TRY(keep_tokenizer(job, error));
     TRY(state_init(&job->state, job->device, &job->files.table, compute, 1, error));
     job->content = (struct checkpoint_content){.config = &job->config,
                                                .files = &job->files,
@@ -302,8 +308,8 @@ static enum berth_status run(struct job *job, struct berth_run_result *result,
                              struct berth_error *error) {
     TRY(settle(job, error));
     const char *otherwise = ", or go on with --resume_from_checkpoint auto";
-    TRY(output_check(&job->config, resumes(job) ? NULL : otherwise, error));
-    if (!job->config.dry_run && (resumes(job) || dir_exists(job->config.output_dir))) {
+    TRY(output_check(&job->config, option_resumes(&job->config) ? NULL : otherwise, error));
+    if (!job->config.dry_run && dir_exists(job->config.output_dir)) {
         TRY(take_output(job, error));
     }
     TRY(find_resume(job, error));
@@ -321,6 +327,7 @@ static enum berth_status run(struct job *job, struct berth_run_result *result,
     if (job->lock.descriptor < 0) {
         TRY(take_output(job, error));
     }
+    TRY(keep_tokenizer(job, error));
     if (job->config.overwrite_output_dir && job->resume_folder == NULL) {
         TRY(checkpoint_remove_all(job->config.output_dir, error));
     }

@@ -25,6 +25,7 @@ struct run {
     struct window window;
     struct schedule schedule; // from where it began
     double ema_loss;          // of the step records; NaN before the first
+    int64_t first_step;       // the run began, or was resumed, with it
     int64_t saved_step;       // newest step that has a checkpoint
     int64_t last_step;        // the run ends with it
 };
@@ -147,13 +148,16 @@ static enum berth_status save(struct run *run, struct berth_error *error) {
     if (status == BERTH_OK) {
         return BERTH_OK;
     }
+    const char *what = run->saved_step == run->history->step
+                           ? "saved, but an older one could not be removed"
+                           : "not saved";
     if (goes_on_after_save_error(run->loop)) {
-        log_warning(run->loop->log, "checkpoint of step %" PRId64 " not saved: %s",
-                    run->history->step, own.message);
+        log_warning(run->loop->log, "checkpoint of step %" PRId64 " %s: %s", run->history->step,
+                    what, own.message);
         return BERTH_OK;
     }
     return error_set(error, status == BERTH_NO_MEMORY ? status : BERTH_IO,
-                     "checkpoint of step %" PRId64 " not saved: %s", run->history->step,
+                     "checkpoint of step %" PRId64 " %s: %s", run->history->step, what,
                      own.message);
 }
 
@@ -269,7 +273,7 @@ static enum berth_status report_coefficients(const struct run *run, struct berth
     return status;
 }
 
-// systems.md 3.5; a record whose updates were all skipped changes nothing.
+// BingBertSquad's running mean; a record whose updates were all skipped changes nothing.
 static void follow_loss(struct run *run) {
     double loss = run->history->last_loss, alpha = run->loop->config->loss_plot_alpha;
     if (!isnan(loss)) {
@@ -426,6 +430,16 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
 
 // --- the run ------------------------------------------------------------------------------------
 
+// After the last attempt to save, which on_save_error may have passed over.
+static const char *what_is_left(const struct run *run) {
+    if (run->history->step == run->first_step) {
+        return "nothing was done yet";
+    }
+    return run->saved_step == run->history->step
+               ? "everything is saved: go on with --resume_from_checkpoint auto"
+               : "this update could not be saved: resume from the last checkpoint";
+}
+
 // Saves, if that is still to be done, and leaves.
 static enum berth_status stop_here(struct run *run, struct berth_error *error) {
     if (stop_level(run->loop) >= 2) {
@@ -434,14 +448,10 @@ static enum berth_status stop_here(struct run *run, struct berth_error *error) {
     if (run->loop->config->skip_checkpoint) {
         return interrupted(run, "nothing is saved, as skip_checkpoint says", error);
     }
-    if (run->history->step > 0 && run->saved_step != run->history->step) {
+    if (run->saved_step != run->history->step) {
         TRY(save(run, error));
     }
-    return interrupted(run,
-                       run->history->step > 0
-                           ? "everything is saved: go on with --resume_from_checkpoint auto"
-                           : "nothing was done yet",
-                       error);
+    return interrupted(run, what_is_left(run), error);
 }
 
 static enum berth_status run_all(struct run *run, struct berth_error *error) {
@@ -474,6 +484,7 @@ enum berth_status loop_run(const struct loop *loop, struct loop_result *result,
                       .history = history,
                       .result = result,
                       .schedule = *loop->schedule,
+                      .first_step = history->step,
                       .saved_step = history->step,
                       .last_step = end_of(loop)};
     int64_t steps = loop->config->steps_this_run;

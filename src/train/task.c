@@ -3,6 +3,8 @@
 
 #include "core/file.h"
 
+#include <stdio.h>
+
 const char *task_file(const struct berth_config *config, enum task_use use) {
     return use == TASK_TRAIN      ? config->train_file
            : use == TASK_VALIDATE ? config->validation_file
@@ -23,6 +25,12 @@ enum berth_status task_validates(const struct berth_config *config, const char *
     return !*answer || file_exists(path)
                ? BERTH_OK
                : error_set(error, BERTH_NO_INPUT, "%s: no such file; expected %s", path, what);
+}
+
+void task_score_add(struct task_score *score, const char *name, double value) {
+    struct berth_metric *item = &score->items[score->count++];
+    snprintf(item->name, sizeof item->name, "%s", name);
+    item->value = value;
 }
 
 int task_predicts(const struct berth_config *config) {

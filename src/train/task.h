@@ -103,6 +103,8 @@ enum berth_status task_need(const char *value, const char *name, const char *oth
 // As `validates`, of a validation_file; `what` it should be: "a SQuAD file".
 enum berth_status task_validates(const struct berth_config *config, const char *what, int *answer,
                                  struct berth_error *error);
+// Adds a score; there is room for BERTH_METRICS_MAX of them.
+void task_score_add(struct task_score *score, const char *name, double value);
 // Whether do_predict asks for a prediction after training.
 int task_predicts(const struct berth_config *config);
 

@@ -2,7 +2,6 @@
 // Pre-training as a task: the words behind the masked tokens, and whether the second sentence is
 // the next. Training streams its shards (data/shard_stream.h); of the held-out ones the first
 // max_eval_samples sequences are in memory.
-#include "core/file.h"
 #include "core/memory.h"
 #include "core/options.h"
 #include "data/instance_source.h"
@@ -14,8 +13,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 struct pretrain {
     struct shard_list shards;
@@ -37,17 +34,7 @@ static enum berth_status settle_training(struct berth_config *config, struct ber
         option_set_default(config, "max_steps", "1000");
     }
     option_job_defaults(config, JOB_PRETRAIN);
-    if (config->input_dir == NULL) {
-        return error_set(error, BERTH_USAGE, "--input_dir is missing");
-    }
-    int resumes = config->resume_from_checkpoint != NULL || config->resume_step >= 0;
-    if (config->phase2 && !resumes && config->model_name_or_path == NULL) {
-        return error_set(
-            error, BERTH_CONFIG,
-            "--phase2 goes on from a checkpoint of the first phase: add "
-            "--resume_from_checkpoint, or name a model to start with its weights alone");
-    }
-    return BERTH_OK;
+    return task_need(config->input_dir, "input_dir", "", error);
 }
 
 static enum berth_status settle(struct berth_config *config, enum task_use use,
@@ -219,12 +206,6 @@ static enum berth_status conclude(struct task_set *set, const struct model_files
     return BERTH_OK; // the sums say it all
 }
 
-static void add_score(struct task_score *score, const char *name, double value) {
-    struct berth_metric *item = &score->items[score->count++];
-    snprintf(item->name, sizeof item->name, "%s", name);
-    item->value = value;
-}
-
 // The names of Google's program. The sums begin anew for the next prediction.
 static enum berth_status score_set(const struct task_set *set, struct task_score *score,
                                    struct berth_error *error) {
@@ -232,10 +213,10 @@ static enum berth_status score_set(const struct task_set *set, struct task_score
     double masked = own->masked > 0 ? (double)own->masked : NAN;
     (void)error;
     *score = (struct task_score){.lower_is_better = 1, .best_by = 1};
-    add_score(score, "masked_lm_accuracy", (double)own->masked_hits / masked);
-    add_score(score, "masked_lm_loss", own->masked_loss / masked);
-    add_score(score, "next_sentence_accuracy", (double)own->next_hits / (double)own->next);
-    add_score(score, "next_sentence_loss", own->next_loss / (double)own->next);
+    task_score_add(score, "masked_lm_accuracy", (double)own->masked_hits / masked);
+    task_score_add(score, "masked_lm_loss", own->masked_loss / masked);
+    task_score_add(score, "next_sentence_accuracy", (double)own->next_hits / (double)own->next);
+    task_score_add(score, "next_sentence_loss", own->next_loss / (double)own->next);
     score->loss = (own->masked > 0 ? score->items[1].value : 0) + score->items[3].value;
     own->masked_loss = own->next_loss = 0;
     own->masked = own->masked_hits = own->next = own->next_hits = 0;

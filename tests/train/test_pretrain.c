@@ -326,6 +326,11 @@ static void test_phases_that_cannot_be(void **state) {
     expect(&back, BERTH_CONFIG, "add --phase2");
     struct fixture_run alone = second_phase("alone", NULL);
     expect(&alone, BERTH_CONFIG, "--phase2 goes on from a checkpoint");
+    alone.config.resume_from_checkpoint = "auto"; // no random weights where none is found
+    expect(&alone, BERTH_CONFIG, "--phase2 goes on from a checkpoint");
+    alone.config.resume_from_checkpoint = fixture_keep("none");
+    expect(&alone, BERTH_NO_INPUT, "none: no such folder");
+    assert_false(dir_exists(in_folder("alone")));
 }
 
 // --- data ---------------------------------------------------------------------------------------

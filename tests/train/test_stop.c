@@ -211,6 +211,72 @@ static void test_full_disk_may_be_passed_over(void **state) {
     fail_save("continue", BERTH_OK);
 }
 
+static void assert_log_has_not(const char *part) {
+    char *text = text_of(in_folder("log"));
+    assert_null(strstr(text, part));
+    memory_free(text);
+}
+
+// What a stopped run says is so, also where a save that failed was passed over.
+static void test_stop_does_not_claim_what_was_not_saved(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.save_steps = 2;
+    run.config.on_save_error = "continue";
+    run.stop_at_step = 3;
+    run.stop_level = 1;
+    run.fail_at = failing_calls[0];
+    run.fail_errno = ENOSPC;
+    run.fail_after_step = 3;
+    run.log_file = fixture_keep("log");
+    assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
+    int64_t newest;
+    fixture_good_checkpoints("out", &newest);
+    assert_int_equal(newest, 2);
+    assert_log_has("this update could not be saved: resume from the last checkpoint");
+    assert_log_has_not("everything is saved");
+    resume_and_compare(run, "out");
+}
+
+// A checkpoint of another folder is none of this one.
+static void test_stop_at_the_start_of_a_resumed_run(void **state) {
+    struct fixture_run first = fixture_default("first");
+    first.config.max_steps = 1;
+    assert_int_equal(fixture_execute(&first), BERTH_OK);
+    struct fixture_run run = fixture_default("out");
+    run.config.max_steps = 2;
+    run.config.resume_from_checkpoint = fixture_keep("first/checkpoint-1");
+    run.stop_at_start = 1;
+    run.stop_level = 1;
+    run.log_file = fixture_keep("log");
+    assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
+    assert_log_has("nothing was done yet");
+    assert_log_has_not("everything is saved");
+}
+
+// An old checkpoint that cannot be removed, here for its depth, does not unmake the new one.
+static void test_rotation_that_fails_is_told_as_such(void **state) {
+    struct fixture_run first = fixture_default("first");
+    first.config.max_steps = 1;
+    assert_int_equal(fixture_execute(&first), BERTH_OK);
+    char deep[256] = "out/checkpoint-0";
+    for (int i = 0; i < 40; i++) {
+        strcat(deep, "/d");
+    }
+    assert_int_equal(dir_make(in_folder(deep), NULL), BERTH_OK);
+    deep[strlen(deep) - 40] = '\0'; // half of them
+    struct fixture_run run = fixture_default("out");
+    run.config.max_steps = 2;
+    run.config.save_total_limit = 1;
+    run.config.resume_from_checkpoint = fixture_keep("first/checkpoint-1");
+    run.log_file = fixture_keep("log");
+    assert_int_equal(fixture_execute(&run), BERTH_IO);
+    assert_log_has("checkpoint of step 2 saved, but an older one could not be removed");
+    int64_t newest;
+    fixture_good_checkpoints("out", &newest);
+    assert_int_equal(newest, 2);
+    assert_int_equal(dir_remove(in_folder(deep), NULL), BERTH_OK); // or the teardown would fail
+}
+
 // A real file system of 600 KiB: a checkpoint takes 250, so the third does not fit.
 static void test_small_tmpfs(void **state) {
     struct fixture_run run = fixture_default("small/out");
@@ -270,6 +336,21 @@ static void test_output_folder_rules(void **state) {
     char *text = text_of(in_folder("log"));
     assert_null(strstr(text, "step:")); // before any training
     memory_free(text);
+}
+
+// A run may start with a checkpoint of its own output folder, which it then removes.
+static void test_start_from_a_checkpoint_that_goes(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.max_steps = 2;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    run.config.model_name_or_path = fixture_keep("out/checkpoint-1");
+    run.config.overwrite_output_dir = 1;
+    run.config.save_total_limit = 1;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    int64_t newest;
+    assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
+    assert_int_equal(newest, 2);
+    assert_same_file(in_folder("model/vocab.txt"), in_folder("out/checkpoint-2/vocab.txt"));
 }
 
 // Runs and predictions, dry ones too, whose inputs are not there either: how many of the four do
@@ -413,9 +494,13 @@ int main(void) {
         FIXTURE_TEST(test_divergence_keeps_the_last_good_state),
         FIXTURE_TEST(test_full_disk_stops),
         FIXTURE_TEST(test_full_disk_may_be_passed_over),
+        FIXTURE_TEST(test_stop_does_not_claim_what_was_not_saved),
+        FIXTURE_TEST(test_stop_at_the_start_of_a_resumed_run),
+        FIXTURE_TEST(test_rotation_that_fails_is_told_as_such),
         FIXTURE_TEST(test_small_tmpfs),
         FIXTURE_TEST(test_two_runs_on_one_folder),
         FIXTURE_TEST(test_output_folder_rules),
+        FIXTURE_TEST(test_start_from_a_checkpoint_that_goes),
         FIXTURE_TEST(test_output_is_checked_before_anything_is_read),
         FIXTURE_TEST(test_read_only_output_is_told_before_anything_is_read),
         FIXTURE_TEST(test_bad_input_leaves_no_folder),
