@@ -290,12 +290,11 @@ static enum berth_status write_folder(const struct conversion *conversion,
     return conversion->target->write(conversion, error);
 }
 
-// An empty folder under the final name is in the way of publishing.
+// An empty folder under the final name is in the way of publishing; one that was filled meanwhile
+// is not ours.
 static enum berth_status publish(const char *temporary, const char *output,
                                  struct berth_error *error) {
-    if (dir_exists(output)) {
-        TRY(dir_remove(output, error));
-    }
+    TRY(dir_remove_empty(output, error));
     return dir_publish(temporary, output, error);
 }
 

@@ -383,6 +383,11 @@ enum berth_status dir_remove(const char *path, struct berth_error *error) {
     return status;
 }
 
+enum berth_status dir_remove_empty(const char *path, struct berth_error *error) {
+    return CALL(rmdir(path)) == 0 || errno == ENOENT ? BERTH_OK
+                                                     : file_cannot_create(path, errno, error);
+}
+
 // --- publishing ---------------------------------------------------------------------------------
 
 static enum berth_status sync_file(struct walk *walk, int parent, const char *name,

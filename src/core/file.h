@@ -85,6 +85,9 @@ int dir_is_empty(const char *path);
 // Removes a folder tree; fine when it is not there. No symlink is followed (links themselves are
 // removed), no other file system entered; "", "/", "." and ".." are refused.
 enum berth_status dir_remove(const char *path, struct berth_error *error);
+// Removes a folder that holds nothing; fine when it is not there. One that is not empty stays:
+// BERTH_CANT_CREATE, for what was to take its place.
+enum berth_status dir_remove_empty(const char *path, struct berth_error *error);
 // Syncs the folder `temporary` and everything in it, renames it to `path` (which must not exist),
 // syncs the parent.
 enum berth_status dir_publish(const char *temporary, const char *path, struct berth_error *error);
@@ -112,9 +115,10 @@ void file_lock_release(struct file_lock *lock);
 
 // --- test hook ----------------------------------------------------------------------------------
 
-// The `countdown`-th system call of file.c and dir.c from now (close, stat and access aside) fails
-// with `errno_value`; a countdown of 0 switches the hook off; with errno_value < 0 the process is
-// killed (SIGKILL) right before the call. Returns the number of calls since the last use.
+// The `countdown`-th system call of file.c, file_partial.c and dir.c from now (close, stat and
+// access aside) fails with `errno_value`; a countdown of 0 switches the hook off; with errno_value
+// < 0 the process is killed (SIGKILL) right before the call. Returns the number of calls since the
+// last use.
 uint64_t file_fail_at(uint64_t countdown, int errno_value);
 
 #endif

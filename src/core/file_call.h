@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What file.c and dir.c share: system calls behind the test hook (file_fail_at), and their errors.
+// What file.c, file_partial.c and dir.c share: system calls behind the test hook (file_fail_at),
+// and their errors.
 #ifndef BERTH_CORE_FILE_CALL_H
 #define BERTH_CORE_FILE_CALL_H
 

@@ -83,6 +83,28 @@ static void test_failing_calls(void **state) {
     }
 }
 
+// Somebody else fills the output while the conversion goes on.
+static void fill_output(void *context, const struct berth_record *record) {
+    (void)context;
+    if (record->kind == BERTH_RECORD_WARNING) {
+        assert_int_equal(dir_make(scratch("out"), NULL), BERTH_OK);
+        assert_int_equal(file_write(scratch("out/theirs"), "kept", 4, NULL), BERTH_OK);
+    }
+}
+
+static void test_output_filled_meanwhile(void **state) {
+    (void)state;
+    struct berth_convert_settings settings = {.to = "gguf", .allow_lossy = 1};
+    struct berth_log log = {.write = fill_output};
+    struct berth_error error = {0};
+    make_model(scratch("model"));
+    assert_int_equal(berth_convert(scratch("model"), scratch("out"), &settings, log, &error),
+                     BERTH_CANT_CREATE);
+    assert_non_null(strstr(error.message, scratch("out")));
+    assert_true(file_exists(scratch("out/theirs")));
+    expect_all_or_nothing(1);
+}
+
 // A look for a file that need not be there may fail for want of memory without harm.
 static void fail_memory(const char *to) {
     assert_int_equal(dir_remove(scratch("out"), NULL), BERTH_OK);
@@ -396,9 +418,14 @@ static void test_padding_rows(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_round_trips),          TEST(test_padding_rows),  TEST(test_names),
-        TEST(test_equal_names),          TEST(test_failing_calls), TEST(test_no_memory),
+        TEST(test_round_trips),
+        TEST(test_padding_rows),
+        TEST(test_names),
+        TEST(test_equal_names),
+        TEST(test_failing_calls),
+        TEST(test_no_memory),
         TEST(test_no_memory_to_compare),
+        TEST(test_output_filled_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
