@@ -132,7 +132,7 @@ static enum berth_status check_own(const struct cli_option *option, const char *
         return BERTH_OK;
     }
     char range[96] = "";
-    if (option->kind == CLI_INTEGER) {
+    if (option->kind == CLI_INTEGER || option->kind == CLI_REAL) {
         number_format(range, sizeof range, " from %.10g to %.10g", option->minimum,
                       option->maximum);
     }

@@ -93,8 +93,8 @@ int64_t cli_integer(const struct cli_call *call, const char *name, int64_t other
 double cli_real(const struct cli_call *call, const char *name, double otherwise);
 int cli_flag(const struct cli_call *call, const char *name);
 
-// Flags of the original scripts that are no rows of the table (legacy.c). *known is 1 when `name`
-// is one of them; then *takes_value says whether a value must follow.
+// Flags of the original scripts that are no rows of the table (legacy.c). 1 when `name` is one of
+// them; then *takes_value says whether a value must follow.
 int cli_legacy_find(const char *name, int *takes_value);
 // Takes the flag among them that is nearer to `name` than what was found so far.
 void cli_legacy_nearer(const char *name, struct option_spelling *nearest);

@@ -77,11 +77,19 @@ static void print_example(const char *example) {
     }
 }
 
+// A usage of several lines is as many commands.
 static void print_usage(const struct cli_verb *verb) {
     char text[512];
+    int width = terminal_width(STDOUT_FILENO);
     snprintf(text, sizeof text, "berth %s%s%s %s", verb->name, verb->task != NULL ? " " : "",
              verb->task != NULL ? verb->task : "", verb->usage);
-    cli_wrap(text, terminal_width(STDOUT_FILENO), 2);
+    for (char *line = text, *next; line != NULL; line = next) {
+        next = strchr(line, '\n');
+        if (next != NULL) {
+            *next++ = '\0';
+        }
+        cli_wrap(line + strspn(line, " "), width, 2);
+    }
 }
 
 void cli_help_verb(const struct cli_verb *verb) {

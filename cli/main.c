@@ -35,7 +35,7 @@ static const struct cli_verb *const verbs[] = {&cli_finetune,
 void cli_help_program(int to_error) {
     FILE *out = to_error ? stderr : stdout;
     fprintf(out,
-            "berth %s: fine-tunes BERT, predicts, answers questions, in C, without padding\n\n"
+            "berth %s: pre-trains, fine-tunes and asks BERT, in C, without padding\n\n"
             "usage: berth VERB [options]      berth VERB --help: a verb's options and defaults\n\n",
             berth_version());
     for (size_t i = 0; i < VERB_COUNT; i++) {

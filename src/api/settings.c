@@ -5,8 +5,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "model/folder.h"
-
-#include <string.h>
+#include "train/inputs.h"
 
 static enum berth_status find_lower_case(const struct berth_config *config, int *lower_case,
                                          struct berth_error *error) {
@@ -23,15 +22,9 @@ enum berth_status settings_tokenizer(const struct berth_config *config,
         return error_set(error, BERTH_USAGE,
                          "no vocabulary: give model_name_or_path (a folder) or vocab_file");
     }
-    struct tokenizer_options options = {.rules = TOKENIZER_HUGGINGFACE,
-                                        .max_word_length = (int)config->max_word_length,
-                                        .split_special = config->split_special < 0   ? 0
-                                                         : config->split_special > 0 ? 1
-                                                                                     : -1};
-    TRY(find_lower_case(config, &options.lower_case, error));
-    if (config->tokenizer != NULL && strcmp(config->tokenizer, "google") == 0) {
-        options.rules = TOKENIZER_GOOGLE;
-    }
+    int lower_case;
+    TRY(find_lower_case(config, &lower_case, error));
+    const struct tokenizer_options options = inputs_tokenizer_options(config, lower_case);
     if (config->vocab_file != NULL) {
         return tokenizer_open(config->vocab_file, &options, tokenizer, error);
     }

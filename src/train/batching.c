@@ -16,15 +16,6 @@
 #define FEW_TOKENS 16
 #define FEW_MASKED 4
 
-// Whether the user chose the update's size, or it is just the default.
-static int is_update_size_given(const struct berth_config *config) {
-    struct berth_config defaults;
-    option_defaults(&defaults);
-    const struct option_row *row = option_find("train_batch_size");
-    return config->train_batch_size != defaults.train_batch_size ||
-           (row != NULL && option_is_given(config, row));
-}
-
 static enum berth_status contradiction(int64_t update, int64_t micro, int64_t accumulation,
                                        struct berth_error *error) {
     return error_set(error, BERTH_CONFIG,
@@ -39,7 +30,7 @@ static enum berth_status resolve_sizes(struct batching *b, const struct berth_co
     int64_t micro = config->per_device_train_batch_size;
     int64_t accumulation = config->gradient_accumulation_steps;
     b->update_sequences = config->train_batch_size;
-    if (micro > 0 && !is_update_size_given(config)) {
+    if (micro > 0 && !option_is_chosen(config, option_find("train_batch_size"))) {
         int64_t steps = accumulation > 0 ? accumulation : 1;
         if (__builtin_mul_overflow(micro, steps, &b->update_sequences)) {
             return error_set(error, BERTH_CONFIG,
@@ -75,7 +66,7 @@ static enum berth_status resolve_sizes(struct batching *b, const struct berth_co
 static enum berth_status count_steps(struct batching *batching, const struct berth_config *config,
                                      double updates_per_epoch, struct berth_error *error) {
     double steps = ceil(config->num_train_epochs * updates_per_epoch - 1e-9);
-    if (config->max_steps <= 0 && !(steps >= 0 && steps < 1e15)) {
+    if (config->max_steps <= 0 && !(steps >= 0 && steps <= 1e12)) {
         return error_set(error, BERTH_CONFIG, "num_train_epochs %g gives no number of updates",
                          config->num_train_epochs);
     }

@@ -23,17 +23,6 @@ static void read_peak(struct bench *bench) {
     bench->peak = isnan(bench->peak) || reading > bench->peak ? reading : bench->peak;
 }
 
-static enum berth_status set_random_weights(struct bench *bench, struct berth_error *error) {
-    float *weights;
-    struct state *state = &bench->state;
-    TRY(state_borrow(state, state->master, 0, &weights, error));
-    param_initialise(&bench->data.files.table, &bench->data.files.shape,
-                     (uint64_t)bench->settings->config->seed, weights);
-    state_set_weights(state, weights);
-    state_give_back(state, state->master, weights);
-    return BERTH_OK;
-}
-
 static int trains(const struct bench *bench) {
     return bench->settings->kind != BENCH_PREDICT;
 }
@@ -68,7 +57,7 @@ static enum berth_status prepare(struct bench *bench, struct bench_figures *figu
     figures->plan_bytes = (int64_t)total;
     TRY(state_init(&bench->state, bench->device, &bench->data.files.table, compute, trains(bench),
                    error));
-    TRY(set_random_weights(bench, error));
+    TRY(model_files_initialise(&data->files, config, &bench->state, error));
     struct trainer_rules rules = trainer_rules_of(config, &data->files.shape);
     return trainer_init(&bench->trainer, &bench->state, &data->files.shape, &rules, &shape, error);
 }

@@ -198,10 +198,8 @@ static enum berth_status check(const struct bench_data *data, const struct bench
 }
 
 static enum berth_status read_set(struct bench_data *data, struct berth_config *config,
-                                  const struct berth_log *log, int training,
+                                  const struct berth_log *log, enum task_use use,
                                   struct berth_error *error) {
-    enum task_use use = training ? TASK_TRAIN : TASK_PREDICT;
-    TRY(data->task->settle(config, use, error));
     TRY(param_table_init(&data->files.table, &data->files.shape, data->task->head, error));
     struct task_open args = {.use = use, .config = config, .files = &data->files, .log = log};
     TRY(data->task->open(&data->set, &args, error));
@@ -232,12 +230,14 @@ static enum berth_status read_instances(struct bench_data *data,
 
 static enum berth_status read_task(struct bench_data *data, const struct bench_settings *settings,
                                    struct berth_config *config, struct berth_error *error) {
+    enum task_use use = settings->kind != BENCH_PREDICT ? TASK_TRAIN : TASK_PREDICT;
+    TRY(data->task->settle(config, use, error)); // what follows needs the names of the files
     TRY(inputs_fit_length(config, data->files.shape.max_position_embeddings, settings->geometry,
                           &settings->log, error));
     inputs_prefer_length(config, data->task->max_seq_length);
     TRY(check(data, settings, config->max_seq_length, error));
     TRY(open_tokenizer(data, settings, error));
-    return read_set(data, config, &settings->log, settings->kind != BENCH_PREDICT, error);
+    return read_set(data, config, &settings->log, use, error);
 }
 
 enum berth_status bench_data_open(struct bench_data *data, const struct bench_settings *settings,

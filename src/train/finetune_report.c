@@ -111,13 +111,17 @@ static void report_files(const struct finetune_plan *plan, const struct berth_lo
     int64_t kept = plan->config->save_total_limit > 0 && plan->config->save_total_limit < saves
                        ? plan->config->save_total_limit
                        : saves;
+    int64_t checkpoints = checkpoint * (kept + 1);
+    if (plan->config->skip_checkpoint) {
+        every = kept = checkpoints = 0;
+    }
     struct berth_field fields[] = {
         log_text("output_dir", plan->config->output_dir),
         log_text("resumed_from", plan->resume_folder),
         log_integer("checkpoint_every_steps", every),
         log_integer("checkpoints_kept", kept),
         log_integer("checkpoint_bytes", checkpoint),
-        log_integer("disk_bytes", checkpoint * (kept + 1) + checkpoint / 3),
+        log_integer("disk_bytes", checkpoints + checkpoint / 3),
     };
     log_fields(log, BERTH_RECORD_PLAN, "files", fields, COUNT(fields));
 }

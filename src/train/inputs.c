@@ -39,6 +39,20 @@ static enum berth_status check_casing(const struct model_files *files,
         config->do_lower_case ? "true" : "false", folder, named ? "an uncased" : "a cased");
 }
 
+struct tokenizer_options inputs_tokenizer_options(const struct berth_config *config,
+                                                  int lower_case) {
+    const int google = config->tokenizer != NULL && strcmp(config->tokenizer, "google") == 0;
+    const int by_rules = config->split_special < 0;
+    return (struct tokenizer_options){
+        .rules = google ? TOKENIZER_GOOGLE : TOKENIZER_HUGGINGFACE,
+        .lower_case = lower_case,
+        .max_word_length = (int)config->max_word_length,
+        .split_special = by_rules                    ? 0
+                         : config->split_special > 0 ? 1
+                                                     : -1,
+    };
+}
+
 static enum berth_status open_tokenizer(struct model_files *files,
                                         const struct berth_config *config, const char *folder,
                                         struct berth_error *error) {
@@ -47,15 +61,7 @@ static enum berth_status open_tokenizer(struct model_files *files,
         TRY(check_casing(files, config, folder, error));
         files->lower_case = config->do_lower_case;
     }
-    int google = config->tokenizer != NULL && strcmp(config->tokenizer, "google") == 0;
-    struct tokenizer_options options = {
-        .rules = google ? TOKENIZER_GOOGLE : TOKENIZER_HUGGINGFACE,
-        .lower_case = files->lower_case,
-        .max_word_length = (int)config->max_word_length,
-        .split_special = config->split_special < 0   ? 0
-                         : config->split_special > 0 ? 1
-                                                     : -1,
-    };
+    struct tokenizer_options options = inputs_tokenizer_options(config, files->lower_case);
     return tokenizer_open(files->vocab_path, &options, &files->tokenizer, error);
 }
 
@@ -72,10 +78,7 @@ static enum berth_status check_vocabulary(const struct model_files *files, const
 }
 
 static int length_was_asked_for(const struct berth_config *config) {
-    struct berth_config defaults;
-    option_defaults(&defaults);
-    return option_is_given(config, option_find("max_seq_length")) ||
-           config->max_seq_length != defaults.max_seq_length;
+    return option_is_chosen(config, option_find("max_seq_length"));
 }
 
 enum berth_status inputs_fit_length(struct berth_config *config, int64_t positions,

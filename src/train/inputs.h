@@ -51,6 +51,10 @@ enum berth_status model_files_initialise(const struct model_files *files,
                                          const struct berth_config *config, struct state *state,
                                          struct berth_error *error);
 
+// What the settings say of the tokenizer, with the casing that they and the model's folder give.
+struct tokenizer_options inputs_tokenizer_options(const struct berth_config *config,
+                                                  int lower_case);
+
 // Windows longer than the `positions` that `source` names cannot be read: BERTH_CONFIG where
 // max_seq_length was asked for (given by name, or not the default), else it becomes `positions`,
 // which is noted.

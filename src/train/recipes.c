@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sources: systems.md 6.7 and 6.8 (NVIDIA, Habana), 3.7 (BingBert), 5.3 (Google, Intel).
+// As in the published scripts of NVIDIA, DeepSpeed's BingBert and Google.
 #include "train/recipes.h"
 
 #include "core/options.h"
@@ -100,6 +100,28 @@ static const struct recipe {
     RECIPE("google", google),
 };
 
+// What says the same in another way.
+static const struct setting rivals[] = {
+    {"max_steps", "num_train_epochs"},
+    {"warmup_steps", "warmup_proportion"},
+};
+
+static int is_chosen(const struct berth_config *config, const char *name) {
+    return option_is_chosen(config, option_find(name));
+}
+
+// Whether the user chose a setting, by its own name or by what stands for it.
+static int is_decided(const struct berth_config *config, const char *name) {
+    int decided = is_chosen(config, name);
+    for (size_t i = 0; i < sizeof rivals / sizeof *rivals; i++) {
+        decided |= strcmp(rivals[i].name, name) == 0 && is_chosen(config, rivals[i].value);
+    }
+    // Of the batch sizes two give the third.
+    return decided || (strcmp(name, "train_batch_size") == 0 &&
+                       is_chosen(config, "per_device_train_batch_size") &&
+                       is_chosen(config, "gradient_accumulation_steps"));
+}
+
 enum berth_status recipe_apply(struct berth_config *config, struct berth_error *error) {
     const struct recipe *recipe = NULL;
     if (config->recipe == NULL) {
@@ -112,9 +134,9 @@ enum berth_status recipe_apply(struct berth_config *config, struct berth_error *
         return option_set(config, option_find("recipe"), config->recipe, error);
     }
     for (size_t i = 0; i < recipe->count; i++) {
-        const struct option_row *row = option_find(recipe->settings[i].name);
-        if (!option_is_chosen(config, row)) {
-            TRY(option_set(config, row, recipe->settings[i].value, error));
+        const struct setting *setting = &recipe->settings[i];
+        if (!is_decided(config, setting->name)) {
+            TRY(option_set(config, option_find(setting->name), setting->value, error));
         }
     }
     return BERTH_OK;

@@ -3,7 +3,8 @@
 # Help of every verb: exit 0, on standard output, an example, every option with its default, wrapped.
 . "$(dirname "$0")/lib.sh"
 
-verbs="finetune predict evaluate answer show tokenize features inspect convert compare init verify bench doctor fetch prepare pack vocab"
+verbs="pretrain finetune predict evaluate answer show tokenize features embed inspect convert compare init verify bench
+    doctor fetch prepare pack vocab"
 for verb in $verbs; do
     for words in "$verb --help" "$verb -h" "help $verb" "$verb squad --nonsense --help"; do
         run $words
@@ -35,6 +36,11 @@ for verb in $verbs; do
     wide=$(sed '/^example/,/^options/d' "$out" | awk 'length($0) > 60' | head -n 1)
     [ -z "$wide" ] || fail "wider than 60 columns: $wide"
 done
+
+# Each line of a usage is a command of its own.
+COLUMNS=80 run show squad --help
+grep -q '^  berth show squad --model DIR --input FILE --random-samples M \[--seed N\]$' "$out" ||
+    fail "the second usage of show squad"
 
 run
 expect_code 2

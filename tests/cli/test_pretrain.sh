@@ -117,6 +117,17 @@ for line in 'train_batch_size *65,536' 'total_steps *7,038' 'learning_rate *0.00
     grep -qE "$line" "$out" || fail "no \"$line\" in the plan"
 done
 [ ! -e none ] || fail "a dry run made its folder"
+run pretrain --recipe nvidia-phase1 --model phase1 --input_dir "$short" --output none --dry-run \
+    --num_train_epochs 2 --per_device_train_batch_size 2 --gradient_accumulation_steps 1 \
+    --skip_checkpoint
+expect_code 0
+for line in 'train_batch_size *2$' 'epochs *2$' 'checkpoint_every_steps *0' 'checkpoints_kept *0'; do
+    grep -qE "$line" "$out" || fail "no \"$line\" in the plan"
+done
+run pretrain --recipe google --model phase1 --input_dir "$short" --output none --dry-run \
+    --max_steps 40 --warmup_proportion 0.5
+expect_code 0
+grep -qE 'warmup_steps *20$' "$out" || fail "another warm-up than was asked for"
 for recipe in bing-128 bing-512 google; do
     run pretrain --recipe $recipe --model phase1 --input_dir "$short" --output none --dry-run
     expect_code 0
@@ -147,7 +158,7 @@ expect_code 0
 # What cannot be.
 run pretrain --input_dir "$short" --output none
 expect_code 2
-expect_err "model_name_or_path is missing"
+expect_err "model_name_or_path is missing, or --config_file for random weights"
 run pretrain --input_dir model --config_file model/config.json --output none
 expect_code 66
 expect_err "no shards in it"

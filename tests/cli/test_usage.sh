@@ -36,6 +36,7 @@ refused 'unknown option --xylophone_quartet;' show squad --xylophone_quartet
 refused 'unknown option -z' tokenize -z
 refused 'unknown benchmark "peek"' bench peek
 refused '--input_dir' bench pretrain
+refused '--data_dir is missing' bench train --task mrpc
 
 # Missing and malformed values.
 refused 'option --model_name_or_path is needed' finetune squad --train x
@@ -51,6 +52,8 @@ refused 'from 8 to 65536, found "4"' $base --max_seq_length 4
 refused 'expected one of fp32, bf16' $base --precision fp8
 refused 'expected true or false' $base --do_lower_case=perhaps
 refused 'a whole number from 1 to 100' answer --model x --question y --top 0
+refused 'a number from 0.01 to 600, found "1000"' bench peak --seconds 1000
+refused 'a whole number from -1 to 1e+12' $base --dry-run --max_steps 9223372036854775807
 refused 'did you mean --local_rank?' $base --local_rnak 0
 refused 'not both' answer --model x --question y --context a --context-file b
 refused '--question is blank' answer --model x --question '' --context a
