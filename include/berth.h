@@ -51,7 +51,8 @@ const char *berth_version(void);
 
 /* ---------------------------------------------------------------------------------------------
  * Settings. One struct for every job; a job reads the fields it needs. Field, command-line flag
- * (--max_seq_length or --max-seq-length) and log key carry the same name. Strings are borrowed.
+ * (--max_seq_length or --max-seq-length) and log key carry the same name. Strings are borrowed for the
+ * call that gets the struct, no longer.
  */
 enum berth_precision { BERTH_FP32, BERTH_BF16 };
 
@@ -484,8 +485,8 @@ struct berth_convert_settings {
     int64_t step;      /* nvidia, deepspeed: of training, in the name of the checkpoint */
 };
 
-/* Writes the model `input`, a folder or the file of weights in one, in another format into the new folder `output_dir`, which appears
- * as a whole or not at all; config.json and the tokenizer's files are copied along. What is lost is
+/* Writes the model `input`, a folder or the file of weights in one, in another format into the new
+ * folder `output_dir`, which appears as a whole or not at all; config.json and the tokenizer's files are copied along. What is lost is
  * a warning in the log with allow_lossy, else BERTH_CONFIG naming the tensors. An output that is
  * there and not empty is BERTH_CANT_CREATE, an unknown format BERTH_USAGE. */
 enum berth_status berth_convert(const char *input, const char *output_dir,

@@ -2,6 +2,7 @@
 #include "api/inference.h"
 
 #include "core/memory.h"
+#include "core/options.h"
 
 static enum berth_status make_lock(struct inference *inference, struct berth_error *error) {
     inference->pass = memory_new(sizeof *inference->pass);
@@ -13,6 +14,14 @@ static enum berth_status make_lock(struct inference *inference, struct berth_err
     return error_no_memory(error, sizeof *inference->pass, "a lock");
 }
 
+static void forget_texts(struct berth_config *config) {
+    for (size_t i = 0; i < option_row_count; i++) {
+        if (option_rows[i].type == OPTION_TEXT) {
+            *(const char **)((char *)config + option_rows[i].offset) = NULL;
+        }
+    }
+}
+
 enum berth_status inference_load(struct inference *inference, const struct berth_log *log,
                                  struct berth_error *error) {
     struct berth_config *config = &inference->config;
@@ -20,7 +29,7 @@ enum berth_status inference_load(struct inference *inference, const struct berth
                                   .infer_sequences = inference->shape.sequences,
                                   .max_length = inference->shape.max_length};
     TRY(predictor_load(&inference->predictor, config, &shape, log, error));
-    config->model_name_or_path = config->vocab_file = NULL;
+    forget_texts(config);
     return make_lock(inference, error);
 }
 

@@ -17,7 +17,7 @@ struct inference {
 };
 
 // After predictor_open, with config and shape set: takes the memory and reads the weights. The
-// config's paths are forgotten: they are borrowed, and opening alone needs them.
+// config's texts are forgotten: they are borrowed, and opening alone needs them.
 enum berth_status inference_load(struct inference *inference, const struct berth_log *log,
                                  struct berth_error *error);
 // infer_run with the shape filled in, when it is this call's turn.

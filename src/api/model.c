@@ -16,12 +16,18 @@
 
 struct berth_model {
     struct inference inference;
+    struct squad_feature_options features;
+    struct squad_answer_options answers;
 };
 
-static enum berth_status load(struct inference *inference, const struct berth_log *log,
+static enum berth_status load(struct berth_model *model, const struct berth_log *log,
                               struct berth_error *error) {
+    struct inference *inference = &model->inference;
+    const struct berth_config *config = &inference->config;
     TRY(predictor_open(&inference->predictor, &inference->config, PARAM_HEAD_SPAN, log, error));
-    int64_t length = inference->config.max_seq_length;
+    TRY(squad_input_feature_options(config, &model->features, error));
+    model->answers = squad_input_answer_options(config);
+    int64_t length = config->max_seq_length;
     inference->shape = (struct infer_shape){
         .tokens = ANSWER_WINDOWS * length, .sequences = ANSWER_WINDOWS, .max_length = length};
     return inference_load(inference, log, error);
@@ -35,7 +41,7 @@ enum berth_status berth_model_open(const struct berth_config *config, struct ber
         return error_no_memory(error, sizeof *opened, "a model");
     }
     opened->inference.config = *config;
-    enum berth_status status = load(&opened->inference, &log, error);
+    enum berth_status status = load(opened, &log, error);
     if (status == BERTH_OK) {
         *model = opened;
     } else {
@@ -61,16 +67,13 @@ struct call {
     struct squad_result result;
 };
 
-static enum berth_status make_features(const struct inference *inference, struct call *call,
+static enum berth_status make_features(const struct berth_model *model, struct call *call,
                                        struct berth_error *error) {
-    const struct berth_config *config = &inference->config;
-    struct squad_feature_options options;
-    TRY(squad_input_feature_options(config, &options, error));
-    TRY(squad_features_build(&call->dataset, inference->predictor.files.tokenizer, &options, 1,
-                             NULL, &call->features, error));
+    TRY(squad_features_build(&call->dataset, model->inference.predictor.files.tokenizer,
+                             &model->features, 1, NULL, &call->features, error));
     if (call->features.count == 0) {
         return error_set(error, BERTH_BAD_DATA,
-                         options.rules == SQUAD_RULES_KERAS
+                         model->features.rules == SQUAD_RULES_KERAS
                              ? "the context has no words to answer from, or is, with the question, "
                                "longer than max_seq_length, which features keras do not cut"
                              : "the context has no words to answer from");
@@ -103,17 +106,16 @@ static enum berth_status copy_answer(const struct squad_candidate *from, struct 
     return BERTH_OK;
 }
 
-static enum berth_status run(const struct inference *inference, struct call *call,
+static enum berth_status run(const struct berth_model *model, struct call *call,
                              struct berth_answer *answers, size_t capacity, size_t *count,
                              struct berth_error *error) {
-    struct squad_answer_options options = squad_input_answer_options(&inference->config);
-    TRY(make_features(inference, call, error));
-    TRY(pass(inference, call, error));
+    TRY(make_features(model, call, error));
+    TRY(pass(&model->inference, call, error));
     const struct squad_outcome outcome = {.dataset = &call->dataset,
                                           .set = &call->features,
                                           .logits = call->logits.values,
-                                          .tokenizer = inference->predictor.files.tokenizer,
-                                          .options = &options};
+                                          .tokenizer = model->inference.predictor.files.tokenizer,
+                                          .options = &model->answers};
     TRY(squad_answer_question(&outcome, 0, call->features.count, &call->result, error));
     size_t wanted = call->result.count < capacity ? call->result.count : capacity;
     while (*count < wanted) {
@@ -133,7 +135,7 @@ enum berth_status berth_model_answer(const struct berth_model *model, const char
                                     .context = context,
                                     .context_length = strlen(context)}};
     call.dataset = (struct squad_dataset){.examples = &call.example, .count = 1};
-    enum berth_status status = run(&model->inference, &call, answers, capacity, count, error);
+    enum berth_status status = run(model, &call, answers, capacity, count, error);
     if (status != BERTH_OK) {
         berth_answers_free(answers, *count);
         *count = 0;

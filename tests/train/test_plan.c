@@ -155,6 +155,33 @@ static void test_show_and_answer(void **state) {
     berth_model_close(NULL);
 }
 
+// A model in memory needs none of the texts that it was opened with, and contradictions among them
+// are told when it is opened.
+static void test_settings_are_read_at_opening(void **state) {
+    struct fixture_run run = fixture_default("unused");
+    struct berth_log silent = {0};
+    struct berth_error error = {0};
+    struct berth_model *model;
+    struct berth_answer answer;
+    size_t found;
+    char rules[] = "keras", context[4096] = "";
+    for (int i = 0; i < 60; i++) {
+        strcat(context, "the red ball of anna is blue . ");
+    }
+    run.config.features = rules;
+    assert_int_equal(berth_model_open(&run.config, silent, &model, &error), BERTH_OK);
+    memset(rules, 'x', sizeof rules - 1);
+    assert_int_equal(
+        berth_model_answer(model, "what colour is the ball ?", context, &answer, 1, &found, &error),
+        BERTH_BAD_DATA);
+    assert_non_null(strstr(error.message, "which features keras do not cut"));
+    berth_model_close(model);
+    run.config.features = "google";
+    run.config.keras_end = "exclusive";
+    assert_int_equal(berth_model_open(&run.config, silent, &model, &error), BERTH_CONFIG);
+    assert_null(model);
+}
+
 static void test_benchmarks(void **state) {
     struct fixture_run run = fixture_default("unused");
     struct bench_settings settings = {.config = &run.config,
@@ -239,6 +266,7 @@ int main(void) {
         FIXTURE_TEST(test_limits_of_the_machine),
         FIXTURE_TEST(test_jobs_in_one_process),
         FIXTURE_TEST(test_show_and_answer),
+        FIXTURE_TEST(test_settings_are_read_at_opening),
         FIXTURE_TEST(test_benchmarks),
         cmocka_unit_test(test_shards_of_a_benchmark),
         cmocka_unit_test(test_benchmark_of_pre_training),
