@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The original scripts' flags that are no rows of the option table (systems.md 3.2, 5.3, 6.12;
-// run_qa.py): some set a row, some are the hardware's or the framework's and change nothing here
-// (a note says so).
+// The original scripts' flags that are no rows of the option table (BingBertSquad, run_squad,
+// run_pretraining, run_qa): some set a row, some are the hardware's or the framework's and change
+// nothing here (a note says so).
 #include "cli.h"
 #include "core/number.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth show squad: samples of a data set with the model's answer highlighted (systems.md 1.5): a
+// berth show squad: samples of a data set with the model's answer highlighted: a
 // rule with a title, the question, the context, the reference, the scores. With every answer an
 // entry (keras_answers all) the title is the scores as Python prints a dictionary, as in the newer
 // of the CSCS demos.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An arena hands out consecutive pieces of one block. With a NULL base it only measures: the same
-// carving code runs once to learn its worst case and once to take the memory (DESIGN: measure,
-// then allocate once).
+// carving code runs once to learn its worst case and once to take the memory.
 #ifndef BERTH_CORE_ARENA_H
 #define BERTH_CORE_ARENA_H
 

@@ -116,3 +116,11 @@ void number_print_real(char *text, size_t size, double value) {
         number_format(text, size, "%.*g", digits, value);
     }
 }
+
+void number_print_python(char *text, size_t size, double value) {
+    number_print_real(text, size, value);
+    size_t length = strlen(text);
+    if (strspn(text, "-0123456789") == length && length + 3 <= size) {
+        memcpy(text + length, ".0", 3);
+    }
+}

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Room for every text that number_print_real writes.
+// Room for every text that number_print_real and number_print_python write.
 #define NUMBER_TEXT_SIZE 32
 
 // The whole text must be one decimal number: no blanks, no hexadecimal, no "inf" or "nan", in
@@ -22,6 +22,9 @@ int number_parse_truth(const char *text, int *value);
 // The shortest decimal that reads back as the same double ("3e-05", "0.1", "50"); "nan", "inf",
 // "-inf".
 void number_print_real(char *text, size_t size, double value);
+
+// The same as Python's repr has it: a whole number keeps a fraction ("50.0").
+void number_print_python(char *text, size_t size, double value);
 
 // snprintf and vsnprintf in the "C" locale. Return what those return.
 int number_format(char *text, size_t size, const char *format, ...)

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lines of DeepSpeed's engine and timer that people grep for (conventions.md A2.2, the older
-// `epoch/step` form of the throughput line), and those of its BERT programs (systems.md 3.5, 3.7).
+// The lines of DeepSpeed's engine and timer that people grep for (of the throughput line the
+// older `epoch/step` form), and those of its BERT programs.
 // Python's number formats are kept: 5e-05, 0.0.
+#include "core/file.h"
+#include "core/memory.h"
 #include "core/number.h"
 #include "report/lines.h"
 
@@ -22,21 +24,12 @@ void lines_deepspeed_frame(const char *name, char *text, size_t size) {
     snprintf(text, size, "[%s,%03ld] [INFO] [berth:0:%s] ", stamp, now.tv_nsec / 1000000, name);
 }
 
-// As Python's repr: a whole number keeps ".0".
-static void print_python(double value, char *text, size_t size) {
-    number_print_real(text, size, value);
-    size_t length = strlen(text);
-    if (strspn(text, "-0123456789") == length && length + 3 <= size) {
-        memcpy(text + length, ".0", 3);
-    }
-}
-
 void lines_deepspeed_step(const struct berth_record *record, const struct lines_deepspeed *facts,
                           char *text, size_t size) {
-    char rate[NUMBER_TEXT_SIZE + 2], beta1[NUMBER_TEXT_SIZE + 2], beta2[NUMBER_TEXT_SIZE + 2];
-    print_python(lines_real(record, "learning_rate", 0.0), rate, sizeof rate);
-    print_python(lines_real(record, "adam_beta1", facts->beta1), beta1, sizeof beta1);
-    print_python(lines_real(record, "adam_beta2", facts->beta2), beta2, sizeof beta2);
+    char rate[NUMBER_TEXT_SIZE], beta1[NUMBER_TEXT_SIZE], beta2[NUMBER_TEXT_SIZE];
+    number_print_python(rate, sizeof rate, lines_real(record, "learning_rate", 0.0));
+    number_print_python(beta1, sizeof beta1, lines_real(record, "adam_beta1", facts->beta1));
+    number_print_python(beta2, sizeof beta2, lines_real(record, "adam_beta2", facts->beta2));
     lines_deepspeed_frame("log_dist", text, size);
     size_t used = strlen(text);
     snprintf(text + used, size - used,
@@ -66,9 +59,9 @@ void lines_deepspeed_overflow(const struct berth_record *record, char *text, siz
 static void progress_pretrain(const struct berth_record *record, char *progress, char *throughput,
                               size_t size) {
     int64_t step = (int64_t)lines_real(record, "step", 0.0);
-    char loss[NUMBER_TEXT_SIZE + 2], rate[NUMBER_TEXT_SIZE + 2];
-    print_python(lines_real(record, "loss", 0.0), loss, sizeof loss);
-    print_python(lines_real(record, "learning_rate", 0.0), rate, sizeof rate);
+    char loss[NUMBER_TEXT_SIZE], rate[NUMBER_TEXT_SIZE];
+    number_print_python(loss, sizeof loss, lines_real(record, "loss", 0.0));
+    number_print_python(rate, sizeof rate, lines_real(record, "learning_rate", 0.0));
     snprintf(progress, size,
              "bing_bert_progress: step=%" PRId64 ", loss=%s, lr=%s, sample_count=%" PRId64, step,
              loss, rate, (int64_t)lines_real(record, "sample_count", 0.0));
@@ -79,9 +72,9 @@ static void progress_pretrain(const struct berth_record *record, char *progress,
 static void progress_squad(const struct berth_record *record, char *progress, char *throughput,
                            size_t size) {
     int64_t step = (int64_t)lines_real(record, "step", 0.0);
-    char loss[NUMBER_TEXT_SIZE + 2], rate[NUMBER_TEXT_SIZE + 2];
-    print_python(lines_real(record, "train_ema_loss", 0.0), loss, sizeof loss);
-    print_python(lines_real(record, "learning_rate", 0.0), rate, sizeof rate);
+    char loss[NUMBER_TEXT_SIZE], rate[NUMBER_TEXT_SIZE];
+    number_print_python(loss, sizeof loss, lines_real(record, "train_ema_loss", 0.0));
+    number_print_python(rate, sizeof rate, lines_real(record, "learning_rate", 0.0));
     snprintf(progress, size, "bert_squad_progress: step=%" PRId64 " lr=%s loss=%s", step, rate,
              loss);
     number_format(throughput, size,
@@ -109,16 +102,17 @@ int lines_deepspeed_progress(const struct berth_record *record, char *progress, 
 }
 
 #define GIBIBYTE (1024.0 * 1024.0 * 1024.0)
+#define STATM_LIMIT 4096 // bytes of /proc/self/statm
 
 static double resident_gibibytes(void) {
+    char *text = NULL;
+    size_t length;
     long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-    if (file != NULL) {
-        if (fscanf(file, "%*s %ld", &pages) != 1) {
-            pages = 0;
-        }
-        fclose(file);
+    if (file_read("/proc/self/statm", STATM_LIMIT, &text, &length, NULL) == BERTH_OK &&
+        sscanf(text, "%*s %ld", &pages) != 1) {
+        pages = 0;
     }
+    memory_free(text);
     return (double)pages * (double)sysconf(_SC_PAGESIZE) / GIBIBYTE;
 }
 

@@ -50,18 +50,10 @@ static const struct berth_field **sort_fields(const struct berth_field *fields, 
     return sorted;
 }
 
-// Python's str() of a float: as the shortest decimal, with a fraction where it is whole.
-static void print_python(char text[NUMBER_TEXT_SIZE], double value) {
-    number_print_real(text, NUMBER_TEXT_SIZE - 2, value);
-    if (strspn(text, "-0123456789") == strlen(text)) {
-        strcat(text, ".0");
-    }
-}
-
 static void put_field(struct file_writer *writer, const struct berth_field *field,
                       struct berth_error *error) {
     char real[NUMBER_TEXT_SIZE];
-    print_python(real, field->real);
+    number_print_python(real, sizeof real, field->real);
     if (field->type == BERTH_INTEGER) {
         file_writer_printf(writer, error, "%s = %" PRId64 "\n", field->key, field->integer);
     } else {
@@ -197,7 +189,7 @@ static void print_single(char text[NUMBER_TEXT_SIZE], float value) {
             break;
         }
     }
-    print_python(text, back);
+    number_print_python(text, NUMBER_TEXT_SIZE, back);
 }
 
 // The probability of class `index`, or the value of a regression.

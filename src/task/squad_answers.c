@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Google's n-best search and answer text (run_squad.py's write_predictions and get_final_text;
-// systems.md section 7, rules 9 to 11). Scores are sums and soft-maxes in double, as there.
+// Google's n-best search and answer text (run_squad.py's write_predictions and get_final_text).
+// Scores are sums and soft-maxes in double, as there.
 //
 // The originals let the padding of a window take part in the best starts and ends; here there is no
 // padding. Cutting the text from the context is in squad_text.c, the files in squad_files.c.
@@ -42,16 +42,14 @@ static const float *logits_of(const struct search *search, const struct squad_fe
     return search->outcome->logits + (size_t)feature->first * 2;
 }
 
-static enum berth_status check_finite(const struct search *search,
-                                      const struct squad_feature *feature) {
-    const float *logits = logits_of(search, feature);
-    for (int32_t i = 0; i < 2 * feature->length; i++) {
+enum berth_status squad_check_logits(const struct squad_example *example, const float *logits,
+                                     int32_t length, struct berth_error *error) {
+    for (int32_t i = 0; i < 2 * length; i++) {
         if (!isfinite(logits[i])) {
-            return error_set(search->error, BERTH_FAILURE,
+            return error_set(error, BERTH_FAILURE,
                              "question \"%.60s\": the %s logit of token %d is not a finite number; "
                              "the model's weights are damaged or its training diverged",
-                             search->outcome->dataset->examples[feature->example].id,
-                             i % 2 == 0 ? "start" : "end", i / 2);
+                             example->id, i % 2 == 0 ? "start" : "end", i / 2);
         }
     }
     return BERTH_OK;
@@ -105,8 +103,9 @@ static enum berth_status add_span(struct search *search, const struct squad_feat
 
 static enum berth_status add_window(struct search *search, const struct squad_feature *feature,
                                     int32_t *starts, int32_t *ends) {
-    TRY(check_finite(search, feature));
     const float *logits = logits_of(search, feature);
+    TRY(squad_check_logits(&search->outcome->dataset->examples[feature->example], logits,
+                           feature->length, search->error));
     size_t n = (size_t)search->outcome->options->n_best_size;
     size_t start_count = best_rows(logits, feature->length, 0, n, starts);
     size_t end_count = best_rows(logits, feature->length, 1, n, ends);
@@ -195,19 +194,22 @@ static enum berth_status add_plain(const struct search *search, struct squad_res
 
 static enum berth_status add_answer(const struct search *search, const struct span *span,
                                     struct squad_result *result) {
-    struct squad_candidate candidate = {.start_logit = span->start_logit,
-                                        .end_logit = span->end_logit};
+    struct squad_text answer;
     const struct squad_text_source source = {
         .example = &search->outcome->dataset->examples[span->feature->example],
         .set = search->outcome->set,
         .tokenizer = search->outcome->tokenizer};
-    TRY(squad_text_of_span(&source, span->feature, span->start, span->end, &candidate.text,
-                           &candidate.begin, &candidate.end, search->error));
-    if (is_seen(result, candidate.text)) {
-        memory_free(candidate.text);
+    TRY(squad_text_of_span(&source, span->feature, span->start, span->end, &answer, search->error));
+    if (is_seen(result, answer.text)) {
+        memory_free(answer.text);
         return BERTH_OK;
     }
-    return add_candidate(search, result, result->count, candidate);
+    return add_candidate(search, result, result->count,
+                         (struct squad_candidate){.text = answer.text,
+                                                  .start_logit = span->start_logit,
+                                                  .end_logit = span->end_logit,
+                                                  .begin = answer.begin,
+                                                  .end = answer.end});
 }
 
 static enum berth_status collect_candidates(const struct search *search,

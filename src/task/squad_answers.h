@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From span logits to answers: n-best spans over all windows of a question, the answer's text cut
-// from the context (systems.md section 7, rules 9 to 11), and the files predictions.json,
+// from the context, and the files predictions.json,
 // nbest_predictions.json and null_odds.json.
 #ifndef BERTH_TASK_SQUAD_ANSWERS_H
 #define BERTH_TASK_SQUAD_ANSWERS_H
@@ -44,6 +44,10 @@ struct squad_outcome {
     const struct tokenizer *tokenizer;
     const struct squad_answer_options *options;
 };
+
+// BERTH_FAILURE naming the question and the token where one of logits[length][2] is not finite.
+enum berth_status squad_check_logits(const struct squad_example *example, const float *logits,
+                                     int32_t length, struct berth_error *error);
 
 // Features of one example are neighbours: [first, first + count).
 enum berth_status squad_answer_question(const struct squad_outcome *outcome, size_t first,

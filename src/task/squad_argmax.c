@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The answer as the CSCS demos show it (systems.md 1.4): the row with the best start logit and the
+// The answer as the CSCS demos show it: the row with the best start logit and the
 // row with the best end logit, each by itself.
 #include "core/memory.h"
 #include "task/squad_answers.h"
@@ -27,30 +27,20 @@ static double probability(const float *logits, int32_t length, int side, int32_t
     return 1.0 / sum;
 }
 
-static enum berth_status check_finite(const struct squad_example *example, const float *logits,
-                                      int32_t length, struct berth_error *error) {
-    for (int32_t i = 0; i < 2 * length; i++) {
-        if (!isfinite(logits[i])) {
-            return error_set(error, BERTH_FAILURE,
-                             "question \"%.60s\": the %s logit of token %d is not a finite number; "
-                             "the model's weights are damaged or its training diverged",
-                             example->id, i % 2 == 0 ? "start" : "end", i / 2);
-        }
-    }
-    return BERTH_OK;
-}
-
 // Rows [start, end] of the document part, nothing when end comes before start.
 static enum berth_status cut(const struct squad_text_source *source,
                              const struct squad_feature *feature, int32_t start, int32_t end,
                              struct squad_candidate *answer, struct berth_error *error) {
     int32_t last = end < start ? start : end;
-    TRY(squad_text_of_span(source, feature, start, last, &answer->text, &answer->begin,
-                           &answer->end, error));
+    struct squad_text whole;
+    TRY(squad_text_of_span(source, feature, start, last, &whole, error));
     if (end < start) {
-        answer->text[0] = '\0';
-        answer->end = answer->begin;
+        whole.text[0] = '\0';
+        whole.end = whole.begin;
     }
+    answer->text = whole.text;
+    answer->begin = whole.begin;
+    answer->end = whole.end;
     return BERTH_OK;
 }
 
@@ -61,7 +51,7 @@ enum berth_status squad_answer_separately(const struct squad_outcome *outcome,
     const float *own = outcome->logits + (size_t)feature->first * 2;
     int32_t length = feature->length;
     *result = (struct squad_result){0};
-    TRY(check_finite(example, own, length, error));
+    TRY(squad_check_logits(example, own, length, error));
     int32_t start = best_row(own, length, 0), end = best_row(own, length, 1);
     struct squad_candidate answer = {.probability = probability(own, length, 0, start) *
                                                     probability(own, length, 1, end),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exact match and F1 with a status: what the public squad_exact_match and squad_f1 are made of.
+// Exact match and F1 of single answers; squad_metrics.h has those of data sets and files.
 #ifndef BERTH_TASK_SQUAD_MATCH_H
 #define BERTH_TASK_SQUAD_MATCH_H
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exact match and F1 of single answers, by the rules of the official scripts (systems.md section 7,
-// rule 12).
+// Exact match and F1 of single answers, by the rules of the official scripts.
 //
 //   normal form: lower case, without ASCII punctuation, the words a, an, the made blanks, split at
 //                white space into tokens
@@ -207,42 +206,28 @@ enum berth_status squad_match_example(const struct squad_example *example, const
     return version_2 && used == 0 ? squad_match(prediction, "", 1, best, error) : BERTH_OK;
 }
 
-int squad_exact_match(const char *prediction, const char *reference) {
-    struct squad_match match;
-    squad_match(prediction, reference, 0, &match, NULL);
-    return match.exact;
+static double percent(double sum, size_t total) {
+    return total > 0 ? 100.0 * sum / (double)total : 0.0;
 }
 
-double squad_f1(const char *prediction, const char *reference) {
-    struct squad_match match;
-    squad_match(prediction, reference, 0, &match, NULL);
-    return match.f1;
-}
-
-void squad_best_match(const struct squad_example *example, const char *prediction, int version_2,
-                      double *exact, double *f1) {
-    struct squad_match best;
-    squad_match_example(example, prediction, version_2, &best, NULL);
-    *exact = best.exact;
-    *f1 = best.f1;
-}
-
-struct squad_score squad_score_v1(const struct squad_dataset *dataset,
-                                  const char *const *predictions) {
-    struct squad_score score = {.total = dataset->count};
+enum berth_status squad_score_v1(const struct squad_dataset *dataset,
+                                 const char *const *predictions, struct squad_score *score,
+                                 struct berth_error *error) {
+    double exact = 0, f1 = 0;
+    *score = (struct squad_score){.total = dataset->count};
     for (size_t i = 0; i < dataset->count; i++) {
-        double exact, f1;
+        struct squad_match best;
         if (predictions[i] == NULL) {
-            score.missing++;
+            score->missing++;
             continue;
         }
-        squad_best_match(&dataset->examples[i], predictions[i], 0, &exact, &f1);
-        score.exact_match += exact;
-        score.f1 += f1;
+        TRY(squad_match_example(&dataset->examples[i], predictions[i], 0, &best, error));
+        exact += best.exact;
+        f1 += best.f1;
     }
-    score.exact_match = score.total > 0 ? 100.0 * score.exact_match / (double)score.total : 0.0;
-    score.f1 = score.total > 0 ? 100.0 * score.f1 / (double)score.total : 0.0;
-    return score;
+    score->exact_match = percent(exact, score->total);
+    score->f1 = percent(f1, score->total);
+    return BERTH_OK;
 }
 
 // --- version 2.0 --------------------------------------------------------------------------------
@@ -254,8 +239,8 @@ static void add_to_part(struct squad_part *part, const struct squad_match *match
 }
 
 static void set_percent(struct squad_part *part) {
-    part->exact = part->total > 0 ? 100.0 * part->exact / (double)part->total : 0.0;
-    part->f1 = part->total > 0 ? 100.0 * part->f1 / (double)part->total : 0.0;
+    part->exact = percent(part->exact, part->total);
+    part->f1 = percent(part->f1, part->total);
 }
 
 static void find_thresholds(const struct squad_dataset *dataset, const struct squad_match *matches,

@@ -8,22 +8,14 @@
 
 #include <stddef.h>
 
-// Exact match (0 or 1) and F1 of one prediction against one reference, by v1.1's rules; 0 when
-// memory is out.
-int squad_exact_match(const char *prediction, const char *reference);
-double squad_f1(const char *prediction, const char *reference);
-// The larger over all references of an example. v2.0's rules also know questions without answers:
-// the prediction must be empty.
-void squad_best_match(const struct squad_example *example, const char *prediction, int version_2,
-                      double *exact, double *f1);
-
 struct squad_score {
     double exact_match, f1; // percent
     size_t total, missing;  // questions; questions without a prediction (count 0)
 };
 // v1.1's score of predictions[i] for examples[i]; NULL: missing.
-struct squad_score squad_score_v1(const struct squad_dataset *dataset,
-                                  const char *const *predictions);
+enum berth_status squad_score_v1(const struct squad_dataset *dataset,
+                                 const char *const *predictions, struct squad_score *score,
+                                 struct berth_error *error);
 
 // v2.0's numbers, in per cent: of all questions, those with and those without an answer, and, with
 // null odds, the best thresholds.

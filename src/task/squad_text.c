@@ -94,43 +94,46 @@ static size_t last_character(const char *text, size_t begin, size_t end) {
     return end;
 }
 
-// Whether the found part [found, found_end) of the basic text could be mapped to `original`.
-static int map_back(const char *basic, size_t basic_length, size_t found, size_t found_end,
-                    const char *original, size_t length, size_t *begin, size_t *past) {
-    if (found_end == found || solid_count(basic, basic_length) != solid_count(original, length)) {
+struct text {
+    const char *bytes;
+    size_t length;
+};
+
+// Whether the part `found` of the basic text could be mapped to one of the original.
+static int map_back(const struct text *basic, struct squad_text_part found,
+                    const struct text *original, struct squad_text_part *part) {
+    if (found.end == found.begin || solid_count(basic->bytes, basic->length) !=
+                                        solid_count(original->bytes, original->length)) {
         return 0;
     }
-    int64_t first = solid_number(basic, basic_length, found);
-    int64_t last = solid_number(basic, basic_length, last_character(basic, found, found_end));
+    size_t last_begin = last_character(basic->bytes, found.begin, found.end);
+    int64_t first = solid_number(basic->bytes, basic->length, found.begin);
+    int64_t last = solid_number(basic->bytes, basic->length, last_begin);
     if (first < 0 || last < 0) {
         return 0;
     }
-    *begin = solid_place(original, first);
-    *past = solid_place(original, last) + 1;
-    while (*past < length && !characters_begins(original[*past])) {
-        ++*past;
+    part->begin = solid_place(original->bytes, first);
+    part->end = solid_place(original->bytes, last) + 1;
+    while (part->end < original->length && !characters_begins(original->bytes[part->end])) {
+        part->end++;
     }
     return 1;
 }
 
 enum berth_status squad_text_align(const struct tokenizer *tokenizer, const char *predicted,
-                                   const char *original, size_t length, size_t *begin, size_t *past,
-                                   struct berth_error *error) {
-    char *basic;
-    size_t basic_length;
-    TRY(tokenizer_basic(tokenizer, original, length, &basic, &basic_length, NULL, error));
-    const char *found = strstr(basic, predicted);
-    *begin = 0;
-    *past = length;
-    if (found != NULL) {
-        size_t at = (size_t)(found - basic);
-        if (!map_back(basic, basic_length, at, at + strlen(predicted), original, length, begin,
-                      past)) {
-            *begin = 0;
-            *past = length;
-        }
+                                   const char *original, size_t length,
+                                   struct squad_text_part *part, struct berth_error *error) {
+    char *bytes;
+    struct text basic, whole = {original, length};
+    TRY(tokenizer_basic(tokenizer, original, length, &bytes, &basic.length, NULL, error));
+    basic.bytes = bytes;
+    const char *found = strstr(bytes, predicted);
+    size_t at = found != NULL ? (size_t)(found - bytes) : 0;
+    const struct squad_text_part found_part = {at, at + strlen(predicted)};
+    if (found == NULL || !map_back(&basic, found_part, &whole, part)) {
+        *part = (struct squad_text_part){0, length};
     }
-    memory_free(basic);
+    memory_free(bytes);
     return BERTH_OK;
 }
 
@@ -169,49 +172,50 @@ static size_t context_place(const struct squad_text_source *source, size_t first
     return begin[w] + at;
 }
 
+// `words` begin with number `first`.
 static enum berth_status cut(const struct squad_text_source *source, const char *predicted,
-                             const char *original, size_t length, size_t first, char **text,
-                             int64_t *begin, int64_t *past, struct berth_error *error) {
-    size_t from, to;
-    TRY(squad_text_align(source->tokenizer, predicted, original, length, &from, &to, error));
-    *text = memory_string_of(original + from, to - from);
-    if (*text == NULL) {
-        return error_no_memory(error, to - from, "an answer");
+                             const struct text *words, size_t first, struct squad_text *answer,
+                             struct berth_error *error) {
+    struct squad_text_part part;
+    TRY(squad_text_align(source->tokenizer, predicted, words->bytes, words->length, &part, error));
+    answer->text = memory_string_of(words->bytes + part.begin, part.end - part.begin);
+    if (answer->text == NULL) {
+        return error_no_memory(error, part.end - part.begin, "an answer");
     }
     const char *context = source->example->context;
-    *begin = characters_count(context, context_place(source, first, from, 0));
-    *past = characters_count(context, context_place(source, first, to, 1));
+    answer->begin = characters_count(context, context_place(source, first, part.begin, 0));
+    answer->end = characters_count(context, context_place(source, first, part.end, 1));
     return BERTH_OK;
 }
 
 // By Keras's rules: the context between two tokens, its white space squeezed.
 static enum berth_status slice(const struct squad_text_source *source, size_t first, size_t last,
-                               char **text, int64_t *begin, int64_t *past,
-                               struct berth_error *error) {
+                               struct squad_text *answer, struct berth_error *error) {
     const char *context = source->example->context;
     size_t from = source->set->word_begin[first], to = source->set->word_end[last];
-    *text = memory_string_of(context + from, to - from);
-    if (*text == NULL) {
+    answer->text = memory_string_of(context + from, to - from);
+    if (answer->text == NULL) {
         return error_no_memory(error, to - from, "an answer");
     }
-    (*text)[characters_squeeze(*text, to - from)] = '\0';
-    *begin = characters_count(context, from);
-    *past = characters_count(context, to);
+    answer->text[characters_squeeze(answer->text, to - from)] = '\0';
+    answer->begin = characters_count(context, from);
+    answer->end = characters_count(context, to);
     return BERTH_OK;
 }
 
 enum berth_status squad_text_of_span(const struct squad_text_source *source,
                                      const struct squad_feature *feature, int32_t start,
-                                     int32_t end, char **text, int64_t *begin, int64_t *past,
+                                     int32_t end, struct squad_text *answer,
                                      struct berth_error *error) {
-    const int32_t *words = source->set->words + feature->first;
+    const int32_t *rows = source->set->words + feature->first;
     size_t base = source->set->example_words[feature->example], length = 0;
-    size_t first = base + (size_t)words[start], last = base + (size_t)words[end];
+    size_t first = base + (size_t)rows[start], last = base + (size_t)rows[end];
     if (source->set->rules == SQUAD_RULES_KERAS) {
-        return slice(source, first, last, text, begin, past, error);
+        return slice(source, first, last, answer, error);
     }
     char *predicted = joined_pieces(source, feature, start, end);
     char *original = joined_words(source, first, last, &length);
+    const struct text words = {original, length};
     enum berth_status status;
     if (predicted == NULL || original == NULL) {
         status = error_no_memory(error, length, "an answer");
@@ -219,7 +223,7 @@ enum berth_status squad_text_of_span(const struct squad_text_source *source,
         remove_all(predicted, " ##");
         remove_all(predicted, "##");
         predicted[characters_squeeze(predicted, strlen(predicted))] = '\0';
-        status = cut(source, predicted, original, length, first, text, begin, past, error);
+        status = cut(source, predicted, &words, first, answer, error);
     }
     memory_free(predicted);
     memory_free(original);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeepSpeed's JSON configuration with its semantics (systems.md section 4), mapped onto the option
+// DeepSpeed's JSON configuration with its semantics, mapped onto the option
 // table: a row's `deepspeed` path says which key sets it.
 //
 // - A setting given on the command line wins; a conflict is logged.

@@ -252,6 +252,15 @@ enum berth_status history_write(const struct history *history, const struct bert
 
 // --- reading ------------------------------------------------------------------------------------
 
+// A file, and the run that is to go on with it.
+struct reading {
+    const json *state;
+    const char *path;
+    const struct berth_config *config;
+    const struct batching *batching;
+    const struct berth_log *log;
+};
+
 static enum berth_status check_number(const json *state, const char *path, const char *key,
                                       int64_t expected, struct berth_error *error) {
     int64_t found = -1;
@@ -265,15 +274,13 @@ static enum berth_status check_number(const json *state, const char *path, const
     return BERTH_OK;
 }
 
-static enum berth_status check_settings(const json *state, const char *path,
-                                        const struct berth_config *config,
-                                        const struct berth_log *log, struct berth_error *error) {
-    const json *settings = json_member(state, "settings");
+static enum berth_status check_settings(const struct reading *reading, struct berth_error *error) {
+    const json *settings = json_member(reading->state, "settings");
     for (size_t i = 0; i < option_row_count; i++) {
         const struct option_row *row = &option_rows[i];
         const char *then = json_text(json_member(settings, row->name));
         char now[4096];
-        option_print(config, row, now, sizeof now);
+        option_print(reading->config, row, now, sizeof now);
         if (then == NULL || strcmp(then, now) == 0 ||
             is_in(row->name, free_settings, sizeof free_settings / sizeof free_settings[0])) {
             continue;
@@ -282,9 +289,9 @@ static enum berth_status check_settings(const json *state, const char *path,
             return error_set(error, BERTH_CONFIG,
                              "%s: the run to be resumed had %s %s, not %s; resume with the same "
                              "value or start anew",
-                             path, row->name, then, now);
+                             reading->path, row->name, then, now);
         }
-        log_note(log, "resume: %s was %s and is %s from here on", row->name, then, now);
+        log_note(reading->log, "resume: %s was %s and is %s from here on", row->name, then, now);
     }
     return BERTH_OK;
 }
@@ -369,29 +376,32 @@ static int had(const json *state, const char *flag) {
 }
 
 // The settings and data of a run must be those with which it began.
-static enum berth_status check_same_run(struct history *found, const json *state, const char *path,
-                                        const struct berth_config *config,
-                                        const struct batching *batching,
-                                        const struct berth_log *log, struct berth_error *error) {
+static enum berth_status check_same_run(struct history *found, const struct reading *reading,
+                                        struct berth_error *error) {
+    const json *state = reading->state;
+    const char *path = reading->path;
+    const struct batching *batching = reading->batching;
     TRY(check_number(state, path, "train_batch_size", batching->update_sequences, error));
     TRY(check_number(state, path, "train_features", batching->features, error));
-    TRY(check_settings(state, path, config, log, error));
+    TRY(check_settings(reading, error));
     if (found->feed != NULL) {
         const json *record = json_member(state, "data");
         TRY(found->feed->kind->check(found->feed, record, path, error));
     }
     // A run that has started its schedule again and is itself resumed goes on with that schedule.
-    if (config->rewarmup && !had(state, "rewarmup")) {
+    if (reading->config->rewarmup && !had(state, "rewarmup")) {
         found->schedule_start = found->step - found->phase_start - found->skipped;
     }
     return BERTH_OK;
 }
 
-static enum berth_status check_phase(const struct history *found, const json *state,
-                                     const char *path, const struct berth_config *config,
+static enum berth_status check_phase(const struct history *found, const struct reading *reading,
                                      struct berth_error *error) {
-    int64_t first = had(state, "phase2") ? found->phase_start : found->step;
-    if (!config->phase2 && had(state, "phase2")) {
+    const struct berth_config *config = reading->config;
+    const char *path = reading->path;
+    const int in_second = had(reading->state, "phase2");
+    int64_t first = in_second ? found->phase_start : found->step;
+    if (!config->phase2 && in_second) {
         return error_set(error, BERTH_CONFIG,
                          "%s: the run to be resumed is in its second phase; add --phase2", path);
     }
@@ -424,13 +434,14 @@ enum berth_status history_read(struct history *history, const struct berth_confi
     TRY(json_read_file(path, &state, error));
     enum berth_status status;
     struct history found = *history;
+    const struct reading reading = {state, path, config, batching, log};
     TRY_DONE(read_numbers(&found, state, path, error));
-    TRY_DONE(check_phase(&found, state, path, config, error));
+    TRY_DONE(check_phase(&found, &reading, error));
     if (config->phase2 && !had(state, "phase2")) {
         begin_phase(&found);
         log_note(log, "second phase: %" PRId64 " updates of the first are behind it", found.step);
     } else {
-        TRY_DONE(check_same_run(&found, state, path, config, batching, log, error));
+        TRY_DONE(check_same_run(&found, &reading, error));
     }
     const json *entries = json_member(state, "log_history");
     if (!json_is_array_value(entries)) {

@@ -42,7 +42,7 @@ void history_done(struct history *history);
 // Entries of the log. Memory that is out shows when the file is written.
 void history_add_step(struct history *history, double epoch, double loss, double learning_rate,
                       double grad_norm);
-// Replaces an evaluation of the same step.
+// An evaluation of the same step that is there already stays.
 void history_add_evaluation(struct history *history, double epoch, const struct task_score *score);
 
 // trainer_state.json, with every setting of the option table as text under "settings".

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loss scaling: the loss's gradient is multiplied with a number before the backward pass so that
 // small gradients are not lost in a narrow type; the optimizer divides by it again. An update whose
-// gradient is not finite is skipped. The rules are DeepSpeed's (systems.md section 4), and know
+// gradient is not finite is skipped. The rules are DeepSpeed's, and know
 // nothing of devices or types:
 //
 //   static             the scale never changes

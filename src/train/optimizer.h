@@ -15,7 +15,7 @@
 //                       p -= lr' c u, c = |p| / |u| cut to [min_coeff, max_coeff], every tensor;
 //                       lr' = lr sqrt(1 - b2^t) / (1 - b1^t) with correction     DeepSpeed's
 //
-// Sources: systems.md 3.3, 5.4, 6.8, 9. Leaves out: optimizers with compressed communication,
+// Leaves out: optimizers with compressed communication,
 // Adagrad, Lion, SGD.
 #ifndef BERTH_TRAIN_OPTIMIZER_H
 #define BERTH_TRAIN_OPTIMIZER_H

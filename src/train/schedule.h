@@ -2,8 +2,6 @@
 // Learning-rate schedules: pure functions of the update's number, so a checkpoint stores settings
 // and, for a schedule that was started again, where; a resumed run computes the same rates.
 //
-// Sources: systems.md 3.3 (BertAdam, NVIDIA), 3.7 (EE, LE, EP of BingBert), 4 (DeepSpeed), 5.4
-// (Google), 6.8 (poly).
 // Leaves out: OneCycle, LRRangeTest and WarmupCosineLR of DeepSpeed, and every schedule that looks
 // at the loss.
 #ifndef BERTH_TRAIN_SCHEDULE_H

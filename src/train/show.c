@@ -6,7 +6,7 @@
 #include "core/memory.h"
 #include "core/rng.h"
 #include "task/squad_answers.h"
-#include "task/squad_metrics.h"
+#include "task/squad_match.h"
 #include "train/infer.h"
 #include "train/machine.h"
 #include "train/predict.h"
@@ -189,11 +189,13 @@ static const struct squad_candidate *chosen(const struct squad_result *result) {
     return &result->candidates[0];
 }
 
-static struct berth_sample sample_of(const struct show *show, size_t index) {
+static enum berth_status make_sample(const struct show *show, size_t index,
+                                     struct berth_sample *sample, struct berth_error *error) {
     const struct squad_example *example = &show->part.examples[index];
     const struct squad_result *result = &show->results[index];
     const struct squad_candidate *candidate = chosen(result);
-    struct berth_sample sample = {
+    struct squad_match match;
+    *sample = (struct berth_sample){
         .index = show->numbers[index],
         .title = example->title,
         .question = example->question,
@@ -207,18 +209,22 @@ static struct berth_sample sample_of(const struct show *show, size_t index) {
                    .end = candidate->end},
     };
     int version_2 = show->dataset.version_2 || example->answer_count == 0;
-    squad_best_match(example, result->prediction, version_2, &sample.exact_match, &sample.f1);
-    return sample;
+    TRY(squad_match_example(example, result->prediction, version_2, &match, error));
+    sample->exact_match = match.exact;
+    sample->f1 = match.f1;
+    return BERTH_OK;
 }
 
-static void visit_samples(const struct show_args *args, const struct show *show) {
+static enum berth_status visit_samples(const struct show_args *args, const struct show *show,
+                                       struct berth_error *error) {
     size_t outside = 0, shown = 0;
     for (; shown < show->part.count; shown++) {
         if (show->results[shown].count == 0) {
             outside++;
             continue;
         }
-        struct berth_sample sample = sample_of(show, shown);
+        struct berth_sample sample;
+        TRY(make_sample(show, shown, &sample, error));
         if (args->visit(args->context, &sample) != 0) {
             break;
         }
@@ -228,6 +234,7 @@ static void visit_samples(const struct show_args *args, const struct show *show)
                  "%zu of %zu samples are not shown: their best start is not in the context",
                  outside, shown);
     }
+    return BERTH_OK;
 }
 
 static enum berth_status run(const struct show_args *args, struct show *show,
@@ -240,8 +247,7 @@ static enum berth_status run(const struct show_args *args, struct show *show,
     }
     TRY(prepare(args, show, error));
     TRY(answer(args, show, error));
-    visit_samples(args, show);
-    return BERTH_OK;
+    return visit_samples(args, show, error);
 }
 
 enum berth_status show_squad(const struct show_args *args, struct berth_error *error) {

@@ -98,9 +98,9 @@ static enum berth_status score_part(struct classify *own, const struct classify_
     enum berth_status status = glue_score(metric_of(own), &view, &scores, error);
     outcome_done(&outcome);
     for (size_t i = 0; i < scores.count && score->count < BERTH_METRICS_MAX; i++) {
-        struct berth_metric *item = &score->items[score->count++];
-        snprintf(item->name, sizeof item->name, "%s%s", scores.items[i].name, part->suffix);
-        item->value = scores.items[i].value;
+        char name[64];
+        snprintf(name, sizeof name, "%s%s", scores.items[i].name, part->suffix);
+        task_score_add(score, name, scores.items[i].value);
     }
     return status;
 }

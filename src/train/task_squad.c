@@ -8,7 +8,6 @@
 #include "train/task.h"
 
 #include <math.h>
-#include <stdio.h>
 
 struct squad {
     struct squad_input input;
@@ -128,17 +127,11 @@ static int has_references(const struct squad_dataset *dataset) {
     return 0;
 }
 
-static void add(struct task_score *score, const char *name, double value) {
-    struct berth_metric *item = &score->items[score->count++];
-    snprintf(item->name, sizeof item->name, "%s", name);
-    item->value = value;
-}
-
 static void add_part(struct task_score *score, const char *exact, const char *f1,
                      const struct squad_part *part) {
     if (part->total > 0) {
-        add(score, exact, part->exact);
-        add(score, f1, part->f1);
+        task_score_add(score, exact, part->exact);
+        task_score_add(score, f1, part->f1);
     }
 }
 
@@ -164,19 +157,22 @@ static enum berth_status score_v2(const struct squad *squad, const char *const *
     add_part(score, "HasAns_exact", "HasAns_f1", &found.answered);
     add_part(score, "NoAns_exact", "NoAns_f1", &found.unanswered);
     if (!isnan(found.best_f1)) {
-        add(score, "best_exact", found.best_exact);
-        add(score, "best_exact_thresh", found.best_exact_threshold);
-        add(score, "best_f1", found.best_f1);
-        add(score, "best_f1_thresh", found.best_f1_threshold);
+        task_score_add(score, "best_exact", found.best_exact);
+        task_score_add(score, "best_exact_thresh", found.best_exact_threshold);
+        task_score_add(score, "best_f1", found.best_f1);
+        task_score_add(score, "best_f1_thresh", found.best_f1_threshold);
     }
     return BERTH_OK;
 }
 
-static void score_v1(const struct squad_dataset *dataset, const char *const *predictions,
-                     struct task_score *score) {
-    struct squad_score found = squad_score_v1(dataset, predictions);
-    add(score, "exact_match", found.exact_match);
-    add(score, "f1", found.f1);
+static enum berth_status score_v1(const struct squad_dataset *dataset,
+                                  const char *const *predictions, struct task_score *score,
+                                  struct berth_error *error) {
+    struct squad_score found;
+    TRY(squad_score_v1(dataset, predictions, &found, error));
+    task_score_add(score, "exact_match", found.exact_match);
+    task_score_add(score, "f1", found.f1);
+    return BERTH_OK;
 }
 
 // In per cent, by the rules of the data set's version.
@@ -196,12 +192,8 @@ static enum berth_status score(const struct task_set *set, struct task_score *re
         predictions[i] = squad->results[i].prediction;
     }
     result->best_by = 1;
-    enum berth_status status = BERTH_OK;
-    if (dataset->version_2) {
-        status = score_v2(squad, predictions, result, error);
-    } else {
-        score_v1(dataset, predictions, result);
-    }
+    enum berth_status status = dataset->version_2 ? score_v2(squad, predictions, result, error)
+                                                  : score_v1(dataset, predictions, result, error);
     memory_free(predictions);
     return status;
 }

@@ -44,10 +44,9 @@ static void scores_pairs_as_python_does(void **state) {
         assert_int_equal(squad_match(prediction, reference, 1, &match, NULL), BERTH_OK);
         expect_bits(match.exact, json_as_real(json_at(pair, 2)), prediction, reference);
         expect_bits(match.f1, json_as_real(json_at(pair, 4)), prediction, reference);
-        expect_bits(squad_f1(prediction, reference), json_as_real(json_at(pair, 3)), prediction,
-                    reference);
-        expect_bits(squad_exact_match(prediction, reference), json_as_real(json_at(pair, 2)),
-                    prediction, reference);
+        assert_int_equal(squad_match(prediction, reference, 0, &match, NULL), BERTH_OK);
+        expect_bits(match.exact, json_as_real(json_at(pair, 2)), prediction, reference);
+        expect_bits(match.f1, json_as_real(json_at(pair, 3)), prediction, reference);
     }
 }
 
@@ -81,14 +80,14 @@ static void knows_all_of_unicode(void **state) {
 static void takes_the_best_reference(void **state) {
     const struct squad_answer answers[] = {{"the old bridge", 0}, {"bridge", 0}, {"...", 0}};
     const struct squad_example example = {.id = "q", .answers = answers, .answer_count = 3};
-    double exact, f1;
-    squad_best_match(&example, "Bridge!", 0, &exact, &f1);
-    assert_true(exact == 1.0 && f1 == 1.0);
-    squad_best_match(&example, "old harbour", 0, &exact, &f1);
-    assert_true(exact == 0.0 && f1 == 0.5);
-    squad_best_match(&example, "", 0, &exact, &f1);
-    assert_true(exact == 1.0 && f1 == 0.0); // v1.1: "..." has no tokens either, but F1 stays 0
     struct squad_match match;
+    squad_match_example(&example, "Bridge!", 0, &match, NULL);
+    assert_true(match.exact == 1 && match.f1 == 1.0);
+    squad_match_example(&example, "old harbour", 0, &match, NULL);
+    assert_true(match.exact == 0 && match.f1 == 0.5);
+    squad_match_example(&example, "", 0, &match, NULL);
+    // v1.1: "..." has no tokens either, but F1 stays 0
+    assert_true(match.exact == 1 && match.f1 == 0.0);
     squad_match_example(&example, "", 1, &match, NULL); // v2.0 leaves "..." out
     assert_true(match.exact == 0 && match.f1 == 0.0);
 }
@@ -99,10 +98,14 @@ static void scores_a_data_set(void **state) {
     for (size_t i = 1; i < set.count; i++) {
         predictions[i] = i % 2 ? set.examples[i].answers[0].text : "nothing";
     }
-    struct squad_score score = squad_score_v1(&set, predictions);
+    struct squad_score score;
+    assert_int_equal(squad_score_v1(&set, predictions, &score, NULL), BERTH_OK);
     assert_int_equal(score.total, 7);
     assert_int_equal(score.missing, 1);
     assert_true(score.exact_match == 300.0 / 7 && score.f1 == 300.0 / 7);
+    memory_fail_at(1, 0); // no score in place of a wrong one
+    assert_int_equal(squad_score_v1(&set, predictions, &score, NULL), BERTH_NO_MEMORY);
+    memory_fail_at(0, 0);
     squad_dataset_done(&set);
 }
 
@@ -111,11 +114,12 @@ static void scores_questions_without_answers(void **state) {
     const char *predictions[16] = {NULL};
     size_t impossible = 0;
     for (size_t i = 0; i < set.count; i++) {
-        double exact, f1;
+        struct squad_match match;
         predictions[i] = i % 2 ? "" : "the lantern";
         impossible += set.examples[i].impossible;
-        squad_best_match(&set.examples[i], predictions[i], 1, &exact, &f1);
-        assert_true(exact == (set.examples[i].impossible && i % 2) && exact == f1);
+        squad_match_example(&set.examples[i], predictions[i], 1, &match, NULL);
+        assert_true(match.exact == (set.examples[i].impossible && i % 2));
+        assert_true(match.f1 == match.exact);
     }
     assert_int_equal(impossible, 2);
     struct squad_score_v2 score;
