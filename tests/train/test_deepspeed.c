@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The DeepSpeed JSON (systems.md section 4): the published configurations, defaults, conflicts with
+// The DeepSpeed JSON: the published configurations, defaults, conflicts with
 // the command line, and every error.
 #include "core/memory.h"
 #include "core/options.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of loss scaling (systems.md section 4) under injected overflows: each rule by itself,
+// The rules of loss scaling under injected overflows: each rule by itself,
 // then both scalers against models written out from DeepSpeed's descriptions over a long random
 // series. What the settings mean and what is refused.
 #include "core/harness.h"

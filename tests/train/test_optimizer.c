@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each optimizer over a whole table of parameters against a model of its formula in float64
-// (systems.md 3.3, 5.4, 6.8, 9; DeepSpeed's Lamb): twenty updates of random gradients, some clipped
+// Each optimizer over a whole table of parameters against a model of its formula in float64:
+// twenty updates of random gradients, some clipped
 // and some not, in fp32 and with a bf16 copy. The lists of what does not decay, the settings that a
 // name stands for, what is refused; the same bits for any number of threads.
 #include "core/device.h"

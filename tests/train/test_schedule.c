@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every schedule against its formula, written out again from its source (systems.md 3.3, 3.7,
-// 4, 5.4, 6.8), and the corners: first and last update, no warm-up, warm-up only.
+// Every schedule against its formula, written out again from its source, and the corners: first and
+// last update, no warm-up, warm-up only.
 #include "core/harness.h"
 #include "core/options.h"
 #include "train/schedule.h"
