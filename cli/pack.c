@@ -62,10 +62,11 @@ const struct cli_verb cli_pack = {
     .summary = "pre-training data with up to three instances a row",
     .usage = "DIR OUT",
     .example = "berth pack data/hdf5_lower_case_1_.../wikicorpus_en packed",
-    .notes = "Reads the HDF5 files of DIR that have \"training\" in their name and writes "
-             "OUT/mixed_strategies_part_0.hdf5 and so on, 4,480 rows each, and "
-             "OUT_metadata.json beside, as Habana's trainer wants them. Berth's own trainer packs "
-             "tokens itself and needs none of it. A run that was stopped goes on.",
+    .notes =
+        "Reads the HDF5 and TFRecord files of DIR that have \"training\" in their name and writes "
+        "OUT/mixed_strategies_part_0.hdf5 and so on, 4,480 rows each, and "
+        "OUT_metadata.json beside, as Habana's trainer wants them. Berth's own trainer packs "
+        "tokens itself and needs none of it. A run that was stopped goes on.",
     .jobs = JOB_PACK,
     .options = options,
     .option_count = sizeof options / sizeof *options,

@@ -633,9 +633,9 @@ enum berth_status berth_prepare(const struct berth_config *config,
                                 const volatile int *stop, struct berth_prepare_result *result,
                                 struct berth_error *error);
 
-/* Packs the instances of a folder's HDF5 files (those with "training" in their name) into rows of up to
- * three: output_dir/mixed_strategies_part_0.hdf5 and so on, 4,480 rows each, and output_dir_metadata.json
- * beside it. Of the config count seed and threads. Goes on where an earlier run was stopped; the same
+/* Packs the instances of a folder's HDF5 and TFRecord files (those with "training" in their name) into rows of
+ * up to three: output_dir/mixed_strategies_part_0.hdf5 and so on, 4,480 rows each, and output_dir_metadata.json
+ * beside it. Of the config count seed (12345 unless it was set) and threads. Goes on where an earlier run was stopped; the same
  * input and seed give the same bytes. Errors as of berth_prepare. */
 enum berth_status berth_pack(const struct berth_config *config, const char *input_dir,
                              const char *output_dir, struct berth_log log,

@@ -95,14 +95,16 @@ static enum berth_status check_input(struct job *job, struct berth_error *error)
     return BERTH_OK;
 }
 
+static int64_t seed_of(const struct berth_config *config) {
+    return option_is_given(config, option_find("seed")) ? config->seed : SEED;
+}
+
 static void take_defaults(struct job *job) {
     struct berth_config *config = &job->config;
     if (!option_is_given(config, option_find("max_seq_length"))) {
         config->max_seq_length = SEQ_LENGTH;
     }
-    if (!option_is_given(config, option_find("seed"))) {
-        config->seed = SEED;
-    }
+    config->seed = seed_of(config);
     config->test_shards = config->test_shards < 0 ? config->shards : config->test_shards;
     job->threads = machine_threads(config);
     job->result->threads = job->threads;
@@ -451,7 +453,7 @@ enum berth_status berth_pack(const struct berth_config *config, const char *inpu
                              struct berth_pack_result *result, struct berth_error *error) {
     struct pack_stage stage = {.input = input_dir,
                                .folder = output_dir,
-                               .seed = (uint64_t)config->seed,
+                               .seed = (uint64_t)seed_of(config),
                                .threads = machine_threads(config)};
     *result = (struct berth_pack_result){0};
     return run_pack_stage(&stage, &log, stop, result, error);

@@ -299,7 +299,7 @@ const struct option_row option_rows[] = {
      .jobs = JOB_TRAIN | JOB_BENCH | JOB_SHOW | JOB_PREPARE | JOB_PACK, AT_LEAST(0), .unit = "N",
      .aliases = "random_seed",
      .help =
-         "seed of initial weights, order, dropout and random samples; of pre-training data, where "
+         "seed of initial weights, order, dropout and random samples; of prepare and pack, where "
          "it is 12345 unless given"},
     {FIELD(precision), .type = OPTION_CHOICE, .jobs = MACHINE_JOBS, .unit = "TYPE",
      .choices = "fp32|bf16", .deepspeed = "bf16.enabled", .aliases = "dtype",

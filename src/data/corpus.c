@@ -170,7 +170,7 @@ static enum berth_status fill_window(struct corpus *corpus, struct berth_error *
         size_t capacity = corpus->capacity > 0 ? 2 * corpus->capacity : WINDOW_BYTES;
         if (capacity > CORPUS_ARTICLE_MAX) {
             return error_set(error, BERTH_BAD_DATA, "%s: a line is longer than %zu bytes",
-                             corpus_path(corpus), CORPUS_ARTICLE_MAX / 2);
+                             corpus_path(corpus), CORPUS_ARTICLE_MAX);
         }
         char *grown = memory_resize(corpus->window, capacity, 1);
         if (grown == NULL) {
@@ -222,10 +222,12 @@ static enum berth_status check_line(const struct corpus *corpus, const struct li
         return BERTH_OK;
     }
     size_t in_window = (size_t)(line->text - corpus->window) + bad;
-    return error_set(error, BERTH_BAD_DATA, "%s: byte %llu: expected UTF-8, found %s",
-                     corpus_path(corpus),
-                     (unsigned long long)(corpus->read - corpus->filled + in_window),
-                     line->text[bad] == '\0' ? "a NUL" : "something else");
+    return error_set(
+        error, BERTH_BAD_DATA,
+        "%s: byte %llu: expected UTF-8 text, found the byte 0x%02X; convert the file to "
+        "UTF-8 or leave it out",
+        corpus_path(corpus), (unsigned long long)(corpus->read - corpus->filled + in_window),
+        (unsigned char)line->text[bad]);
 }
 
 // The next line, borrowed until the next call; *more is 0 at the end of the file.

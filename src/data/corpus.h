@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The articles of a corpus, one at a time, from any of its forms:
 //
-//   extracted  a folder of WikiExtractor's files (AA/wiki_00, ...: <doc id=...> ... </doc>), its
-//   own or
-//              ours; an article's first line, the title, and empty lines are dropped
+//   extracted  a folder of WikiExtractor's files (AA/wiki_00, ...: <doc id=...> ... </doc>), made
+//              by it or by us; an article's first line, the title, and empty lines are dropped
 //   text       files of text; an empty line ends an article
 //   books      a folder with a file a book; its empty lines are dropped
 //

@@ -75,7 +75,8 @@ static enum berth_status check_inputs(const struct job *job, struct berth_error 
     }
     if (job->input_count == 0) {
         return error_set(error, BERTH_NO_INPUT,
-                         "%s: expected HDF5 files with \"training\" in their name, found none",
+                         "%s: expected HDF5 or TFRecord files with \"training\" in their name, "
+                         "found none",
                          job->asked->input);
     }
     return sequences > 0 ? BERTH_OK

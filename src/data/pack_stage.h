@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stage that packs a folder of HDF5 files of instances: rows of up to three sequences
-// (packing.h), PACK_ROWS a file.
+// The stage that packs a folder of files of instances (HDF5 or TFRecord) as HDF5: rows of up to
+// three sequences (packing.h), PACK_ROWS a file.
 //
 // The input's files are taken in windows of neighbours, as many as stay below PACK_WINDOW tokens,
 // and each window is packed by itself: memory holds one. The lengths come first, then the rows are

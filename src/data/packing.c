@@ -26,8 +26,7 @@ struct planner {
     int64_t *left;              // [length + 1] not packed yet; negative: more places than sequences
 };
 
-// --- strategies
-// -----------------------------------------------------------------------------------
+// --- strategies ---------------------------------------------------------------------------------
 
 // All lists of up to three lengths, not decreasing, that make a row; returns how many. NULL: only
 // counted.
@@ -66,8 +65,7 @@ static enum berth_status make_strategies(struct packing *packing, struct berth_e
     return BERTH_OK;
 }
 
-// --- the mixture
-// ----------------------------------------------------------------------------------
+// --- the mixture --------------------------------------------------------------------------------
 
 static void use_strategy(struct planner *planner, size_t number, int64_t times) {
     const struct packing_strategy *strategy = &planner->packing->strategies[number];
@@ -175,8 +173,7 @@ static enum berth_status mix(struct planner *planner, struct berth_error *error)
     return BERTH_OK;
 }
 
-// --- dealing out
-// ----------------------------------------------------------------------------------
+// --- dealing out --------------------------------------------------------------------------------
 
 static void shuffle(uint64_t seed, uint32_t stream, uint32_t *numbers, size_t count) {
     uint64_t index = 0;
@@ -268,8 +265,7 @@ static enum berth_status deal_out(struct packing *packing, const struct instance
     return is_there ? BERTH_OK : error_no_memory(error, 16 * (rows + instances->count), "packing");
 }
 
-// --- all
-// ------------------------------------------------------------------------------------------
+// --- all ----------------------------------------------------------------------------------------
 
 static enum berth_status count_lengths(const struct instances *instances, struct planner *planner,
                                        struct berth_error *error) {
@@ -334,8 +330,7 @@ void packing_done(struct packing *packing) {
     *packing = (struct packing){0};
 }
 
-// --- what it comes to
-// -------------------------------------------------------------------------------
+// --- what it comes to ---------------------------------------------------------------------------
 
 double packing_efficiency(const struct packing *packing) {
     return (double)packing->tokens / ((double)packing->count * packing->length);
@@ -360,8 +355,13 @@ static json *top_strategies(const struct packing *packing) {
         count = count > TOP ? TOP : count;
     }
     json *list = json_new_array();
+    int failed = list == NULL;
     for (size_t i = 0; i < count; i++) {
-        json_append(list, json_new_integer((int64_t)best[i].number));
+        failed |= json_append(list, json_new_integer((int64_t)best[i].number));
+    }
+    if (failed) {
+        json_free(list);
+        return NULL;
     }
     return list;
 }
@@ -370,21 +370,31 @@ enum berth_status packing_write_metadata(const struct packing *packing, const ch
                                          struct berth_error *error) {
     int64_t rows = (int64_t)packing->count, all = (int64_t)packing->sequences;
     int64_t tokens = (int64_t)packing->tokens, length = packing->length;
+    double speed_up = packing_speed_up(packing), limit = packing_speed_up_limit(packing);
+    const struct {
+        const char *key;
+        json *value;
+    } members[] = {
+        {"avg_seq_per_sample", json_new_real(speed_up)},
+        {"compression_ratio", json_new_real(1 - (double)rows / (double)all)},
+        {"expected_speed_up", json_new_real(speed_up)},
+        {"new_number_of_samples", json_new_integer(rows)},
+        {"number_of_sequences_dropped", json_new_integer(0)},
+        {"number_of_strategies_utilized", json_new_integer((int64_t)packing->strategies_used)},
+        {"original_number_of_samples", json_new_integer(all)},
+        {"packing_efficiency", json_new_real(packing_efficiency(packing))},
+        {"padding_tokens_original_dataset", json_new_integer(all * length - tokens)},
+        {"padding_tokens_packed_dataset", json_new_integer(rows * length - tokens)},
+        {"theoretical_speed_up", json_new_real(limit)},
+        {"top_8_strategies", top_strategies(packing)},
+    };
     json *object = json_new_object();
-    json_set(object, "avg_seq_per_sample", json_new_real(packing_speed_up(packing)));
-    json_set(object, "compression_ratio", json_new_real(1 - (double)rows / (double)all));
-    json_set(object, "expected_speed_up", json_new_real(packing_speed_up(packing)));
-    json_set(object, "new_number_of_samples", json_new_integer(rows));
-    json_set(object, "number_of_sequences_dropped", json_new_integer(0));
-    json_set(object, "number_of_strategies_utilized",
-             json_new_integer((int64_t)packing->strategies_used));
-    json_set(object, "original_number_of_samples", json_new_integer(all));
-    json_set(object, "packing_efficiency", json_new_real(packing_efficiency(packing)));
-    json_set(object, "padding_tokens_original_dataset", json_new_integer(all * length - tokens));
-    json_set(object, "padding_tokens_packed_dataset", json_new_integer(rows * length - tokens));
-    json_set(object, "theoretical_speed_up", json_new_real(packing_speed_up_limit(packing)));
-    json_set(object, "top_8_strategies", top_strategies(packing));
-    enum berth_status status = json_write_file(object, JSON_INDENT_2_SORTED, path, error);
+    int failed = 0;
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        failed |= json_set(object, members[i].key, members[i].value);
+    }
+    enum berth_status status = failed ? error_no_memory(error, 0, path)
+                                      : json_write_file(object, JSON_INDENT_2_SORTED, path, error);
     json_free(object);
     return status;
 }

@@ -95,8 +95,7 @@ static enum berth_status write_rows(const char *path, struct rows *rows,
     return status;
 }
 
-// --- one instance a row
-// ---------------------------------------------------------------------------
+// --- one instance a row -------------------------------------------------------------------------
 
 enum { IDS, MASK, SEGMENTS, POSITIONS, LABELS, NEXT };
 
@@ -138,8 +137,7 @@ enum berth_status pretraining_write_hdf5(const char *path, const struct instance
     return write_rows(path, &rows, &source, error);
 }
 
-// --- several a row
-// --------------------------------------------------------------------------------
+// --- several a row ------------------------------------------------------------------------------
 
 enum {
     PACK_IDS,

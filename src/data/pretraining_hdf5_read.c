@@ -18,8 +18,7 @@ struct reading {
     int packed;
 };
 
-// --- the data sets
-// --------------------------------------------------------------------------------
+// --- the data sets ------------------------------------------------------------------------------
 
 static int is_integer(enum tensor_dtype dtype) {
     return dtype == TENSOR_I8 || dtype == TENSOR_U8 || dtype == TENSOR_I16 || dtype == TENSOR_U16 ||
@@ -88,8 +87,7 @@ static enum berth_status find_sets(struct reading *reading, int max_seq_length,
                            reading->rows.path, reading->rows.widths[ROW_IDS], most);
 }
 
-// --- the file
-// -------------------------------------------------------------------------------------
+// --- the file -----------------------------------------------------------------------------------
 
 static enum berth_status read_blocks(struct reading *reading, struct berth_error *error) {
     for (int64_t first = 0; first < reading->count; first += BLOCK_ROWS) {
@@ -134,8 +132,7 @@ enum berth_status pretraining_read_hdf5(const char *path, int32_t vocab_size, in
     return status;
 }
 
-// --- measuring
-// ------------------------------------------------------------------------------------
+// --- measuring ----------------------------------------------------------------------------------
 
 static enum berth_status count_packed(struct reading *reading, int64_t *sequences,
                                       struct berth_error *error) {

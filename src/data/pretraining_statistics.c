@@ -35,8 +35,13 @@ void pretraining_statistics_add(struct pretraining_statistics *statistics,
 
 static json *lengths_to_json(const struct pretraining_statistics *statistics, int max_seq_length) {
     json *list = json_new_array();
+    int failed = list == NULL;
     for (int i = 0; i <= max_seq_length; i++) {
-        json_append(list, json_new_integer(statistics->lengths[i]));
+        failed |= json_append(list, json_new_integer(statistics->lengths[i]));
+    }
+    if (failed) {
+        json_free(list);
+        return NULL;
     }
     return list;
 }
@@ -44,11 +49,15 @@ static json *lengths_to_json(const struct pretraining_statistics *statistics, in
 json *pretraining_statistics_to_json(const struct pretraining_statistics *statistics,
                                      int max_seq_length) {
     json *object = json_new_object();
+    int failed = json_set(object, "lengths", lengths_to_json(statistics, max_seq_length));
     for (size_t i = 0; i < COUNTS; i++) {
         const char *at = (const char *)statistics + counts[i].offset;
-        json_set(object, counts[i].name, json_new_integer(*(const int64_t *)at));
+        failed |= json_set(object, counts[i].name, json_new_integer(*(const int64_t *)at));
     }
-    json_set(object, "lengths", lengths_to_json(statistics, max_seq_length));
+    if (failed) {
+        json_free(object);
+        return NULL;
+    }
     return object;
 }
 
@@ -63,21 +72,26 @@ void pretraining_statistics_add_json(struct pretraining_statistics *statistics,
     }
 }
 
-static void set_share(json *object, const char *key, int64_t part, int64_t whole) {
-    json_set(object, key, json_new_real((double)part / (double)whole));
-}
-
 enum berth_status pretraining_statistics_write(const struct pretraining_statistics *statistics,
                                                int max_seq_length, const char *path,
                                                struct berth_error *error) {
-    json *object = pretraining_statistics_to_json(statistics, max_seq_length);
     int64_t predictions = statistics->masked + statistics->kept + statistics->replaced;
-    set_share(object, "fill", statistics->tokens, statistics->instances * max_seq_length);
-    set_share(object, "masked", statistics->masked, predictions);
-    set_share(object, "kept", statistics->kept, predictions);
-    set_share(object, "replaced", statistics->replaced, predictions);
-    set_share(object, "random_next", statistics->random_next, statistics->instances);
-    enum berth_status status = json_write_file(object, JSON_INDENT_2_SORTED, path, error);
+    const struct {
+        const char *name;
+        int64_t part, whole;
+    } shares[] = {{"fill", statistics->tokens, statistics->instances * max_seq_length},
+                  {"masked", statistics->masked, predictions},
+                  {"kept", statistics->kept, predictions},
+                  {"replaced", statistics->replaced, predictions},
+                  {"random_next", statistics->random_next, statistics->instances}};
+    json *object = pretraining_statistics_to_json(statistics, max_seq_length);
+    int failed = 0;
+    for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
+        double share = (double)shares[i].part / (double)shares[i].whole;
+        failed |= json_set(object, shares[i].name, json_new_real(share));
+    }
+    enum berth_status status = failed ? error_no_memory(error, 0, path)
+                                      : json_write_file(object, JSON_INDENT_2_SORTED, path, error);
     json_free(object);
     return status;
 }

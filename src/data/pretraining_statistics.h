@@ -21,7 +21,7 @@ struct pretraining_statistics {
 // Adds a shard's instances.
 void pretraining_statistics_add(struct pretraining_statistics *statistics,
                                 const struct instances *instances);
-// The counts as one JSON object, and adding one of these; json's rules for memory.
+// The counts as one JSON object (json_free; NULL when memory is out), and adding one of these.
 json *pretraining_statistics_to_json(const struct pretraining_statistics *statistics,
                                      int max_seq_length);
 void pretraining_statistics_add_json(struct pretraining_statistics *statistics, const json *object);

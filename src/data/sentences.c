@@ -5,34 +5,31 @@
 
 // Words without their full stop, each between blanks. After these none ends, whatever follows.
 static const char never[] =
-    " Mr Mrs Ms Messrs Mme Mlle Dr Prof Gen Col Capt Cpt Lt Sgt Cpl Maj Adm Cmdr Cdr Brig Rev Revd "
-    "Fr "
-    "Hon St Ste Sts Sen Rep Gov Pres Supt Msgr Mgr Mt Ft Pvt Gens Cols Profs Drs Amb Sec Treas "
-    "Insp "
-    "vs v cf ca viz approx resp incl esp et op cit ibid lit trans transl dim vt eg ie "
-    "ed eds rev illus repr introd ";
+    " Mr Mrs Ms Messrs Mme Mlle Dr Prof Gen Col Capt Cpt Lt Sgt Cpl Maj Adm Cmdr Cdr Brig "
+    "Rev Revd Fr Hon St Ste Sts Sen Rep Gov Pres Supt Msgr Mgr Mt Ft Pvt Gens Cols Profs Drs "
+    "Amb Sec Treas Insp vs v cf ca viz approx resp incl esp et op cit ibid lit trans transl "
+    "dim vt eg ie ed eds rev illus repr introd ";
 // After these none ends in front of a number: "No. 5", "Sept. 11".
-static const char before_numbers[] = " No Nos no nos Vol Vols vol vols Fig Figs fig figs Op Nr nr "
-                                     "pp p Pt pt Ch ch Chap chap Art art "
-                                     "Sect sect Para para Ex ex Eq eq Jan Feb Mar Apr Jun Jul Aug "
-                                     "Sep Sept Oct Nov Dec Bk bk Abt abt "
-                                     "Ser Cat Tab Ref est circa ";
+static const char before_numbers[] =
+    " No Nos no nos Vol Vols vol vols Fig Figs fig figs Op Nr nr pp p Pt pt Ch ch Chap chap "
+    "Art art Sect sect Para para Ex ex Eq eq Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov "
+    "Dec Bk bk Abt abt Ser Cat Tab Ref est circa ";
 // These end one only in front of a word that often begins one.
 static const char seldom[] =
-    " Jr Sr Inc Co Corp Ltd Bros Ave Blvd Rd Assn Dept Univ Mass Conn Calif Penn Ala Ariz Ark Colo "
-    "Fla "
-    "Ill Ind Kans Ky La Md Mich Minn Miss Mo Mont Neb Nev Okla Ore Tenn Tex Va Vt Wash Wis Wyo Esq "
-    "Ph M.A B.A etc al sp spp subsp var ";
+    " Jr Sr Inc Co Corp Ltd Bros Ave Blvd Rd Assn Dept Univ Mass Conn Calif Penn Ala Ariz "
+    "Ark Colo Fla Ill Ind Kans Ky La Md Mich Minn Miss Mo Mont Neb Nev Okla Ore Tenn Tex Va "
+    "Vt Wash Wis Wyo Esq Ph M.A B.A etc al sp spp subsp var ";
+// Words that often begin a sentence.
 static const char starters[] =
-    " The A An In On At It Its He She They We You I His Her Their Our This That These Those There "
-    "Here As After Before When While Where Although Though Because Since If Unless Until However "
-    "But "
-    "And Or So Yet For From By With Without During Under Over Among Between Some Many Most Several "
-    "Other Others Another Each Both All One Two Three First Second Later Then Thus Therefore Today "
-    "Now Not No What Who Which Why How According Despite Following Also Such To Of About Around "
-    "Throughout Though Once Only Even More Additionally Furthermore Moreover Nevertheless Instead "
-    "Meanwhile Finally Eventually Initially Originally Currently Recently Subsequently Upon Within "
-    "Like Unlike Beginning Based Because ";
+    " The A An In On At It Its He She They We You I His Her Their Our This That These Those "
+    "There Here As After Before When While Where Although Though Because Since If Unless "
+    "Until However But And Or So Yet For From By With Without During Under Over Among "
+    "Between Some Many Most Several Other Others Another Each Both All One Two Three First "
+    "Second Later Then Thus Therefore Today Now Not No What Who Which Why How According "
+    "Despite Following Also Such To Of About Around Throughout Once Only Even More "
+    "Additionally Furthermore Moreover Nevertheless Instead Meanwhile Finally Eventually "
+    "Initially Originally Currently Recently Subsequently Upon Within Like Unlike Beginning "
+    "Based ";
 
 static int is_in(const char *list, const char *word, size_t length) {
     for (const char *at = list; (at = memmem(at, strlen(at), word, length)) != NULL; at++) {
@@ -94,8 +91,7 @@ static size_t opening_at(const char *text, size_t length) {
     return mark_at(text, length, "\"'([{", wide);
 }
 
-// --- around a full stop
-// ---------------------------------------------------------------------------
+// --- around a full stop -------------------------------------------------------------------------
 
 // The word in front of a full stop: letters, digits, inner stops and hyphens.
 struct word {
@@ -159,8 +155,7 @@ static int stop_ends(struct word before, const char *next, size_t length) {
     return !(has_inner_stop(before) || is_in(seldom, before.text, before.length)) || starts;
 }
 
-// --- sentences
-// ------------------------------------------------------------------------------------
+// --- sentences ----------------------------------------------------------------------------------
 
 static int is_end_mark(char c) {
     return c == '.' || c == '!' || c == '?';
@@ -222,8 +217,11 @@ int sentences_next(struct sentences *sentences, const char **begin, size_t *leng
         sentences->at = sentences->length;
         return 0;
     }
-    const char *line = memchr(at, '\n', (size_t)(end - at));
-    const char *stop = find_end(at, line != NULL ? line : end);
+    if (sentences->line_end <= (size_t)(at - text)) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        sentences->line_end = newline != NULL ? (size_t)(newline - text) : sentences->length;
+    }
+    const char *stop = find_end(at, text + sentences->line_end);
     sentences->at = (size_t)(stop - text);
     while (is_blank(stop[-1])) {
         stop--;

@@ -11,6 +11,7 @@
 struct sentences {
     const char *text;
     size_t length, at;
+    size_t line_end; // of the line that `at` is in, once it is known: found once a line
 };
 
 // The next sentence, without the white space around it: *begin points into the text. 0 at the end.

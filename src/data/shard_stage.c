@@ -119,7 +119,7 @@ struct tally {
 };
 
 static uint32_t count_sentences(const char *text, size_t length) {
-    struct sentences sentences = {text, length, 0};
+    struct sentences sentences = {.text = text, .length = length};
     const char *begin;
     size_t bytes;
     uint32_t count = 0;
@@ -379,7 +379,7 @@ static void sum_up(struct job *job) {
         asked->articles += json_as_integer(json_member(walk.value, "articles"));
         asked->sentences += json_as_integer(json_member(walk.value, "sentences"));
         asked->text_bytes += json_as_integer(json_member(walk.value, "bytes"));
-        int is_test = strncmp(walk.key + strlen(asked->name), "_test_", 6) == 0;
+        int is_test = strstr(walk.key, "_test_") != NULL; // names of corpora have no such part
         asked->test += (uint32_t)is_test;
         asked->training += (uint32_t)!is_test;
     }

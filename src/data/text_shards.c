@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// --- files
-// ------------------------------------------------------------------------------------------
+// --- files --------------------------------------------------------------------------------------
 
 char *shard_file_name(const struct shard_plan *plan, size_t i, const char *name) {
     size_t training = plan->training, room = strlen(name) + 48;
@@ -73,7 +72,7 @@ enum berth_status shard_writer_put(struct shard_writer *writer, const char *text
     }
     struct file_writer *file = &writer->files[i];
     struct shard_counts *counts = &writer->counts[i];
-    struct sentences sentences = {text, length, 0};
+    struct sentences sentences = {.text = text, .length = length};
     const char *begin;
     size_t bytes, count = 0;
     for (; sentences_next(&sentences, &begin, &bytes); count++) {

@@ -49,27 +49,36 @@ char *wikipedia_file_path(const char *folder, size_t index) {
 
 // --- writing ------------------------------------------------------------------------------------
 
+// NULL when memory is out: a manifest without a member would be believed.
 static json *file_to_json(const struct wikipedia_file *file) {
     json *object = json_new_object();
+    int failed = 0;
     for (size_t i = 0; i < FIELD_COUNT; i++) {
         int64_t value;
         memcpy(&value, (const char *)file + fields[i].offset, sizeof value);
-        json_set(object, fields[i].key, json_new_integer(value));
+        failed |= json_set(object, fields[i].key, json_new_integer(value));
+    }
+    if (failed) {
+        json_free(object);
+        return NULL;
     }
     return object;
 }
 
 static enum berth_status save(const struct wikipedia_state *state, struct berth_error *error) {
     json *object = json_new_object(), *files = json_new_array();
+    int failed = 0;
     for (size_t i = 0; i < state->count; i++) {
-        json_append(files, file_to_json(&state->files[i]));
+        failed |= json_append(files, file_to_json(&state->files[i]));
     }
-    json_set(object, "format", json_new_integer(FORMAT));
-    json_set(object, "dump", json_new_text(state->dump));
-    json_set(object, "file_size", json_new_integer((int64_t)state->file_size));
-    json_set(object, "complete", json_new_boolean(state->complete));
-    json_set(object, "files", files);
-    enum berth_status status = json_write_file(object, JSON_INDENT_2_SORTED, state->path, error);
+    failed |= json_set(object, "files", files);
+    failed |= json_set(object, "format", json_new_integer(FORMAT));
+    failed |= json_set(object, "dump", json_new_text(state->dump));
+    failed |= json_set(object, "file_size", json_new_integer((int64_t)state->file_size));
+    failed |= json_set(object, "complete", json_new_boolean(state->complete));
+    enum berth_status status =
+        failed ? error_no_memory(error, 0, state->path)
+               : json_write_file(object, JSON_INDENT_2_SORTED, state->path, error);
     json_free(object);
     return status;
 }
@@ -130,14 +139,20 @@ static enum berth_status same(const struct wikipedia_state *state, const json *o
     if (json_length(json_member(object, "files")) == 0) {
         return BERTH_OK; // nothing is held
     }
-    if (format == FORMAT && (uint64_t)file_size == state->file_size && dump != NULL &&
-        strcmp(dump, state->dump) == 0) {
-        return BERTH_OK;
+    static const char remedy[] = "choose another output, or remove the folder";
+    if (format != FORMAT) {
+        return error_set(error, BERTH_CONFIG, "%s: format %lld, this version knows %d: %s",
+                         state->path, (long long)format, FORMAT, remedy);
     }
-    return error_set(error, BERTH_CONFIG,
-                     "%s: the folder holds the text of another dump, or of other settings; choose "
-                     "another output, or remove the folder",
-                     state->path);
+    if ((uint64_t)file_size != state->file_size) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s: the text was made with file_size %lld, now it is %lld: %s",
+                         state->path, (long long)file_size, (long long)state->file_size, remedy);
+    }
+    return dump != NULL && strcmp(dump, state->dump) == 0
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG, "%s: the folder holds the text of another dump: %s",
+                           state->path, remedy);
 }
 
 // Whether the file stands there as it was finished.

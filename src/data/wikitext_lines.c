@@ -90,8 +90,7 @@ size_t wikitext_entity(const char *text, size_t length, char bytes[4], size_t *u
     return encode(point, bytes);
 }
 
-// --- quote marks, entities, switches
-// --------------------------------------------------------------
+// --- quote marks, entities, switches ------------------------------------------------------------
 
 static size_t quote_run(const char *text, size_t length) {
     size_t run = 0;
@@ -173,8 +172,7 @@ static void decode(struct buffer *line, const char *text, size_t length) {
     }
 }
 
-// --- blanks and punctuation
-// -----------------------------------------------------------------------
+// --- blanks and punctuation ---------------------------------------------------------------------
 
 struct tidy {
     struct buffer *out;

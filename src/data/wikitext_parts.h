@@ -8,8 +8,7 @@
 // Stands in the output of the first pass between the arguments of a template that is kept.
 #define WIKITEXT_SEPARATOR '\x1F'
 
-// --- templates (wikitext_templates.c)
-// -------------------------------------------------------------
+// --- templates (wikitext_templates.c) -----------------------------------------------------------
 
 struct wikitext_template;
 // The template that is kept under the name at text[0, length), which ends at '|' or '}'; NULL: it
@@ -19,8 +18,7 @@ const struct wikitext_template *wikitext_find_template(const char *text, size_t 
 void wikitext_expand(struct wikitext *wikitext, const struct wikitext_template *template_,
                      size_t start);
 
-// --- tags (wikitext_tags.c)
-// -----------------------------------------------------------------------
+// --- tags (wikitext_tags.c) ---------------------------------------------------------------------
 
 enum wikitext_tag_kind {
     TAG_INLINE,  // the tag goes, its content stays
@@ -48,8 +46,7 @@ int wikitext_read_tag(const char *text, const char *end, struct wikitext_tag *ta
 int wikitext_find_closing(struct wikitext *wikitext, const struct wikitext_tag *tag,
                           const char *end, const char **begin, const char **after);
 
-// --- lines (wikitext_lines.c)
-// ---------------------------------------------------------------------
+// --- lines (wikitext_lines.c) -------------------------------------------------------------------
 
 // The second pass: from `stripped` to `plain`.
 void wikitext_finish_lines(struct wikitext *wikitext);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { BLOCKS_MAX = 64, FLAG_SHARED = 2 };
+enum { BLOCKS_MAX = 64, FLAG_SHARED = 2, PREFIX_MIN = 16, PREFIX_MAX = 34 }; // prefix: bytes
 
 struct block {
     uint64_t address, length;
@@ -97,6 +97,9 @@ static enum berth_status read_filters(struct header *header, struct hdf5_run *ru
         if (filter != HDF5_DEFLATE && filter != HDF5_SHUFFLE) {
             return bad(header, run, "a filter that is not supported: expected gzip or shuffle",
                        error);
+        }
+        if (i > 0 && set->filters[0] == (enum hdf5_filter)filter) {
+            return bad(header, run, "a filter stands there twice, which is not supported", error);
         }
         set->filters[i] = (enum hdf5_filter)filter;
     }
@@ -277,11 +280,9 @@ static enum berth_status read_prefix(struct header *header, uint64_t address,
     unsigned char *bytes;
     struct hdf5_run run;
     uint64_t left = address < header->file->file.size ? header->file->file.size - address : 0;
-    TRY(hdf5_describe(header->file, address,
-                      left < 34 && left >= 16 ? left
-                      : left < 16             ? 16
-                                              : 34,
-                      &bytes, &run, error));
+    uint64_t length = left < PREFIX_MAX ? left : PREFIX_MAX;
+    length = length > PREFIX_MIN ? length : PREFIX_MIN; // fewer: describing it fails
+    TRY(hdf5_describe(header->file, address, length, &bytes, &run, error));
     if (memcmp(bytes, "OHDR\2", 5) == 0) {
         hdf5_skip(&run, 5);
         uint64_t flags = hdf5_take(&run, 1);

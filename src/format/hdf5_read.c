@@ -75,8 +75,7 @@ static enum berth_status unpack(struct gathering *gathering, const struct hdf5_c
     return length == gathering->chunk_bytes ? BERTH_OK : damaged(gathering, chunk, error);
 }
 
-// --- its place among the rows
-// ---------------------------------------------------------------------
+// --- its place among the rows -------------------------------------------------------------------
 
 // A part of a chunk: where it begins in the data set, its shape.
 struct box {

@@ -396,8 +396,7 @@ static void put_dataset_header(struct buffer *bytes, const struct hdf5_writer *w
     put_layout(bytes, written);
 }
 
-// --- the B-tree of a data set's chunks
-// ------------------------------------------------------------
+// --- the B-tree of a data set's chunks ----------------------------------------------------------
 
 // What the nodes of one level have for children.
 struct level {
@@ -427,14 +426,12 @@ static void put_key(struct buffer *bytes, const struct hdf5_written *written, ui
     put(bytes, last ? tensor_dtype_size(written->column.dtype) : 0, 8);
 }
 
-// One level's nodes; *data is where the next chunk lies.
+// One level's nodes, behind those of the level below.
 static void put_level(struct buffer *bytes, const struct hdf5_written *written,
                       const struct level *level) {
     uint64_t nodes = nodes_for(level->count), size = node_bytes(written);
-    uint64_t begin = bytes->length,
-             here = level->address + (level->number > 0) * level->count * size;
-    uint64_t data = written->begin;
-    here = level->number == 0 ? written->tree : here;
+    uint64_t begin = bytes->length, data = written->begin;
+    uint64_t here = level->number == 0 ? written->tree : level->address + level->count * size;
     for (uint64_t node = 0; node < nodes; node++) {
         uint64_t first = node * CHUNK_CHILDREN, left = level->count - first;
         uint64_t count = left < CHUNK_CHILDREN ? left : CHUNK_CHILDREN;

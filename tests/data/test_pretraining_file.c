@@ -350,8 +350,7 @@ static void test_statistics(void **state) {
     documents_done(&documents);
 }
 
-// --- contradictions
-// -------------------------------------------------------------------------------
+// --- contradictions -----------------------------------------------------------------------------
 
 // A file of one row with one number changed.
 static void write_row(const char *path, size_t column, size_t at, int32_t value) {

@@ -10,7 +10,7 @@
 // The sentences of a text, each behind a '|'.
 static const char *split(const char *text) {
     static char result[2048];
-    struct sentences sentences = {text, strlen(text), 0};
+    struct sentences sentences = {.text = text, .length = strlen(text)};
     const char *begin;
     size_t length;
     result[0] = '\0';
@@ -56,8 +56,7 @@ static void test_rules(void **state) {
     }
 }
 
-// --- the marks
-// ------------------------------------------------------------------------------------
+// --- the marks ----------------------------------------------------------------------------------
 
 // The text of an article as it stands in a file of extracted text, lines joined by blanks.
 static char *article(const char *file, int id) {
@@ -80,7 +79,7 @@ struct score {
 static void score_article(const char *file, const struct marked *marked, struct score *score) {
     char *text = article(file, marked->id);
     size_t last = marked->ends[marked->count - 1], length, at = 0;
-    struct sentences sentences = {text, strlen(text), 0};
+    struct sentences sentences = {.text = text, .length = strlen(text)};
     const char *begin;
     if (deflate_crc32(0, text, last) != marked->crc) {
         fail_msg("article %d: its text is no longer what was marked", marked->id);

@@ -186,6 +186,24 @@ static void test_reads_ours(void **state) {
     assert_int_equal(scratch_count(), 1);
 }
 
+// The first filter, shuffle, made a second gzip.
+static void test_a_filter_twice(void **state) {
+    (void)state;
+    struct hdf5_file file;
+    struct berth_error error;
+    char *bytes;
+    size_t length;
+    write_ours(scratch("a"), 5, 4);
+    assert_int_equal(file_read(scratch("a"), 1 << 20, &bytes, &length, NULL), BERTH_OK);
+    char *name = memmem(bytes, length, "shuffle", 7);
+    assert_non_null(name);
+    name[-8] = HDF5_DEFLATE; // its number stands 8 bytes before its name
+    scratch_write_bytes("a", bytes, length);
+    assert_int_equal(hdf5_open(&file, scratch("a"), &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "a filter stands there twice");
+    memory_free(bytes);
+}
+
 static void test_more_data_sets_than_a_node_holds(void **state) {
     (void)state;
     struct hdf5_column columns[HDF5_COLUMNS_MAX + 1];
@@ -384,12 +402,19 @@ static void test_memory_runs_out(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        SCRATCH_TEST(test_reads_unpacked),    SCRATCH_TEST(test_reads_packed),
-        SCRATCH_TEST(test_reads_other_kinds), SCRATCH_TEST(test_says_what_it_cannot_read),
-        SCRATCH_TEST(test_reads_ours),        SCRATCH_TEST(test_more_data_sets_than_a_node_holds),
-        SCRATCH_TEST(test_unequal_columns),   SCRATCH_TEST(test_every_truncation),
-        SCRATCH_TEST(test_every_flipped_bit), SCRATCH_TEST(test_flipped_bits_of_packed_data),
-        SCRATCH_TEST(test_circles_and_gaps),  SCRATCH_TEST(test_memory_runs_out),
+        SCRATCH_TEST(test_reads_unpacked),
+        SCRATCH_TEST(test_reads_packed),
+        SCRATCH_TEST(test_reads_other_kinds),
+        SCRATCH_TEST(test_says_what_it_cannot_read),
+        SCRATCH_TEST(test_reads_ours),
+        SCRATCH_TEST(test_a_filter_twice),
+        SCRATCH_TEST(test_more_data_sets_than_a_node_holds),
+        SCRATCH_TEST(test_unequal_columns),
+        SCRATCH_TEST(test_every_truncation),
+        SCRATCH_TEST(test_every_flipped_bit),
+        SCRATCH_TEST(test_flipped_bits_of_packed_data),
+        SCRATCH_TEST(test_circles_and_gaps),
+        SCRATCH_TEST(test_memory_runs_out),
     };
     return cmocka_run_group_tests_name("hdf5", tests, NULL, NULL);
 }

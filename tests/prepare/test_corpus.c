@@ -101,7 +101,7 @@ static void test_bad_files(void **state) {
                  "bad.txt: byte 5: expected UTF-8");
     scratch_write_bytes("nul.txt", "a\0b", 3);
     assert_fails(CORPUS_TEXT, scratch("nul.txt"), BERTH_BAD_DATA,
-                 "byte 1: expected UTF-8, found a NUL");
+                 "byte 1: expected UTF-8 text, found the byte 0x00");
     // Cut anywhere inside an article; between two it is a shorter file.
     assert_int_equal(dir_make(scratch("cut/AA"), NULL), BERTH_OK);
     char path[512];

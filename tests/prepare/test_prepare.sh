@@ -110,6 +110,8 @@ done
 # --- berth pack ---
 "$BERTH" pack made/$hdf5/corpus packed --json >out 2>err || die "pack"
 grep -q '"speed_up_limit":' out || die "pack as JSON"
+cmp packed/mixed_strategies_part_0.hdf5 made/${hdf5}_packed/corpus/mixed_strategies_part_0.hdf5 ||
+    die "the verb packs otherwise than the stage"
 "$BERTH" pack made/sharded* packed2 >out 2>err
 [ $? -eq 66 ] || die "pack of other files"
 "$BERTH" pack books packed3 >out 2>err

@@ -8,9 +8,9 @@
 #include "data/pack_stage.h"
 #include "data/pretraining_file.h"
 #include "data/shard_stage.h"
+#include "interrupted.h"
 
 #include <errno.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 enum { ARTICLES = 30, SHARDS = 3, TESTS = 2 };
@@ -174,9 +174,7 @@ static void read_tree(const char *folder, struct buffer *all) {
 static void assert_tree(const char *folder, const struct buffer *wanted) {
     struct buffer got = {0};
     read_tree(scratch(folder), &got);
-    assert_int_equal(got.length, wanted->length);
-    assert_memory_equal(got.bytes, wanted->bytes, wanted->length);
-    buffer_done(&got);
+    assert_same_bytes(&got, wanted);
 }
 
 // What one run makes, in folder "whole".
@@ -191,11 +189,6 @@ static struct buffer make_whole(void) {
 
 static void remove_other(void) {
     assert_int_equal(dir_remove(scratch("other"), NULL), BERTH_OK);
-}
-
-static uint64_t inode(const char *path) {
-    struct stat now;
-    return stat(path, &now) == 0 ? (uint64_t)now.st_ino : 0;
 }
 
 #define A_SHARD "other/text/few_training_0.txt"
@@ -252,11 +245,7 @@ static void test_goes_on(void **state) {
     buffer_done(&wanted);
 }
 
-// Of the system calls every eleventh is tried (a prime: others of each file's), or all of them with
-// BERTH_EVERY=1.
-static uint64_t stride(void) {
-    return getenv("BERTH_EVERY") != NULL ? 1 : 11;
-}
+enum { USUAL = 11 }; // a prime: other system calls of each file's
 
 // A system call fails once, with a full disk; then the run goes on.
 static void test_full_disk(void **state) {
@@ -267,7 +256,7 @@ static void test_full_disk(void **state) {
     run_good(&wish);
     uint64_t calls = file_fail_at(0, 0), failures = 0;
     assert_true(calls > 150);
-    for (uint64_t i = 1; i <= calls; i += stride()) {
+    for (uint64_t i = 1; i <= calls; i += stride(USUAL)) {
         struct berth_error error = {.message = ""};
         remove_other();
         wish.threads = 1 + (int)(i % 2);
@@ -279,7 +268,7 @@ static void test_full_disk(void **state) {
         run_good(&wish);
         assert_tree("other", &wanted);
     }
-    assert_true(failures > calls / stride() / 2);
+    assert_true(failures > calls / stride(USUAL) / 2);
     buffer_done(&wanted);
 }
 
@@ -291,7 +280,7 @@ static void test_killed(void **state) {
     file_fail_at(0, 0);
     run_good(&wish);
     uint64_t calls = file_fail_at(0, 0), kept = 0;
-    for (uint64_t i = 1; i <= calls; i += stride()) {
+    for (uint64_t i = 1; i <= calls; i += stride(USUAL)) {
         remove_other();
         pid_t child = fork();
         assert_true(child >= 0);
@@ -307,7 +296,7 @@ static void test_killed(void **state) {
         kept += first != 0 && inode(scratch(A_SHARD)) == first;
         assert_tree("other", &wanted);
     }
-    assert_true(kept > calls / stride() / 2);
+    assert_true(kept > calls / stride(USUAL) / 2);
     buffer_done(&wanted);
 }
 
@@ -318,7 +307,7 @@ static void test_without_memory(void **state) {
     memory_fail_at(0, 0);
     run_good(&wish);
     uint64_t calls = memory_fail_at(0, 0);
-    for (uint64_t i = 1; i <= calls; i += stride() * (1 + i / 40)) {
+    for (uint64_t i = 1; i <= calls; i += stride(USUAL) * (1 + i / 40)) {
         struct berth_error error = {.message = ""};
         remove_other();
         memory_fail_at(i, 0);

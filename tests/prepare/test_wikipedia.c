@@ -5,10 +5,10 @@
 #include "core/buffer.h"
 #include "core/scratch.h"
 #include "data/wikipedia.h"
+#include "interrupted.h"
 
 #include <bzlib.h>
 #include <errno.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 #define PAGES 12
@@ -99,9 +99,7 @@ static struct buffer read_files(const char *folder) {
 
 static void assert_text(const char *folder, const struct buffer *wanted) {
     struct buffer got = read_files(folder);
-    assert_int_equal(got.length, wanted->length);
-    assert_memory_equal(got.bytes, wanted->bytes, wanted->length);
-    buffer_done(&got);
+    assert_same_bytes(&got, wanted);
 }
 
 // The text as one run makes it of the plain dump, in folder "whole".
@@ -148,11 +146,7 @@ static void test_text(void **state) {
     buffer_done(&wanted);
 }
 
-// Of the system calls every third is tried, each with its own sync of the disk: BERTH_EVERY=1 tries
-// all.
-static uint64_t stride(void) {
-    return getenv("BERTH_EVERY") != NULL ? 1 : 3;
-}
+enum { USUAL = 3 }; // each system call has its own sync of the disk
 
 // A system call fails once, with a full disk; then the run goes on.
 static void test_full_disk(void **state) {
@@ -164,7 +158,7 @@ static void test_full_disk(void **state) {
     assert_int_equal(run("x.bz2", "other", 2, NULL, &counts, NULL), BERTH_OK);
     uint64_t calls = file_fail_at(0, 0);
     assert_true(calls > 40);
-    for (uint64_t i = 1; i <= calls; i += stride()) {
+    for (uint64_t i = 1; i <= calls; i += stride(USUAL)) {
         struct berth_error error = {.message = ""};
         assert_int_equal(dir_remove(scratch("other"), NULL), BERTH_OK);
         file_fail_at(i, ENOSPC);
@@ -180,11 +174,6 @@ static void test_full_disk(void **state) {
     buffer_done(&wanted);
 }
 
-static uint64_t inode(const char *path) {
-    struct stat stat_now;
-    return stat(path, &stat_now) == 0 ? (uint64_t)stat_now.st_ino : 0;
-}
-
 // Killed before a system call. What was finished is not written again.
 static void test_killed(void **state) {
     (void)state;
@@ -194,7 +183,7 @@ static void test_killed(void **state) {
     file_fail_at(0, 0);
     assert_int_equal(run("x.bz2", "other", 1, NULL, &counts, NULL), BERTH_OK);
     uint64_t calls = file_fail_at(0, 0), kept = 0;
-    for (uint64_t i = 1; i <= calls; i += stride()) {
+    for (uint64_t i = 1; i <= calls; i += stride(USUAL)) {
         assert_int_equal(dir_remove(scratch("other"), NULL), BERTH_OK);
         pid_t child = fork();
         assert_true(child >= 0);
@@ -211,7 +200,7 @@ static void test_killed(void **state) {
         assert_text("other", &wanted);
         assert_int_equal(counts.pages, PAGES + 1);
     }
-    assert_true(kept > calls / stride() / 3);
+    assert_true(kept > calls / stride(USUAL) / 3);
     buffer_done(&dump);
     buffer_done(&wanted);
 }
@@ -296,6 +285,14 @@ static void test_other_folders(void **state) {
     scratch_write_bytes("y.xml", dump.bytes, dump.length);
     assert_int_equal(run("y.xml", "whole", 1, NULL, &counts, &error), BERTH_CONFIG);
     assert_message_has(&error, "another dump");
+    char folder[512], whole_dump[512];
+    snprintf(folder, sizeof folder, "%s", scratch("whole"));
+    snprintf(whole_dump, sizeof whole_dump, "%s", scratch("x.xml"));
+    const struct wikipedia_settings larger = {
+        .dump = whole_dump, .folder = folder, .file_size = FILE_SIZE + 1, .threads = 1};
+    const struct berth_log silent = {NULL, NULL};
+    assert_int_equal(wikipedia_text(&larger, &silent, NULL, &counts, &error), BERTH_CONFIG);
+    assert_message_has(&error, "made with file_size");
     assert_int_equal(run("absent.xml", "whole", 1, NULL, &counts, &error), BERTH_NO_INPUT);
     char path[600];
     snprintf(path, sizeof path, "%s/text.json", scratch("whole"));
@@ -308,8 +305,7 @@ static void test_other_folders(void **state) {
     buffer_done(&wanted);
 }
 
-// --- the real sample
-// ------------------------------------------------------------------------------
+// --- the real sample ----------------------------------------------------------------------------
 
 static size_t count(const char *text, const char *word) {
     size_t found = 0;
