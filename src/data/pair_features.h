@@ -2,7 +2,7 @@
 // Texts and pairs of texts to model inputs: [CLS] a [SEP], type 0, or [CLS] a [SEP] b [SEP], where
 // b and the [SEP] behind it have type 1.
 //
-// What is too long is cut by Google's rule (systems.md section 5.4): a pair loses the last token of
+// What is too long is cut by Google's rule: a pair loses the last token of
 // its longer text, of b when both are as long, until it fits. `tokenizers` cuts to the same lengths
 // but for one case: where both texts are cut, an odd number of tokens fits and b is at least as
 // long as a, it keeps the odd token of b, this that of a.

@@ -5,8 +5,8 @@
 // Test articles are drawn in an order of the seed until they have that share. Then, of each kind,
 // the articles go one after the other, the longest first, to the shard with the fewest sentences so
 // far; every shard gets two where there are so many, since random next sentences come from another
-// article. NVIDIA's script aims at the same balance with rules of its own (systems.md 6.2), for
-// which it holds all articles in memory; here it takes the number of sentences of each.
+// article. NVIDIA's script aims at the same balance with rules of its own, for which it holds all
+// articles in memory; here it takes the number of sentences of each.
 #ifndef BERTH_DATA_SHARD_PLACES_H
 #define BERTH_DATA_SHARD_PLACES_H
 

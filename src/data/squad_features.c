@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Google's sliding windows over SQuAD documents (run_squad.py; systems.md section 7, rules 1 to 8).
+// Google's sliding windows over SQuAD documents (run_squad.py).
 //
 // A document is tokenized once for all its questions; a plan per question (its tokens, the answer's
 // place, how many windows) gives every window its place in the pools, and the windows are then
@@ -9,10 +9,10 @@
 // stride), and the last one reaches the document's end.
 //
 // With filter_by_words a training window stays when the numbers of the answer's first and last WORD
-// lie between those of the window's first and last TOKEN in the document: BingBertSquad's test
-// (systems.md 3.3). The labels are the rows that the answer's tokens would have, whatever stands
-// there; rows before 0 become 0, and rows past the window's are no labels. (The original has
-// padding in some of these; Berth has none.)
+// lie between those of the window's first and last TOKEN in the document: BingBertSquad's test.
+// The labels are the rows that the answer's tokens would have, whatever stands there; rows before 0
+// become 0, and rows past the window's are no labels. (The original has padding in some of these;
+// Berth has none.)
 //
 // Keras's rules are in squad_keras.c.
 #include "data/squad_features.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SQuAD examples to model inputs, by one of two rule sets.
 //
-// Google's windows (systems.md section 7): [CLS] question [SEP] document window [SEP], stride,
+// Google's windows: [CLS] question [SEP] document window [SEP], stride,
 // improved answer span, max-context test, (0,0) labels for windows without the answer. Keras's
-// recipe (systems.md 1.4): [CLS] context [SEP] question [SEP], one sequence an entry, what does not
+// recipe: [CLS] context [SEP] question [SEP], one sequence an entry, what does not
 // fit is left out.
 #ifndef BERTH_DATA_SQUAD_FEATURES_H
 #define BERTH_DATA_SQUAD_FEATURES_H

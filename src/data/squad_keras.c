@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Features as in Keras's "text extraction with BERT", which the CSCS demos use (systems.md 1.4).
+// Features as in Keras's "text extraction with BERT", which the CSCS demos use.
 //
 //   [CLS] context [SEP] question [SEP]      types 0 to the first [SEP], then 1
 //

@@ -2,7 +2,7 @@
 // Windows of a document of n tokens with room for r of them begin at 0, s, 2s, ... where s = min(r,
 // stride), and the last one reaches the document's end.
 //
-// Max context (systems.md section 7, rule 7): of the windows that show a token, the one with the
+// Max context: of the windows that show a token, the one with the
 // largest min(tokens to its left, tokens to its right) + 0.01 * length; of equals the first.
 #include "data/squad_windows.h"
 

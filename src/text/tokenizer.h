@@ -4,7 +4,7 @@
 //
 // Two rule sets: TOKENIZER_HUGGINGFACE equals the `tokenizers` library (BertNormalizer,
 // BertPreTokenizer, WordPiece with words of at most 100 characters); TOKENIZER_GOOGLE follows
-// Google's tokenization.py (200 characters, its Unicode ranges, final sigma; systems.md section 8).
+// Google's tokenization.py (200 characters, its Unicode ranges, final sigma).
 // Text is bytes with a length; each ill-formed UTF-8 sequence counts as U+FFFD, which is dropped.
 // A tokenizer is read-only after it was opened and may be shared by threads.
 #ifndef BERTH_TEXT_TOKENIZER_H
