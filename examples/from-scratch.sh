@@ -6,9 +6,9 @@
 #   examples/from-scratch.sh [--tiny] [--berth PROGRAM] DUMP TRAIN.json DEV.json OUTPUT [TEXT...]
 #
 # DUMP is pages-articles.xml or .xml.bz2; TRAIN and DEV are SQuAD's; TEXT are more files of text for
-# pre-training. The model has 4 layers of 256; on 2 cores and a small dump this is about an hour. With
-# --tiny everything is so small that it ends within seconds and learns nothing. A run that was stopped
-# goes on where it was when it is started again.
+# pre-training. The model has 4 layers of 256; on 2 cores pre-training takes about an hour. With --tiny
+# everything is so small that it ends within seconds and learns nothing. A run that was stopped goes on
+# where it was when it is started again. doc/results.md says what came of a run.
 #
 # At the end a model of the same shape is fine-tuned from random weights: what pre-training is worth.
 set -euo pipefail
@@ -17,7 +17,7 @@ berth=berth
 vocab_size=8000 layers=4 hidden=256 heads=4
 length1=128 masked1=20 steps1=7200 batch1=64
 length2=512 masked2=80 steps2=200 batch2=32
-shards=1 dupe_factor=10 eval_steps=720 epochs=2 questions=0
+shards=1 dupe_factor=10 eval_steps=720 epochs=4 questions=0
 usage() {
     sed -n '3,14s/^# \{0,1\}//p' "$0"
 }
