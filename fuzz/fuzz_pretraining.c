@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pre-training instances from TFRecord files: whatever is read keeps the promises that the trainer
-// relies on.
+// relies on, and is as many sequences as were counted without reading them.
 //
 // Bit 0 of the settings: the bytes are records (u16 length, little-endian, data) that are framed
 // here, so that their checksums are right. Bit 1: rows of 16 tokens at most.
@@ -37,7 +37,8 @@ static void check(const struct instances *read, size_t longest) {
             require(id >= 0 && id < VOCABULARY);
         }
         for (size_t j = 0; j < instance->prediction_count; j++) {
-            require(read->positions[predictions + j] > 0 &&
+            require(read->positions[predictions + j] >
+                        (j > 0 ? read->positions[predictions + j - 1] : 0) &&
                     read->positions[predictions + j] < instance->length);
             int32_t label = read->labels[predictions + j];
             require(label >= 0 && label < VOCABULARY);
@@ -46,6 +47,13 @@ static void check(const struct instances *read, size_t longest) {
         predictions += instance->prediction_count;
     }
     require(tokens == read->token_count && predictions == read->prediction_count);
+}
+
+static void check_count(const char *path, int longest, const struct instances *read, int is_good) {
+    struct pretraining_size size;
+    enum berth_status status = pretraining_measure_tfrecord(path, longest, &size, NULL);
+    require(status == BERTH_OK || status == BERTH_BAD_DATA);
+    require(!is_good || (status == BERTH_OK && size.sequences == (int64_t)read->count));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -66,6 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     require(status == BERTH_OK || status == BERTH_BAD_DATA || status == BERTH_NO_MEMORY);
     if (status != BERTH_NO_MEMORY) {
         check(&read, longest > 0 ? (size_t)longest : INSTANCE_LENGTH_MAX);
+        check_count(path, longest, &read, status == BERTH_OK);
     }
     instances_done(&read);
     protobuf_done(&framed);
