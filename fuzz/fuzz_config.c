@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The config.json reader: a config that is accepted makes a parameter table whose size can be
-// counted, and is read back the same after writing.
+// counted, is read back the same after writing, is readable as Google writes it, and stays the same
+// when its own text is merged into it.
+#include "format/json.h"
 #include "model/config.h"
 #include "model/params.h"
 
@@ -45,7 +47,24 @@ static void check_rewrite(const struct bert_config *config) {
         abort();
     }
     bert_config_done(&again);
+    if (bert_config_write_google(config, path, NULL) != BERTH_OK ||
+        bert_config_read(path, &again, NULL) != BERTH_OK) {
+        abort();
+    }
+    bert_config_done(&again);
     unlink(path);
+}
+
+static void check_merge(struct bert_config *config, const char *text, size_t size) {
+    const struct bert_config before = *config; // its numbers
+    json *object;
+    if (json_read_memory("fuzz", text, size, &object, NULL) != BERTH_OK) {
+        abort();
+    }
+    if (bert_config_merge(config, object, NULL) == BERTH_OK && !same_shape(config, &before)) {
+        abort();
+    }
+    json_free(object);
 }
 
 // A short input is tried as the name of a built-in shape, too.
@@ -69,6 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (bert_config_read_memory("fuzz", (const char *)data, size, &config, &error) == BERTH_OK) {
         check_table(&config);
         check_rewrite(&config);
+        check_merge(&config, (const char *)data, size);
     }
     bert_config_done(&config);
     return 0;

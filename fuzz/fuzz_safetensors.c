@@ -67,6 +67,10 @@ static void read_through_door(const char *path, const struct fuzz_input *input) 
                 (tensor_file_read_f32(&file, entry, 0, elements(entry), values, &error) ==
                  BERTH_OK) == tensor_is_convertible(entry->dtype));
         memory_free(values);
+        size_t bytes = (size_t)(entry->end - entry->begin);
+        unsigned char *stored = memory_new(bytes + 1);
+        require(stored == NULL || tensor_file_read(&file, entry, stored, &error) == BERTH_OK);
+        memory_free(stored);
     }
     require((status == BERTH_OK) == (file.container != NULL));
     tensor_file_close(&file);
