@@ -5,6 +5,8 @@
 #include "data/pretraining_file.h"
 #include "format/hdf5.h"
 
+#include <string.h>
+
 static void add_instances(struct berth_data_info *info, const struct instances *read) {
     info->files++;
     info->instances += (int64_t)read->count;

@@ -143,6 +143,19 @@ static void test_resume_everywhere_in_the_second_phase(void **state) {
     resume_everywhere(&straight, 7, 9);
 }
 
+// From the newest good checkpoint where there is one; without faults.
+static void resume_or_begin(struct fixture_run run, const char *output) {
+    int64_t newest;
+    fixture_good_checkpoints(output, &newest);
+    run.fail_at = 0;
+    if (newest >= 0) {
+        run.config.resume_from_checkpoint = "auto";
+    } else {
+        run.config.overwrite_output_dir = 1;
+    }
+    expect(&run, BERTH_OK, "result: 0");
+}
+
 // Kills right before every n-th call of the file layer, in both phases: readings of shards, saves
 // and rotations lie there.
 static void kill_everywhere(const struct fixture_run *straight, int stride) {
@@ -158,15 +171,7 @@ static void kill_everywhere(const struct fixture_run *straight, int stride) {
             break;
         }
         assert_int_equal(status, KILLED);
-        int64_t newest;
-        fixture_good_checkpoints("killed", &newest);
-        run.fail_at = 0;
-        if (newest >= 0) {
-            run.config.resume_from_checkpoint = "auto";
-        } else {
-            run.config.overwrite_output_dir = 1;
-        }
-        expect(&run, BERTH_OK, "result: 0");
+        resume_or_begin(run, "killed");
         assert_int_equal(fixture_temporaries("killed"), 0);
         assert_same_run("straight", "killed");
         assert_int_equal(dir_remove(in_folder("killed"), NULL), BERTH_OK);
@@ -188,18 +193,6 @@ static void test_kills_in_the_second_phase(void **state) {
     kill_everywhere(&straight, getenv("BERTH_KILLS") != NULL ? 1 : 97);
 }
 
-static void resume_or_begin(struct fixture_run run) {
-    int64_t newest;
-    fixture_good_checkpoints("faulty", &newest);
-    run.fail_at = 0;
-    if (newest >= 0) {
-        run.config.resume_from_checkpoint = "auto";
-    } else {
-        run.config.overwrite_output_dir = 1;
-    }
-    expect(&run, BERTH_OK, "result: 0");
-}
-
 // Every n-th call of the file layer fails, be it of a shard's reading or of a save: the run ends
 // with an error and nothing half-written, or (where nothing depended on the call) as if nothing had
 // been; then it goes on to the same bytes. The calls are through when three faults in a row met
@@ -214,7 +207,7 @@ static void fail_everywhere(int errno_value, const char *words) {
         run.fail_errno = errno_value;
         int status = execute(&run, words, "result: 0");
         if (status != BERTH_OK) {
-            resume_or_begin(run);
+            resume_or_begin(run, "faulty");
             failed++;
         }
         passed = status != BERTH_OK ? 0 : passed + 1;
