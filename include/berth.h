@@ -121,7 +121,7 @@ struct berth_config {
     const char *rng;                 /* "fast", or "python": the numbers of CPython's random */
     int64_t shards;                  /* for training */
     int64_t test_shards;             /* < 0: as many */
-    double fraction_test_set;        /* of the articles */
+    double fraction_test_set;        /* of the sentences */
     const char *stages;              /* of "text,shards,hdf5,pack"; NULL: all but pack */
     int pack;                        /* also the stage pack */
     const char *format;              /* "hdf5" or "tfrecord" */

@@ -170,7 +170,7 @@ const struct option_row option_rows[] = {
      .unit = "N", .aliases = "n_test_shards", .help = "files for testing; 0: none",
      .fallback = "as many as for training"},
     {FIELD(fraction_test_set), .type = OPTION_REAL, .jobs = JOB_PREPARE, BETWEEN(0, 0.99),
-     .unit = "X", .help = "share of the articles that is for testing"},
+     .unit = "X", .help = "share of the sentences that is for testing, in whole articles"},
     {FIELD(stages), .type = OPTION_TEXT, .jobs = JOB_PREPARE, .unit = "NAMES",
      .help = "which to run, with commas: text, shards, hdf5, pack", .fallback = "text,shards,hdf5"},
     {FIELD(pack), .type = OPTION_FLAG, .jobs = JOB_PREPARE,
