@@ -254,11 +254,13 @@ struct device {
     void (*tanh_backward)(struct device *dev, struct mat du, struct mat dy, struct mat t,
                           struct dropout dropout, const struct batch *batch);
     // losses[i] = -log softmax(logits[i])[labels[i]] for i in [0, count);
+    // hits[i] = 1 where the label is the first of the largest logits of its row, else 0; NULL: not
+    // wanted.
     // dlogits = scale * d(sum of losses) / d(logits); empty: losses only. logits [C, K] f32, C >=
     // count; dlogits [C, K] f32, where it may be the memory of the logits, or in the compute dtype.
-    // A label outside [0, K) is ignored (loss and gradient 0).
-    void (*class_loss)(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
-                       float scale, const int32_t *labels, int64_t count);
+    // A label outside [0, K) is ignored (loss and gradient 0, no hit).
+    void (*class_loss)(struct device *dev, struct mat dlogits, float *losses, unsigned char *hits,
+                       struct mat logits, float scale, const int32_t *labels, int64_t count);
     // losses[i] = (logits[i, 0] - targets[i])^2 for i in [0, count); dlogits as in class_loss;
     // logits and dlogits [C, 1]. A target that is NaN is ignored (loss and gradient 0).
     void (*squared_loss)(struct device *dev, struct mat dlogits, float *losses, struct mat logits,

@@ -390,7 +390,7 @@ static void decoder_forward(struct bench *b) {
 }
 
 static void word_loss(struct bench *b) {
-    b->dev->class_loss(b->dev, b->dword_logits, b->losses, b->word_logits, 1.0f, b->word_labels,
+    b->dev->class_loss(b->dev, b->dword_logits, b->losses, NULL, b->word_logits, 1.0f, b->word_labels,
                        masked_rows(&b->g));
 }
 

@@ -99,8 +99,8 @@ size_t cpu_attention_plan_bytes(int64_t max_length);
 // loss.c
 void cpu_span_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
                    float scale, const struct batch *batch);
-void cpu_class_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
-                    float scale, const int32_t *labels, int64_t count);
+void cpu_class_loss(struct device *dev, struct mat dlogits, float *losses, unsigned char *hits,
+                    struct mat logits, float scale, const int32_t *labels, int64_t count);
 void cpu_squared_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
                       float scale, const float *targets, int64_t count);
 // pool.c

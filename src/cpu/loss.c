@@ -74,11 +74,28 @@ static void zero_rows(struct mat m, int64_t first) {
     }
 }
 
-void cpu_class_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
-                    float scale, const int32_t *labels, int64_t count) {
+// Whether no column has a larger logit than the label's, and none before it an equal one.
+static unsigned char is_hit(struct mat logits, int64_t row, int32_t label) {
+    const float *x = mat_rows(logits, row, 1).data;
+    if (label < 0 || label >= logits.cols) {
+        return 0;
+    }
+    for (int64_t i = 0; i < logits.cols; i++) {
+        if (x[i] > x[label] || (x[i] == x[label] && i < label)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+void cpu_class_loss(struct device *dev, struct mat dlogits, float *losses, unsigned char *hits,
+                    struct mat logits, float scale, const int32_t *labels, int64_t count) {
     struct cpu *cpu = cpu_of(dev);
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
     for (int64_t i = 0; i < count; i++) {
+        if (hits != NULL) {
+            hits[i] = is_hit(logits, i, labels[i]); // before the gradient takes the logits' memory
+        }
         losses[i] = (float)cpu->kernels->cross_entropy(dlogits, logits, i, labels[i], scale);
     }
     zero_rows(dlogits, count);

@@ -199,6 +199,7 @@ static void take_decoder(const struct carving *carving, int64_t rows,
         decoder->dlogits = take_rows(carving, chunk, words, carving->compute);
     }
     decoder->losses = take_rows(carving, rows, 1, DTYPE_F32).data;
+    decoder->hits = arena_take(carving->arena, (size_t)rows);
 }
 
 static void take_head(const struct carving *carving, const struct bert *model,

@@ -53,6 +53,7 @@ struct decoder_buffers {
     struct mat logits;        // [DECODER_ROWS, V] f32
     struct mat dlogits;       // [DECODER_ROWS, V]; in f32 the memory of logits
     float *losses;            // [C]
+    unsigned char *hits;      // [C]
 };
 
 struct bert_activations {

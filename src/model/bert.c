@@ -360,6 +360,10 @@ const float *bert_masked_losses(const struct bert_activations *activations) {
     return activations->decoder.losses;
 }
 
+const unsigned char *bert_masked_hits(const struct bert_activations *activations) {
+    return activations->decoder.hits;
+}
+
 // --- what callers ask about -------------------------------------------------------------------
 
 static int row_is_finite(struct device *dev, struct mat m, int64_t row, float *values) {

@@ -88,16 +88,12 @@ const float *bert_losses(const struct bert_activations *activations);
 // sum).
 const float *bert_masked_losses(const struct bert_activations *activations);
 
-// After bert_forward of the pre-training head: for each masked token of the batch its loss into
-// losses[M] and into hits[M] whether its word is the one with the largest logit (of equals the
-// first). Host memory; `scratch` is bert_decode_scratch(model) numbers, unused where that is 0.
-struct bert_decoded {
-    float *losses, *scratch;
-    unsigned char *hits;
-};
+// In inference, after bert_forward of the pre-training head: the losses of the batch's masked tokens
+// (bert_masked_losses), and for each 1 where its word is the first of those with the largest logit
+// (bert_masked_hits, [M] in device memory).
 void bert_decode(const struct bert *model, struct bert_activations *activations,
-                 const struct batch *batch, const struct bert_decoded *decoded);
-size_t bert_decode_scratch(const struct bert *model);
+                 const struct batch *batch);
+const unsigned char *bert_masked_hits(const struct bert_activations *activations);
 
 // Where a number that is not finite first appears in the forward pass on `batch`: 0 the embeddings,
 // 1 to L the layers, L + 1 the logits; -1 nowhere. For training activations, after bert_forward and

@@ -96,7 +96,7 @@ static void class_loss(const struct pass *pass, struct mat dlogits, float loss_s
         dev->squared_loss(dev, dlogits, losses, logits, loss_scale, batch->targets,
                           batch->sequence_count);
     } else {
-        dev->class_loss(dev, dlogits, losses, logits, loss_scale, batch->labels,
+        dev->class_loss(dev, dlogits, losses, NULL, logits, loss_scale, batch->labels,
                         batch->sequence_count);
     }
 }
@@ -181,7 +181,7 @@ static void decode(const struct pass *pass, int64_t first, int64_t rows, float s
     const struct mat dlogits = mat_rows(decoder->dlogits, 0, rows);
     const struct mat words = weight(model, at->word, logits.cols, h.cols);
     const int64_t left = batch->masked_count - first;
-    dev->class_loss(dev, dlogits, decoder->losses + first, logits, scale,
+    dev->class_loss(dev, dlogits, decoder->losses + first, NULL, logits, scale,
                     batch->masked_labels + first, left < rows ? left : rows);
     dev->linear_backward_weight(dev, gradient_mat(model, at->word, logits.cols, h.cols),
                                 gradient(model, at->decoder_bias), dlogits, h);
@@ -222,52 +222,19 @@ static void transform_backward(const struct pass *pass) {
                           pass->batch->masked_rows, pass->batch->masked_count);
 }
 
-// Whether no word has a larger logit than the label, and none before it the same.
-static unsigned char is_largest(const float *logits, int64_t words, int32_t label) {
-    for (int64_t i = 0; i < words; i++) {
-        if (logits[i] > logits[label] || (logits[i] == logits[label] && i < label)) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
-// The logits of the masked tokens [first, first + rows), of which `count` are real.
-static void look_at(const struct pass *pass, struct mat logits, int64_t first, int64_t count,
-                    const struct bert_decoded *decoded) {
-    struct device *dev = pass->model->device;
-    const int32_t *labels = pass->batch->masked_labels + first;
-    const float *values = logits.data;
-    if (!dev->is_host) {
-        dev->download(dev, decoded->scratch, logits.data,
-                      (size_t)(count * logits.cols) * sizeof(float));
-        values = decoded->scratch;
-    }
-    for (int64_t i = 0; i < count; i++) {
-        decoded->hits[first + i] = is_largest(values + i * logits.cols, logits.cols, labels[i]);
-    }
-}
-
-size_t bert_decode_scratch(const struct bert *model) {
-    return model->device->is_host ? 0 : DECODER_ROWS * (size_t)model->config->vocab_size;
-}
-
 void bert_decode(const struct bert *model, struct bert_activations *activations,
-                 const struct batch *batch, const struct bert_decoded *decoded) {
+                 const struct batch *batch) {
     const struct pass pass = {.model = model, .activations = activations, .batch = batch};
     const struct decoder_buffers *decoder = &activations->decoder;
     const struct mat none = {0};
-    struct device *dev = model->device;
     for (int64_t first = 0; first < batch->masked_count; first += DECODER_ROWS) {
         int64_t left = batch->masked_count - first;
         int64_t count = left < DECODER_ROWS ? left : DECODER_ROWS;
         const struct mat logits = decode_forward(&pass, first, batch_round(count));
-        dev->class_loss(dev, none, decoder->losses + first, logits, 1, batch->masked_labels + first,
-                        count);
-        look_at(&pass, logits, first, count, decoded);
+        model->device->class_loss(model->device, none, decoder->losses + first,
+                                  decoder->hits + first, logits, 1, batch->masked_labels + first,
+                                  count);
     }
-    dev->download(dev, decoded->losses, decoder->losses,
-                  (size_t)batch->masked_count * sizeof(float));
 }
 
 static void pretraining_forward(const struct pass *pass) {

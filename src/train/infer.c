@@ -21,10 +21,11 @@ static int compare(const void *a, const void *b) {
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-// Of a batch, on the host.
+// What a batch gave, on the host.
 struct host {
     float *logits;
-    struct bert_decoded decoded; // NULLs but for the pre-training head
+    float *masked_losses; // of the pre-training head
+    unsigned char *masked_hits;
 };
 
 static enum berth_status sort_by_length(const struct packer_source *source, uint32_t **order,
@@ -88,30 +89,30 @@ static enum berth_status host_init(struct host *host, const struct trainer *trai
     size_t numbers =
         (size_t)(args->shape->tokens * param_head_outputs(model->table->head, model->config));
     size_t masked = args->take_masked != NULL ? (size_t)args->shape->masked + 1 : 0;
-    size_t scratch = masked > 0 ? bert_decode_scratch(model) : 0;
     *host = (struct host){.logits = memory_array(numbers, sizeof *host->logits),
-                          .decoded = {.losses = memory_array(masked, sizeof(float)),
-                                      .scratch = memory_array(scratch, sizeof(float)),
-                                      .hits = memory_array(masked, 1)}};
-    return host->logits != NULL && host->decoded.losses != NULL && host->decoded.scratch != NULL &&
-                   host->decoded.hits != NULL
+                          .masked_losses = memory_array(masked, sizeof *host->masked_losses),
+                          .masked_hits = memory_array(masked, sizeof *host->masked_hits)};
+    return host->logits != NULL && host->masked_losses != NULL && host->masked_hits != NULL
                ? BERTH_OK
-               : error_no_memory(error, (numbers + scratch) * sizeof(float),
-                                 "the logits of a batch");
+               : error_no_memory(error, numbers * sizeof *host->logits, "the logits of a batch");
 }
 
 static void host_done(struct host *host) {
     memory_free(host->logits);
-    memory_free(host->decoded.losses);
-    memory_free(host->decoded.scratch);
-    memory_free(host->decoded.hits);
+    memory_free(host->masked_losses);
+    memory_free(host->masked_hits);
 }
 
 static void run_masked(struct trainer *trainer, const struct infer_args *args,
                        const uint32_t *order, size_t count, const struct host *host) {
     const struct batch *batch = &trainer->packer.batch;
-    struct infer_masked masked = {.losses = host->decoded.losses, .hits = host->decoded.hits};
-    bert_decode(&trainer->model, trainer->inference, batch, &host->decoded);
+    struct infer_masked masked = {.losses = host->masked_losses, .hits = host->masked_hits};
+    struct device *device = trainer->state->device;
+    size_t tokens = (size_t)batch->masked_count;
+    bert_decode(&trainer->model, trainer->inference, batch);
+    device->download(device, host->masked_losses, bert_masked_losses(trainer->inference),
+                     tokens * sizeof *host->masked_losses);
+    device->download(device, host->masked_hits, bert_masked_hits(trainer->inference), tokens);
     for (size_t i = 0; i < count; i++) {
         masked.count = args->source->get(args->source->data, order[i]).masked_count;
         args->take_masked(args->context, order[i], &masked);

@@ -4,6 +4,7 @@
 #include "reference.h"
 
 #include <math.h>
+#include <string.h>
 
 void op_span_loss(struct op_run *run) {
     const struct batch *batch = &run->batch;
@@ -66,26 +67,60 @@ static void check_without_gradient(struct op_run *run, const struct row_losses *
     op_check_vector(run, "losses without a gradient", again, r->losses_want, r->count, 4e-7);
 }
 
+// The labels of most rows get the largest logit. In every third row the class before shares it,
+// which is no hit, in every other row the class after, which is one.
+static void raise_logits(struct row_losses *r, int64_t classes) {
+    for (int64_t i = 0; i < r->count; i++) {
+        const int64_t label = (i + 1) % classes, other = i % 3 == 0 ? label - 1 : label + 1;
+        if (i % 4 != 3) {
+            op_set_number(r->logits, i, label, 9);
+        }
+        if (other >= 0 && other < classes) {
+            op_set_number(r->logits, i, other, 9);
+        }
+    }
+}
+
+static void check_hits(struct op_run *run, const unsigned char *hits, const double *x,
+                       const int32_t *labels, const struct row_losses *r) {
+    const int64_t classes = r->logits.cols;
+    for (int64_t i = 0; i < r->count; i++) {
+        int64_t first = 0;
+        for (int64_t c = 1; c < classes; c++) {
+            first = x[i * classes + c] > x[i * classes + first] ? c : first;
+        }
+        if (hits[i] != (first == labels[i])) {
+            op_complain(run, "hits", "is", hits[i]);
+        }
+    }
+    op_hash(run, hits, (size_t)r->count);
+}
+
 // Labels of every class, then of none: the second sequence's is too large, the third's negative.
 static void class_losses(struct op_run *run, int64_t classes) {
     struct row_losses r = row_losses_new(run, classes);
     int32_t *labels = op_keep(run, (size_t)r.count * sizeof *labels);
     float *again = op_vector(run, r.count, 0, (double)NAN);
+    raise_logits(&r, classes);
     const double *x = op_dense(run, r.logits);
     for (int64_t i = 0; i < r.count; i++) {
         labels[i] = i == 1 ? (int32_t)classes : i == 2 ? -1 : (int32_t)((i + 1) % classes);
         r.losses_want[i] =
             reference_cross_entropy(r.want + i * classes, x + i * classes, classes, labels[i]);
     }
-    run->dev->class_loss(run->dev, r.dlogits, r.losses, r.logits, 0.25f, labels, r.count);
-    run->dev->class_loss(run->dev, (struct mat){0}, again, r.logits, 0.25f, labels, r.count);
+    unsigned char *hits = op_keep(run, (size_t)r.count);
+    run->dev->class_loss(run->dev, r.dlogits, r.losses, NULL, r.logits, 0.25f, labels, r.count);
+    run->dev->class_loss(run->dev, (struct mat){0}, again, hits, r.logits, 0.25f, labels, r.count);
     row_losses_check(run, &r);
     check_without_gradient(run, &r, again);
+    check_hits(run, hits, x, labels, &r);
+    memset(hits, 2, (size_t)r.count);
     // The gradient in the compute dtype, in f32 in the memory of the logits.
     struct mat other =
         run->compute == DTYPE_F32 ? r.logits : op_output(run, r.logits.rows, classes, run->compute);
-    run->dev->class_loss(run->dev, other, again, r.logits, 0.25f, labels, r.count);
+    run->dev->class_loss(run->dev, other, again, hits, r.logits, 0.25f, labels, r.count);
     check_without_gradient(run, &r, again);
+    check_hits(run, hits, x, labels, &r);
     op_check(run, "dlogits elsewhere", other, r.want, r.count, op_tolerance(run->compute));
     op_check_zeros(run, "dlogits elsewhere", other, r.count);
 }
@@ -110,7 +145,7 @@ void op_sure_class_loss(struct op_run *run) {
         r.losses_want[i] =
             reference_cross_entropy(r.want + i * classes, x + i * classes, classes, labels[i]);
     }
-    run->dev->class_loss(run->dev, r.dlogits, r.losses, r.logits, 0.25f, labels, r.count);
+    run->dev->class_loss(run->dev, r.dlogits, r.losses, NULL, r.logits, 0.25f, labels, r.count);
     row_losses_check(run, &r);
 }
 

@@ -432,7 +432,8 @@ static void head_forward(struct golden_run *g, const struct head *h) {
     dev->linear_forward(dev, h->logits, h->pooled, h->classifier, vector_of(g, "classifier.bias"));
     const float scale = (float)number(g, "scale");
     if (golden_has(g->file, g->prefix, "labels")) {
-        dev->class_loss(dev, h->dlogits, h->losses, h->logits, scale, rows_of(g, "labels"), count);
+        dev->class_loss(dev, h->dlogits, h->losses, NULL, h->logits, scale, rows_of(g, "labels"),
+                        count);
     } else {
         dev->squared_loss(dev, h->dlogits, h->losses, h->logits, scale, vector_of(g, "targets"),
                           count);
