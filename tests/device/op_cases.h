@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One table of operations, each with a function that makes inputs, runs the operation on a device
 // and compares what comes out with reference.c. The functions stand in one file per family.
-#ifndef BERTH_TESTS_CPU_OP_CASES_H
-#define BERTH_TESTS_CPU_OP_CASES_H
+#ifndef BERTH_TESTS_DEVICE_OP_CASES_H
+#define BERTH_TESTS_DEVICE_OP_CASES_H
 
 #include "op_run.h"
 

@@ -7,12 +7,15 @@
 #include <stdio.h>
 #include <string.h>
 
+// The last has three pieces of columns in attention and tiles of all three sizes in dw; the full
+// block has neither slack nor a short piece.
 static const struct case_shape shapes[] = {
-    {"one token", {1}, 10, 1, 21},         {"few, odd sizes", {1, 2, 3, 17}, 22, 2, 40},
-    {"one full block", {64}, 32, 4, 64},   {"D = 16", {130, 200, 55}, 48, 3, 96},
-    {"longest", {512, 1, 31}, 64, 1, 130}, {"several tiles", {300, 7, 129, 128}, 192, 6, 200},
+    {"one token", {1}, 10, 1, 21},
+    {"few, odd sizes", {1, 2, 3, 17}, 22, 2, 40},
+    {"one full block", {64}, 128, 4, 256},
+    {"several tiles", {260, 7, 129, 128}, 190, 5, 200},
 };
-enum { SHAPES = sizeof shapes / sizeof *shapes };
+enum { SHAPES = sizeof shapes / sizeof *shapes, SEVERAL_TILES = SHAPES - 1 };
 
 static struct device *open_device(const char *instructions, int threads) {
     const struct device_options options = {threads, instructions};
@@ -23,7 +26,7 @@ static struct device *open_device(const char *instructions, int threads) {
         return NULL;
     }
     assert_int_equal(status, BERTH_OK);
-    const struct device_shape most = {768, 6, 512, 192, 200, 1, 50, 0, DTYPE_F32, 1};
+    const struct device_shape most = {576, 4, 260, 190, 256, 1, 50, 0, DTYPE_F32, 1};
     assert_int_equal(dev->reserve(dev, &most, &error), BERTH_OK);
     return dev;
 }
@@ -115,9 +118,7 @@ static void same_bits_for_any_thread_count(void **state) {
         struct device *dev = open_device("auto", threads[i]);
         hashes.first = i == 0;
         hashes.next = 0;
-        for (int s = 3; s < SHAPES; s++) {
-            for_each_case(dev, &shapes[s], compare, &hashes);
-        }
+        for_each_case(dev, &shapes[SEVERAL_TILES], compare, &hashes);
         dev->close(dev);
     }
     assert_int_equal(hashes.differ, 0);

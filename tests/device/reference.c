@@ -98,8 +98,9 @@ static double softmax_row(double *p, const struct reference_head *h, int64_t i) 
         const double *k = h->qkv + j * 3 * h->hidden + h->hidden + h->head * h->size;
         p[j] = 0;
         for (int64_t d = 0; d < h->size; d++) {
-            p[j] += q[d] * k[d] / sqrt((double)h->size);
+            p[j] += q[d] * k[d];
         }
+        p[j] /= sqrt((double)h->size);
         most = fmax(most, p[j]);
     }
     for (int64_t j = 0; j < h->length; j++) {

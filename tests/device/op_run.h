@@ -2,8 +2,8 @@
 // One run of one operation on a device: inputs with gaps between their rows and garbage in the
 // slack, outputs that are not-a-number before, comparisons with what is wanted. Whatever these
 // functions hand out lives until op_end.
-#ifndef BERTH_TESTS_CPU_OP_RUN_H
-#define BERTH_TESTS_CPU_OP_RUN_H
+#ifndef BERTH_TESTS_DEVICE_OP_RUN_H
+#define BERTH_TESTS_DEVICE_OP_RUN_H
 
 #include "core/device.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cmocka with the headers that it wants before it, in that order.
-#ifndef BERTH_TESTS_CPU_HARNESS_H
-#define BERTH_TESTS_CPU_HARNESS_H
+#ifndef BERTH_TESTS_DEVICE_HARNESS_H
+#define BERTH_TESTS_DEVICE_HARNESS_H
 
 // clang-format off
 #include <setjmp.h>

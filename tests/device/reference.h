@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operations of core/device.h as plain loops in double, dense row-major: what the devices are
 // checked against. The formulas stand in core/device.h; the derivatives are themselves checked by
-// finite differences in test_cpu_reference.c.
-#ifndef BERTH_TESTS_CPU_REFERENCE_H
-#define BERTH_TESTS_CPU_REFERENCE_H
+// finite differences in test_reference.c.
+#ifndef BERTH_TESTS_DEVICE_REFERENCE_H
+#define BERTH_TESTS_DEVICE_REFERENCE_H
 
 #include "core/device.h"
 
