@@ -8,20 +8,20 @@
 void op_grad_norm(struct op_run *run) {
     const int64_t count = run->shape->hidden * 2001 + 7;
     float *gradients = op_vector(run, count, 3, 0);
-    struct grad_stats stats;
+    struct grad_stats *stats = op_keep(run, sizeof *stats);
     double want = 0;
     for (int64_t i = 0; i < count; i++) {
         want += (double)gradients[i] * (double)gradients[i] * 0.25;
     }
-    run->dev->grad_norm(run->dev, &stats, gradients, count, 0.5);
-    if (fabs(stats.sum_squares - want) > 1e-12 * want) {
-        op_complain(run, "sum_squares", "relative error", stats.sum_squares / want - 1);
+    run->dev->grad_norm(run->dev, stats, gradients, count, 0.5);
+    if (fabs(stats->sum_squares - want) > 1e-12 * want) {
+        op_complain(run, "sum_squares", "relative error", stats->sum_squares / want - 1);
     }
-    op_hash(run, &stats.sum_squares, sizeof stats.sum_squares);
+    op_hash(run, &stats->sum_squares, sizeof stats->sum_squares);
     gradients[count / 2] = INFINITY;
-    run->dev->grad_norm(run->dev, &stats, gradients, count, 0.5);
-    if (isfinite(stats.sum_squares)) {
-        op_complain(run, "sum_squares", "an infinite gradient gives", stats.sum_squares);
+    run->dev->grad_norm(run->dev, stats, gradients, count, 0.5);
+    if (isfinite(stats->sum_squares)) {
+        op_complain(run, "sum_squares", "an infinite gradient gives", stats->sum_squares);
     }
 }
 
@@ -109,8 +109,9 @@ void op_adamw(struct op_run *run) {
     // decoupled and clipped, L2, skipped, clipped without 1e-6 and epsilon under the root
     for (int mode = 0; mode < 4; mode++) {
         struct adamw_case a = adamw_case_new(run);
-        const struct grad_stats stats = {mode == 2 ? INFINITY : mode == 3 ? 1e-8 : 4.0};
-        struct adamw_args args = adamw_args_of(&a, &stats, mode == 1);
+        struct grad_stats *stats = op_keep(run, sizeof *stats);
+        struct adamw_args args = adamw_args_of(&a, stats, mode == 1);
+        stats->sum_squares = mode == 2 ? INFINITY : mode == 3 ? 1e-8 : 4.0;
         if (mode == 3) {
             args.exact_clip = args.epsilon_inside_root = 1;
             args.max_grad_norm = 1e-5; // a tenth of the norm: 1e-6 more would be a percent
@@ -165,12 +166,14 @@ static void check_lamb_stats(struct op_run *run, const struct lamb_stats *found,
 void op_lamb(struct op_run *run) {
     for (int mode = 0; mode < LAMB_MODES; mode++) {
         struct adamw_case a = adamw_case_new(run);
-        const struct grad_stats stats = {mode == SKIPPED ? (double)NAN : 4.0};
-        struct lamb_stats found = {-1, -1, -1}, want = found;
-        struct lamb_args args = {.adam = adamw_args_of(&a, &stats, 0),
+        struct grad_stats *stats = op_keep(run, sizeof *stats);
+        struct lamb_stats *found = op_keep(run, sizeof *found), want = {-1, -1, -1};
+        struct lamb_args args = {.adam = adamw_args_of(&a, stats, 0),
                                  .min_coeff = mode == AT_LEAST ? 1.5 : 0,
                                  .max_coeff = mode == AT_MOST ? 0.01 : INFINITY,
-                                 .result = &found};
+                                 .result = found};
+        stats->sum_squares = mode == SKIPPED ? (double)NAN : 4.0;
+        *found = want;
         args.adam.exact_clip = mode == FREE;
         if (mode == ZERO_PARAMETERS) {
             memset(a.values[0], 0, (size_t)a.count * sizeof(float));
@@ -184,12 +187,12 @@ void op_lamb(struct op_run *run) {
         }
         run->dev->lamb(run->dev, &args);
         if (mode == SKIPPED) {
-            op_hash(run, &found, sizeof found);
-            if (found.coefficient != want.coefficient) {
-                op_complain(run, "coefficient", "of a skipped update is", found.coefficient);
+            op_hash(run, found, sizeof *found);
+            if (found->coefficient != want.coefficient) {
+                op_complain(run, "coefficient", "of a skipped update is", found->coefficient);
             }
         } else {
-            check_lamb_stats(run, &found, &want);
+            check_lamb_stats(run, found, &want);
         }
         check_case(run, &a, &args.adam);
     }

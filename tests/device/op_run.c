@@ -8,18 +8,42 @@
 
 // --- one run ------------------------------------------------------------------------------------
 
+static void upload_all(struct translated_device *operands) {
+    for (size_t i = 0; i < operands->count; i++) {
+        const struct translated_block *block = &operands->blocks[i];
+        operands->inner->upload(operands->inner, block->memory, block->address, block->bytes);
+    }
+}
+
+static void download_all(struct translated_device *operands) {
+    for (size_t i = 0; i < operands->count; i++) {
+        const struct translated_block *block = &operands->blocks[i];
+        operands->inner->download(operands->inner, block->address, block->memory, block->bytes);
+    }
+}
+
 void op_begin(struct op_run *run) {
     run->hash = 0xCBF29CE484222325u;
     run->complaint[0] = '\0';
     run->drawn = 0;
     run->block_count = 0;
+    translated_init(&run->operands, run->dev);
+    run->operands.before = upload_all;
+    run->operands.after = download_all;
+    run->dev = &run->operands.device;
 }
 
 void op_end(struct op_run *run) {
     struct berth_error error;
+    run->dev = run->operands.inner;
     if (run->dev->status(run->dev, &error) != BERTH_OK) {
         snprintf(run->complaint, sizeof run->complaint, "%.190s", error.message);
     }
+    for (size_t i = 0; i < run->operands.count; i++) {
+        const struct translated_block *block = &run->operands.blocks[i];
+        run->dev->memory_free(run->dev, block->memory, block->bytes);
+    }
+    translated_done(&run->operands);
     for (int i = 0; i < run->block_count; i++) {
         free(run->blocks[i]);
     }
@@ -71,13 +95,24 @@ void op_batch(struct op_run *run, const int32_t *lengths, int count) {
 
 enum { GAP = 5, SENTINEL = 0x5A }; // columns between the rows of every matrix, and their bytes
 
-void *op_keep(struct op_run *run, size_t bytes) {
-    void *block = calloc(1, bytes + 64);
+static void *host_block(struct op_run *run, size_t bytes) {
+    void *block = calloc(1, bytes);
     if (block == NULL || run->block_count == 128) {
         abort();
     }
     run->blocks[run->block_count++] = block;
     return block;
+}
+
+void *op_keep(struct op_run *run, size_t bytes) {
+    struct device *dev = run->operands.inner;
+    const struct translated_block block = {host_block(run, bytes + 64),
+                                           dev->memory_new(dev, bytes + 64), bytes + 64};
+    if (block.memory == NULL) {
+        abort();
+    }
+    translated_add(&run->operands, block);
+    return block.address;
 }
 
 // SplitMix64, in [-1, 1): the tests draw many more numbers than the operations do.
@@ -163,7 +198,7 @@ float *op_vector(struct op_run *run, int64_t count, double size, double shift) {
 }
 
 double *op_doubles(struct op_run *run, int64_t count) {
-    return op_keep(run, (size_t)count * sizeof(double));
+    return host_block(run, (size_t)count * sizeof(double));
 }
 
 double *op_dense(struct op_run *run, struct mat m) {

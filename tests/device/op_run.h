@@ -2,10 +2,14 @@
 // One run of one operation on a device: inputs with gaps between their rows and garbage in the
 // slack, outputs that are not-a-number before, comparisons with what is wanted. Whatever these
 // functions hand out lives until op_end.
+//
+// Operands are kept twice: in host memory, where a case fills them and looks at them, and in a
+// block of the device. run->dev takes the former for the latter: it uploads all operands before
+// each operation and downloads them after it.
 #ifndef BERTH_TESTS_DEVICE_OP_RUN_H
 #define BERTH_TESTS_DEVICE_OP_RUN_H
 
-#include "core/device.h"
+#include "translated_device.h"
 
 #define SEQUENCES_MAX 6
 #define OP_WORDS 50 // the ids of op_batch are below
@@ -18,7 +22,7 @@ struct case_shape {
 
 struct op_run {
     // given
-    struct device *dev;
+    struct device *dev; // from op_begin to op_end that of `operands`
     const struct case_shape *shape;
     enum dtype compute;
     uint32_t threshold; // of dropout
@@ -29,7 +33,8 @@ struct op_run {
     // during the run
     struct batch batch;
     uint64_t drawn;
-    void *blocks[128];
+    struct translated_device operands; // in host memory, of the device
+    void *blocks[128];                 // in host memory
     int block_count;
 };
 
@@ -41,7 +46,7 @@ void op_batch(struct op_run *run, const int32_t *lengths, int count);
 
 // --- inputs and outputs -------------------------------------------------------------------------
 
-void *op_keep(struct op_run *run, size_t bytes); // zeroed
+void *op_keep(struct op_run *run, size_t bytes); // an operand, zeroed
 double op_number_at(struct mat m, int64_t row, int64_t col);
 void op_set_number(struct mat m, int64_t row, int64_t col, double value);
 

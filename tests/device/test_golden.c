@@ -485,7 +485,7 @@ static void adamw(struct golden_run *g) {
     const double *s = wanted(g, "settings");
     const int64_t count = size_of(g, "parameters", 0);
     const int half = g->op.compute != DTYPE_F32;
-    struct grad_stats stats;
+    struct grad_stats *stats = op_keep(&g->op, sizeof *stats);
     struct adamw_args args = {
         .parameters = vector_of(g, "parameters"),
         .gradients = vector_of(g, "gradients"),
@@ -503,14 +503,14 @@ static void adamw(struct golden_run *g) {
         .gradient_scale = 0.25,
         .max_grad_norm = s[MAX_NORM],
         .l2_mode = (int)s[L2_MODE],
-        .stats = &stats,
+        .stats = stats,
     };
     for (int64_t i = 0; i < count; i++) {
         args.gradients[i] *= 4;
     }
-    dev->grad_norm(dev, &stats, args.gradients, count, args.gradient_scale);
-    if (!(fabs(sqrt(stats.sum_squares) / number(g, "norm") - 1) <= 1e-6)) {
-        op_complain(&g->op, "norm", "is", sqrt(stats.sum_squares));
+    dev->grad_norm(dev, stats, args.gradients, count, args.gradient_scale);
+    if (!(fabs(sqrt(stats->sum_squares) / number(g, "norm") - 1) <= 1e-6)) {
+        op_complain(&g->op, "norm", "is", sqrt(stats->sum_squares));
     }
     dev->adamw(dev, &args);
     check_floats(g, "new_parameters", args.parameters, 1e-7);

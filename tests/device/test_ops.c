@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every operation of the CPU device x shapes x dtypes x instruction sets against double loops, and
-// the same bits from 1, 2 and 4 threads.
+// Every operation of the CPU device x shapes x dtypes x instruction sets against double loops, the
+// same bits from 1, 2 and 4 threads, and from the guarded device.
+#include "guarded_device.h"
 #include "harness.h"
 #include "op_cases.h"
 
@@ -17,11 +18,14 @@ static const struct case_shape shapes[] = {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes, SEVERAL_TILES = SHAPES - 1 };
 
-static struct device *open_device(const char *instructions, int threads) {
+typedef enum berth_status open_function(const struct device_options *options,
+                                        struct device **device, struct berth_error *error);
+
+static struct device *open_device(open_function *open, const char *instructions, int threads) {
     const struct device_options options = {threads, instructions};
     struct device *dev = NULL;
     struct berth_error error;
-    enum berth_status status = device_cpu_open(&options, &dev, &error);
+    enum berth_status status = open(&options, &dev, &error);
     if (status == BERTH_UNAVAILABLE) {
         return NULL;
     }
@@ -64,7 +68,7 @@ static void report(struct op_run *run, const struct op_case *op, void *context) 
 }
 
 static void against_reference(const char *instructions) {
-    struct device *dev = open_device(instructions, 2);
+    struct device *dev = open_device(device_cpu_open, instructions, 2);
     if (dev == NULL) {
         print_message("this processor does not run %s\n", instructions);
         skip();
@@ -111,16 +115,40 @@ static void compare(struct op_run *run, const struct op_case *op, void *context)
     h->next++;
 }
 
+// The first device's hashes of the shapes [from, end), or how many of another's differ.
+static void hash_shapes(struct hashes *hashes, struct device *dev, int from, int end) {
+    hashes->next = 0;
+    for (int s = from; s < end; s++) {
+        for_each_case(dev, &shapes[s], compare, hashes);
+    }
+    hashes->first = 0;
+}
+
 static void same_bits_for_any_thread_count(void **state) {
-    static struct hashes hashes;
+    struct hashes hashes = {.first = 1};
     const int threads[] = {1, 2, 4};
     for (int i = 0; i < 3; i++) {
-        struct device *dev = open_device("auto", threads[i]);
-        hashes.first = i == 0;
-        hashes.next = 0;
-        for_each_case(dev, &shapes[SEVERAL_TILES], compare, &hashes);
+        struct device *dev = open_device(device_cpu_open, "auto", threads[i]);
+        hash_shapes(&hashes, dev, SEVERAL_TILES, SHAPES);
         dev->close(dev);
     }
+    assert_int_equal(hashes.differ, 0);
+}
+
+// No operand lies in the host's memory or reaches past its block, and no operation is left out.
+static void guarded(void **state) {
+    struct hashes hashes = {.first = 1};
+    struct device *cpu = open_device(device_cpu_open, "auto", 2);
+    struct device *dev = open_device(device_cuda_open, "auto", 2);
+    hash_shapes(&hashes, cpu, 0, SEVERAL_TILES);
+    hash_shapes(&hashes, dev, 0, SEVERAL_TILES);
+    for (int i = 0; i < OPERATION_COUNT; i++) {
+        if (guarded_translation(dev)->calls[i] == 0) {
+            fail_msg("the table does not run %s", device_operation_names[i]);
+        }
+    }
+    cpu->close(cpu);
+    dev->close(dev);
     assert_int_equal(hashes.differ, 0);
 }
 
@@ -131,6 +159,7 @@ int main(void) {
         cmocka_unit_test(avx512),
         cmocka_unit_test(avx512bf16),
         cmocka_unit_test(same_bits_for_any_thread_count),
+        cmocka_unit_test(guarded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
