@@ -6,10 +6,11 @@
 #include "cli.h"
 #include "core/json_line.h"
 #include "core/number.h"
-#include "cpu/bench_cpu.h"
 #include "model/config.h"
+#include "train/bench_ops.h"
 #include "train/machine.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -119,15 +120,25 @@ static enum berth_status end_object(struct json_line *line, int json, struct ber
 
 // --- peak ----------------------------------------------------------------------------------------
 
+// FLOP/s over about `seconds`; NaN when the device cannot tell.
+static double peak_of(struct device *device, enum dtype dtype, double seconds) {
+    return device->measure_peak != NULL ? device->measure_peak(device, dtype, seconds)
+                                        : (double)NAN;
+}
+
+static double bandwidth_of(const struct cli_call *call, struct device *device, double seconds) {
+    return bench_bandwidth(device, bench_clock(device, machine_threads(&call->config)), seconds);
+}
+
 static enum berth_status run_peak(struct cli_call *call, struct berth_error *error) {
     struct device *device;
     struct json_line line = {0};
     int json = cli_flag(call, "json");
     double seconds = cli_real(call, "seconds", 1.0);
     TRY(machine_device_open(&call->config, NULL, &device, error));
-    double fp32 = bench_peak(device, DTYPE_F32, seconds);
-    double bf16 = bench_peak(device, DTYPE_BF16, seconds);
-    double bandwidth = bench_bandwidth(device, seconds);
+    double fp32 = peak_of(device, DTYPE_F32, seconds);
+    double bf16 = peak_of(device, DTYPE_BF16, seconds);
+    double bandwidth = bandwidth_of(call, device, seconds);
     if (json) {
         json_line_open(&line, NULL, '{');
     }
@@ -142,7 +153,7 @@ static enum berth_status run_peak(struct cli_call *call, struct berth_error *err
 // --- gemm and ops --------------------------------------------------------------------------------
 
 typedef enum berth_status measure(struct device *dev, const struct bench_geometry *geometry,
-                                  int repeats, struct bench_line lines[BENCH_LINES], int *count,
+                                  struct bench_timing timing, struct bench_lines *lines,
                                   struct berth_error *error);
 
 static enum berth_status read_config(const char *name, struct bert_config *config,
@@ -173,8 +184,7 @@ static enum berth_status make_geometry(const struct cli_call *call, struct bench
 }
 
 struct table {
-    struct bench_line lines[BENCH_LINES];
-    int count;
+    struct bench_lines lines;
     double peak, bandwidth; // FLOP/s, bytes/s
 };
 
@@ -187,8 +197,8 @@ static double floor_seconds(const struct table *table, const struct bench_line *
 
 static void print_table(const struct table *table) {
     printf("%-36s %10s %10s %10s %8s\n", "operation", "ms", "GFLOP/s", "GB/s", "of floor");
-    for (int i = 0; i < table->count; i++) {
-        const struct bench_line *line = &table->lines[i];
+    for (int i = 0; i < table->lines.count; i++) {
+        const struct bench_line *line = &table->lines.line[i];
         char text[128];
         number_format(text, sizeof text, "%10.3f %10.1f %10.1f %7.1f%%", line->seconds * 1e3,
                       line->flops / line->seconds / 1e9, line->bytes / line->seconds / 1e9,
@@ -199,8 +209,8 @@ static void print_table(const struct table *table) {
 
 static void add_table(struct json_line *out, const struct table *table) {
     json_line_open(out, "operations", '[');
-    for (int i = 0; i < table->count; i++) {
-        const struct bench_line *line = &table->lines[i];
+    for (int i = 0; i < table->lines.count; i++) {
+        const struct bench_line *line = &table->lines.line[i];
         json_line_open(out, NULL, '{');
         json_line_text(out, "name", line->name);
         json_line_real(out, "seconds", line->seconds);
@@ -212,26 +222,19 @@ static void add_table(struct json_line *out, const struct table *table) {
     json_line_close(out, ']');
 }
 
-// The best of five readings: on a shared machine a reading is only ever too low.
-static double best_peak(struct device *device, enum dtype dtype) {
-    double best = 0.0;
-    for (int i = 0; i < 5; i++) {
-        double reading = bench_peak(device, dtype, 0.1);
-        best = reading > best ? reading : best;
-    }
-    return best;
-}
+#define PEAK_READINGS 5 // on a shared machine a reading is only ever too low
 
 static enum berth_status measure_table(struct cli_call *call, measure *run,
                                        const struct bench_geometry *geometry, struct table *table,
                                        struct berth_error *error) {
     struct device *device;
     TRY(machine_device_open(&call->config, NULL, &device, error));
-    table->peak = best_peak(device, geometry->compute);
-    table->bandwidth = bench_bandwidth(device, 0.5);
-    enum berth_status status = run(device, geometry, (int)cli_integer(call, "repeats", 5),
-                                   table->lines, &table->count, error);
-    double again = best_peak(device, geometry->compute);
+    const struct bench_timing timing = {bench_clock(device, machine_threads(&call->config)),
+                                        (int)cli_integer(call, "repeats", 5)};
+    table->peak = machine_peak_flops(device, geometry->compute, PEAK_READINGS);
+    table->bandwidth = bandwidth_of(call, device, 0.5);
+    enum berth_status status = run(device, geometry, timing, &table->lines, error);
+    double again = machine_peak_flops(device, geometry->compute, PEAK_READINGS);
     table->peak = again > table->peak ? again : table->peak;
     device->close(device);
     return status;

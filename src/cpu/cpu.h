@@ -122,5 +122,7 @@ void cpu_grad_norm(struct device *dev, struct grad_stats *stats, const float *gr
 void cpu_adamw(struct device *dev, const struct adamw_args *args);
 void cpu_lamb(struct device *dev, const struct lamb_args *args);
 void cpu_convert(struct device *dev, struct mat to, const float *from);
+// peak.c
+double cpu_measure_peak(struct device *dev, enum dtype dtype, double seconds);
 
 #endif

@@ -2,7 +2,6 @@
 // The CPU device: opening, memory, the sticky error, and the table of operations.
 #include "core/error.h"
 #include "core/memory.h"
-#include "cpu/bench_cpu.h"
 #include "cpu/cpu.h"
 
 #include <omp.h>
@@ -207,7 +206,7 @@ static const struct device operations = {
     .adamw = cpu_adamw,
     .lamb = cpu_lamb,
     .convert = cpu_convert,
-    .measure_peak = bench_peak,
+    .measure_peak = cpu_measure_peak,
 };
 
 static int usable_threads(void) {

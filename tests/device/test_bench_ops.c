@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// The measurements of single operations run every operation of the contract, on the device's
+// memory, and hand out what goes wrong.
+#include "core/memory.h"
+#include "guarded_device.h"
+#include "harness.h"
+#include "train/bench_ops.h"
+
+#include <string.h>
+
+static const struct bench_geometry geometry = {.rows = 128,
+                                               .length = 30,
+                                               .hidden = 32,
+                                               .intermediate = 64,
+                                               .heads = 2,
+                                               .vocabulary = 100,
+                                               .compute = DTYPE_BF16};
+static const struct bench_timing timing = {CLOCK_MONOTONIC, 1};
+
+static struct device *opened(void) {
+    const struct device_options options = {1, NULL};
+    struct device *dev = NULL;
+    assert_int_equal(device_cuda_open(&options, &dev, NULL), BERTH_OK);
+    assert_true(bench_clock(dev, 1) == CLOCK_MONOTONIC);
+    return dev;
+}
+
+static void every_operation(void **state) {
+    for (int half = 0; half < 2; half++) {
+        struct device *dev = opened();
+        struct bench_geometry g = geometry;
+        static struct bench_lines lines;
+        g.compute = half ? DTYPE_BF16 : DTYPE_F32;
+        assert_int_equal(bench_ops(dev, &g, timing, &lines, NULL), BERTH_OK);
+        for (int i = 0; i < OPERATION_COUNT; i++) {
+            if (guarded_translation(dev)->calls[i] == 0) {
+                fail_msg("%s is not measured", device_operation_names[i]);
+            }
+        }
+        assert_true(lines.count >= OPERATION_COUNT && lines.count <= BENCH_LINES);
+        for (int i = 0; i < lines.count; i++) {
+            assert_true(lines.line[i].seconds < 10 && lines.line[i].bytes > 0);
+        }
+        dev->close(dev);
+    }
+}
+
+static void products_only(void **state) {
+    struct device *dev = opened();
+    static struct bench_lines lines;
+    assert_int_equal(bench_gemm(dev, &geometry, timing, &lines, NULL), BERTH_OK);
+    assert_int_equal(guarded_translation(dev)->calls[OPERATION_adamw], 0);
+    assert_true(lines.count >= 13);
+    assert_true(bench_bandwidth(dev, CLOCK_MONOTONIC, 0.01) > 1e6);
+    dev->close(dev);
+}
+
+// Every allocation fails once; the guarded device's close ends the program where a block is left.
+static void no_memory(void **state) {
+    static struct bench_lines lines;
+    enum berth_status status = BERTH_NO_MEMORY;
+    for (uint64_t n = 1; status != BERTH_OK; n++) {
+        struct device *dev = opened();
+        struct berth_error error = {0};
+        memory_fail_at(n, 0);
+        status = bench_ops(dev, &geometry, timing, &lines, &error);
+        memory_fail_at(0, 0);
+        if (status != BERTH_OK) {
+            assert_int_equal(status, BERTH_NO_MEMORY);
+            assert_non_null(strstr(error.message, "memory"));
+        }
+        dev->close(dev);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_operation),
+        cmocka_unit_test(products_only),
+        cmocka_unit_test(no_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
