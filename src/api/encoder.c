@@ -28,7 +28,7 @@ static enum berth_status load(struct inference *inference, const struct berth_lo
         tokens = config->max_seq_length;
     }
     // A text has two tokens at least.
-    inference->shape = (struct infer_shape){
+    inference->extent = (struct batch_extent){
         .tokens = tokens, .sequences = tokens / 2, .max_length = config->max_seq_length};
     return inference_load(inference, log, error);
 }

@@ -25,10 +25,7 @@ static void forget_texts(struct berth_config *config) {
 enum berth_status inference_load(struct inference *inference, const struct berth_log *log,
                                  struct berth_error *error) {
     struct berth_config *config = &inference->config;
-    struct trainer_shape shape = {.infer_tokens = inference->shape.tokens,
-                                  .infer_sequences = inference->shape.sequences,
-                                  .max_length = inference->shape.max_length};
-    TRY(predictor_load(&inference->predictor, config, &shape, log, error));
+    TRY(predictor_load(&inference->predictor, config, &inference->extent, log, error));
     forget_texts(config);
     return make_lock(inference, error);
 }
@@ -36,11 +33,11 @@ enum berth_status inference_load(struct inference *inference, const struct berth
 enum berth_status inference_run(const struct inference *inference, struct infer_args args,
                                 struct berth_error *error) {
     struct infer_result timing;
-    args.shape = &inference->shape;
-    // The trainer is the changeable part: activations, batch arrays, scratch memory.
-    struct trainer *trainer = (struct trainer *)&inference->predictor.trainer;
+    args.extent = &inference->extent;
+    // The engine is the changeable part: activations, batch arrays, scratch memory.
+    struct engine *engine = (struct engine *)&inference->predictor.engine;
     pthread_mutex_lock(inference->pass);
-    enum berth_status status = infer_run(trainer, &args, &timing, error);
+    enum berth_status status = infer_run(engine, &args, &timing, error);
     pthread_mutex_unlock(inference->pass);
     return status;
 }

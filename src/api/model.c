@@ -28,7 +28,7 @@ static enum berth_status load(struct berth_model *model, const struct berth_log 
     TRY(squad_input_feature_options(config, &model->features, error));
     model->answers = squad_input_answer_options(config);
     int64_t length = config->max_seq_length;
-    inference->shape = (struct infer_shape){
+    inference->extent = (struct batch_extent){
         .tokens = ANSWER_WINDOWS * length, .sequences = ANSWER_WINDOWS, .max_length = length};
     return inference_load(inference, log, error);
 }

@@ -7,8 +7,12 @@
 // with one row per sequence (C >= S), K classes.
 //
 // Rules that hold for every operation:
-// - Matrices live in the device's memory and are row-major with a free row stride. Shapes are right
-//   by construction; a wrong one is a programming error (assert).
+// - Matrices, vectors, and the arrays of a batch (device_batch.h) live in the device's memory.
+//   Matrices are row-major with a free row stride. Shapes are right by construction; a wrong one is
+//   a programming error (assert).
+// - Operations run in the order in which they are called. They and uploads may return before they
+//   are done; `download`, `status` and `reserve` wait for all that was called before. An upload has
+//   read the host's memory when it returns. The structs of arguments are read before the return.
 // - "compute dtype" is the dtype of the matrices that feed matrix products (f32, bf16, or f16 on
 //   devices that have it). Master weights, gradients of parameters, moments, residual streams,
 //   layer-norm statistics, log-sum-exps, losses and reductions are f32 or wider.
@@ -22,7 +26,7 @@
 // - Results do not depend on the number of threads: reductions are cut at fixed places.
 // - An operation cannot fail in the ordinary course. A device that meets an error (a library
 //   refuses a shape, a driver call fails) keeps the first one and does nothing from then on;
-//   `status` hands it out. The caller asks once per step.
+//   `status` hands it out. The caller asks once per update.
 // - Nothing here allocates after `reserve` for shapes that were met before; what a library takes
 //   within an operation it gives back, and workspace_bytes counts it.
 #ifndef BERTH_CORE_DEVICE_H
@@ -40,9 +44,7 @@ enum activation { ACTIVATION_GELU_ERF, ACTIVATION_GELU_TANH };
 
 // Worst case of what one run will ask for; the device sizes its scratch memory from it.
 struct device_shape {
-    int64_t max_rows;      // R
-    int64_t max_sequences; // S
-    int64_t max_length;    // longest sequence
+    struct batch_extent batch; // the largest
     int64_t hidden;
     int64_t intermediate;
     int64_t heads;
@@ -52,12 +54,36 @@ struct device_shape {
     int training; // 0: forward only
 };
 
-// What the optimizer and the clipping share; lives in device memory, written by grad_norm.
+// What the time of a pass counts for.
+enum device_phase {
+    DEVICE_PHASE_OTHER,
+    DEVICE_PHASE_FORWARD,
+    DEVICE_PHASE_BACKWARD,
+    DEVICE_PHASE_STEP,
+    DEVICE_PHASES
+};
+
+// What the optimizer and the clipping share; lives in device memory, written by norms.
 struct grad_stats {
     double sum_squares; // of the unscaled gradient; not finite when any element is not
 };
 
-// What a layer-wise update found out about its tensor; lives in device memory, written by lamb.
+// Sums of squares are cut into addends of so many elements, counted from the start of a range.
+#define DEVICE_SUM_BLOCK 65536
+
+// Elements that an operation over the flat buffers treats alike. Arrays of ranges live in device
+// memory; none of an array overlap.
+struct device_range {
+    int64_t first;  // element of the buffers of the whole table
+    int64_t at;     // the same element's place in the moments, which may be a shard's
+    int64_t count;  // > 0
+    int64_t block;  // number of its first block in an array of sums
+    int64_t tensor; // whose statistics count for it
+    double weight_decay;
+};
+
+// What a layer-wise update found out about its tensor; lives in device memory, written by
+// lamb_apply.
 struct lamb_stats {
     double parameter_norm, update_norm; // |p| before the update, |u|
     double coefficient;                 // what the learning rate was multiplied with
@@ -138,34 +164,43 @@ struct attention_grad_args {
 };
 
 struct adamw_args {
-    float *parameters;    // [count] f32 master weights, updated
-    float *gradients;     // [count] f32, set to zero afterwards
-    float *first_moment;  // [count] m
-    float *second_moment; // [count] v
-    struct mat compute;   // [1, count] compute copy to write; empty: none
-    int64_t count;
+    float *parameters;    // f32 master weights of the whole table, updated
+    float *gradients;     // f32 of the whole table; of the ranges set to zero afterwards
+    float *first_moment;  // m, of the whole table or a shard (device_range.at)
+    float *second_moment; // v
+    struct mat compute;   // [1, n] compute copy of the table's first n elements; empty: none
+    const struct device_range *ranges; // [range_count]; each below or above n as a whole
+    int64_t range_count;
     double learning_rate;
-    double beta1, beta2, epsilon, weight_decay;
+    double beta1, beta2, epsilon;
     double correction1, correction2; // 1 - beta^t, or 1 without bias correction
     double gradient_scale;           // gradients are multiplied with it first (1 / loss scale, ...)
     double max_grad_norm;            // <= 0: no clipping
     int exact_clip;                  // 1: without the 1e-6 in the formula of clipping
     int epsilon_inside_root;         // 1: sqrt(v + eps) in place of sqrt(v) + eps
     int l2_mode; // 1: decay is added to the gradient (Adam), 0: decoupled (AdamW)
-    const struct grad_stats *stats; // device memory; a sum that is not finite: skip the update
+    // A range is clipped by the norm of its tensor's, where these are given, else of the one that
+    // `stats` points to; NULL as well: no clipping. A sum that is not finite: the update is
+    // skipped, and the gradients are cleared.
+    const struct grad_stats *stats, *tensor_stats;
 };
 
-// One tensor's layer-wise update.
+// The second half of a layer-wise update.
 struct lamb_args {
-    struct adamw_args adam; // l2_mode 0
+    struct adamw_args adam; // as given to lamb_moments
+    const double *sums;     // as filled by lamb_moments, all blocks of the tensors of the ranges
+    const int64_t *tensor_blocks; // [tensors + 1] the first block of each tensor, then their number
     double min_coeff, max_coeff;
-    struct lamb_stats *result; // device memory; left alone when the update is skipped
+    struct lamb_stats *stats; // [tensors] out; left alone where the update is skipped
 };
 
 struct device {
     const char *name; // "cpu"
     void *state;
-    int is_host; // 1: blocks of memory_new are ordinary memory that the host may read and write
+    int is_host;     // 1: blocks of memory_new are ordinary memory that the host may read and write
+    unsigned dtypes; // the compute dtypes that it has, bits 1 << enum dtype
+    enum dtype fast_dtype; // the one that training and prediction take unless told otherwise
+    int wants_word_rows;   // 1: embed_backward reads batch.word_rows
 
     // Short description for people: instruction set, threads, libraries.
     const char *(*describe)(struct device *dev);
@@ -177,12 +212,20 @@ struct device {
     void (*upload)(struct device *dev, void *to, const void *from_host, size_t bytes);
     void (*download)(struct device *dev, void *to_host, const void *from, size_t bytes);
     void (*zero)(struct device *dev, void *block, size_t bytes);
+    // Bytes that memory_new can still give; *limit names what sets it. UINT64_MAX: not known. NULL
+    // where is_host: the machine's memory is asked.
+    uint64_t (*memory_available)(struct device *dev, const char **limit);
     // The scratch memory and library caches that `reserve` for this shape will take.
     size_t (*workspace_bytes)(struct device *dev, const struct device_shape *shape);
     enum berth_status (*reserve)(struct device *dev, const struct device_shape *shape,
                                  struct berth_error *error);
     // The first error met since the last call, or BERTH_OK.
     enum berth_status (*status)(struct device *dev, struct berth_error *error);
+    // From here on the device's time counts for this phase.
+    void (*mark)(struct device *dev, enum device_phase phase);
+    // Moves out the seconds of each phase that are known without waiting: of all that was called
+    // before the last wait, at least.
+    void (*times)(struct device *dev, double seconds[DEVICE_PHASES]);
 
     // --- forward and backward -----------------------------------------------------------------
     // y = dropout(LN(word[ids] + position[positions] + type[type_ids]))
@@ -266,19 +309,32 @@ struct device {
     void (*squared_loss)(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
                          float scale, const float *targets, int64_t count);
 
+    // *sum += weight * (losses[0] + losses[1] + ... + losses[count - 1]), added in this order.
+    void (*add_losses)(struct device *dev, double *sum, const float *losses, int64_t count,
+                       double weight);
+
     // --- optimizer ----------------------------------------------------------------------------
-    // stats->sum_squares = (sum of squares of gradients[count]) * gradient_scale^2
-    void (*grad_norm)(struct device *dev, struct grad_stats *stats, const float *gradients,
-                      int64_t count, double gradient_scale);
+    // sums[range.block + i] = sum of squares of block i of the range, for values of the whole
+    // table.
+    void (*squares)(struct device *dev, double *sums, const float *values,
+                    const struct device_range *ranges, int64_t range_count);
+    // stats[g].sum_squares = scale^2 * (sums[blocks[g]] + ... + sums[blocks[g + 1] - 1]), added in
+    // this order. blocks [groups + 1].
+    void (*norms)(struct device *dev, struct grad_stats *stats, const double *sums,
+                  const int64_t *blocks, int64_t groups, double scale);
     // g = gradient_scale * min(1, max_grad_norm / (norm + 1e-6)) * gradient;
     // m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
     // p -= lr * (m / correction1 / (sqrt(v / correction2) + eps) + weight_decay * p)
     // (1e-6 only without exact_clip)
     void (*adamw)(struct device *dev, const struct adamw_args *args);
     // g, m, v as adamw; u = m / correction1 / (sqrt(v / correction2) + eps) + weight_decay * p;
-    // p -= lr * coefficient * u, coefficient = |p| / |u| cut to [min_coeff, max_coeff] where both
-    // norms are above 0, else 1
-    void (*lamb)(struct device *dev, const struct lamb_args *args);
+    // p -= lr * coefficient * u, coefficient = |p| / |u| of the tensor cut to [min_coeff,
+    // max_coeff] where both norms are above 0, else 1. l2_mode 0. In two operations, for the sums
+    // of a tensor that several ranks share are exchanged between them: lamb_moments updates m and
+    // v, clears g, and writes the sums of squares of p and u over block i of each range into
+    // sums[2 * (range.block + i)] and the one after it; lamb_apply updates p.
+    void (*lamb_moments)(struct device *dev, const struct adamw_args *args, double *sums);
+    void (*lamb_apply)(struct device *dev, const struct lamb_args *args);
     // to[i] = from[i] in the dtype of `to`, count elements
     void (*convert)(struct device *dev, struct mat to, const float *from);
 

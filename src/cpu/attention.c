@@ -46,7 +46,7 @@ static size_t task_bytes(int64_t max_length, int64_t head_size, enum dtype dtype
 
 size_t cpu_attention_bytes(const struct cpu *cpu, const struct device_shape *shape) {
     return (size_t)cpu->threads *
-           task_bytes(shape->max_length, shape->hidden / shape->heads, shape->compute);
+           task_bytes(shape->batch.max_length, shape->hidden / shape->heads, shape->compute);
 }
 
 size_t cpu_attention_plan_bytes(int64_t max_length) {

@@ -7,6 +7,8 @@
 #include "cpu/gemm.h"
 #include "cpu/kernels.h"
 
+#include <time.h>
+
 // Work is cut at these places whatever the number of threads.
 #define CPU_ROW_BLOCK 64  // rows of a block of row kernels; its partial sums are one addend
 #define CPU_TILE_UNIT 64  // tiles of products have a multiple of this many rows,
@@ -15,7 +17,7 @@
 #define CPU_TILE_GROUP 4  // and there is a multiple of this many of them, so that threads balance
 #define CPU_TILE_TOKENS 1024 // tokens that one product adds to dw
 #define CPU_ATTENTION_ROUND 16
-#define CPU_SUM_BLOCK 65536 // elements of one addend of a sum of squares
+#define CPU_PIECE 65536 // elements of a piece of work on flat buffers
 
 // The table of the processors that multiply bf16 matrices by themselves.
 #if defined(__x86_64__)
@@ -42,6 +44,10 @@ struct cpu {
 
     enum berth_status status; // the first error since it was asked for
     struct berth_error error;
+
+    enum device_phase phase; // since `marked`, of the monotonic clock
+    struct timespec marked;
+    double seconds[DEVICE_PHASES];
 };
 
 static inline struct cpu *cpu_of(struct device *dev) {
@@ -101,6 +107,8 @@ void cpu_span_loss(struct device *dev, struct mat dlogits, float *losses, struct
                    float scale, const struct batch *batch);
 void cpu_class_loss(struct device *dev, struct mat dlogits, float *losses, unsigned char *hits,
                     struct mat logits, float scale, const int32_t *labels, int64_t count);
+void cpu_add_losses(struct device *dev, double *sum, const float *losses, int64_t count,
+                    double weight);
 void cpu_squared_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
                       float scale, const float *targets, int64_t count);
 // pool.c
@@ -117,10 +125,13 @@ void cpu_tanh_forward(struct device *dev, struct mat y, struct mat t, struct mat
 void cpu_tanh_backward(struct device *dev, struct mat du, struct mat dy, struct mat t,
                        struct dropout dropout, const struct batch *batch);
 // optimizer.c
-void cpu_grad_norm(struct device *dev, struct grad_stats *stats, const float *gradients,
-                   int64_t count, double gradient_scale);
+void cpu_squares(struct device *dev, double *sums, const float *values,
+                 const struct device_range *ranges, int64_t range_count);
+void cpu_norms(struct device *dev, struct grad_stats *stats, const double *sums,
+               const int64_t *blocks, int64_t groups, double scale);
 void cpu_adamw(struct device *dev, const struct adamw_args *args);
-void cpu_lamb(struct device *dev, const struct lamb_args *args);
+void cpu_lamb_moments(struct device *dev, const struct adamw_args *args, double *sums);
+void cpu_lamb_apply(struct device *dev, const struct lamb_args *args);
 void cpu_convert(struct device *dev, struct mat to, const float *from);
 // peak.c
 double cpu_measure_peak(struct device *dev, enum dtype dtype, double seconds);

@@ -131,14 +131,15 @@ static size_t heap_bytes(const struct cpu *cpu, const struct device_shape *shape
 }
 
 static size_t plan_count(const struct device_shape *shape) {
-    size_t lengths = (size_t)(shape->max_length + CPU_ATTENTION_ROUND - 1) / CPU_ATTENTION_ROUND;
+    size_t lengths =
+        (size_t)(shape->batch.max_length + CPU_ATTENTION_ROUND - 1) / CPU_ATTENTION_ROUND;
     return LINEAR_PLANS + lengths * (shape->training ? 3 : 2);
 }
 
 static size_t cpu_workspace_bytes(struct device *dev, const struct device_shape *shape) {
     const struct cpu *cpu = cpu_of(dev);
     return partial_bytes(shape) + cpu_linear_packed_bytes(shape) + cpu_attention_bytes(cpu, shape) +
-           cpu_attention_plan_bytes(shape->max_length) +
+           cpu_attention_plan_bytes(shape->batch.max_length) +
            (size_t)cpu->threads * (product_bytes(cpu, shape) + heap_bytes(cpu, shape)) +
            LIBRARY_BYTES_BASE + plan_count(shape) * LIBRARY_BYTES_PER_PLAN;
 }
@@ -153,6 +154,23 @@ static enum berth_status cpu_status(struct device *dev, struct berth_error *erro
     return status;
 }
 
+static void cpu_mark(struct device *dev, enum device_phase phase) {
+    struct cpu *cpu = cpu_of(dev);
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    cpu->seconds[cpu->phase] += (double)(now.tv_sec - cpu->marked.tv_sec) +
+                                1e-9 * (double)(now.tv_nsec - cpu->marked.tv_nsec);
+    cpu->marked = now;
+    cpu->phase = phase;
+}
+
+static void cpu_times(struct device *dev, double seconds[DEVICE_PHASES]) {
+    struct cpu *cpu = cpu_of(dev);
+    cpu_mark(dev, cpu->phase);
+    memcpy(seconds, cpu->seconds, sizeof cpu->seconds);
+    memset(cpu->seconds, 0, sizeof cpu->seconds);
+}
+
 static enum berth_status cpu_reserve(struct device *dev, const struct device_shape *shape,
                                      struct berth_error *error) {
     struct cpu *cpu = cpu_of(dev);
@@ -162,7 +180,7 @@ static enum berth_status cpu_reserve(struct device *dev, const struct device_sha
         cpu_grow(cpu, (void **)&cpu->attention, &cpu->attention_bytes,
                  cpu_attention_bytes(cpu, shape))) {
         cpu_grow(cpu, (void **)&cpu->plans, &cpu->plan_bytes,
-                 cpu_attention_plan_bytes(shape->max_length));
+                 cpu_attention_plan_bytes(shape->batch.max_length));
     }
     return cpu_status(dev, error);
 }
@@ -172,6 +190,8 @@ static enum berth_status cpu_reserve(struct device *dev, const struct device_sha
 static const struct device operations = {
     .name = "cpu",
     .is_host = 1,
+    .dtypes = 1u << DTYPE_F32 | 1u << DTYPE_BF16,
+    .fast_dtype = DTYPE_F32,
     .describe = cpu_describe,
     .close = cpu_close,
     .memory_new = cpu_memory_new,
@@ -182,6 +202,8 @@ static const struct device operations = {
     .workspace_bytes = cpu_workspace_bytes,
     .reserve = cpu_reserve,
     .status = cpu_status,
+    .mark = cpu_mark,
+    .times = cpu_times,
     .embed_forward = cpu_embed_forward,
     .embed_backward = cpu_embed_backward,
     .norm_forward = cpu_norm_forward,
@@ -202,9 +224,12 @@ static const struct device operations = {
     .tanh_backward = cpu_tanh_backward,
     .class_loss = cpu_class_loss,
     .squared_loss = cpu_squared_loss,
-    .grad_norm = cpu_grad_norm,
+    .add_losses = cpu_add_losses,
+    .squares = cpu_squares,
+    .norms = cpu_norms,
     .adamw = cpu_adamw,
-    .lamb = cpu_lamb,
+    .lamb_moments = cpu_lamb_moments,
+    .lamb_apply = cpu_lamb_apply,
     .convert = cpu_convert,
     .measure_peak = cpu_measure_peak,
 };
@@ -232,6 +257,8 @@ enum berth_status device_cpu_open(const struct device_options *options, struct d
     cpu->threads = options->threads > 0 ? options->threads : usable_threads();
     cpu->device = operations;
     cpu->device.state = cpu;
+    cpu->device.fast_dtype = kernels == CPU_NATIVE_BF16 ? DTYPE_BF16 : DTYPE_F32;
+    clock_gettime(CLOCK_MONOTONIC, &cpu->marked);
     enum berth_status status =
         gemm_open(cpu->threads, kernels == CPU_NATIVE_BF16, kernels, &cpu->gemm, error);
     if (status != BERTH_OK) {

@@ -23,6 +23,14 @@ struct attention_rows {
     enum dtype dtype; // of the probabilities written
 };
 
+// A range of the flat buffers, as the optimizer's kernels see it.
+struct adamw_range {
+    float *parameters, *gradients, *first_moment, *second_moment; // of the range's first element
+    struct mat compute;                                           // [1, count]; empty: none
+    double weight_decay;
+    const struct adamw_args *args;
+};
+
 struct kernels {
     const char *name;
 
@@ -73,13 +81,14 @@ struct kernels {
     // to = from, converted; shapes equal.
     void (*copy)(struct mat to, struct mat from);
     double (*sum_squares)(const float *x, int64_t count);
-    // Elements [first, last) of the optimizer's update; `factor` multiplies the gradients.
-    void (*adamw)(const struct adamw_args *args, double factor, int64_t first, int64_t last);
+    // Elements [first, last) of a range of the optimizer's update; `factor` multiplies the
+    // gradients.
+    void (*adamw)(const struct adamw_range *range, double factor, int64_t first, int64_t last);
     // The two passes of a layer-wise update over elements [first, last): new moments and the sums
     // of squares of the parameters and of their updates u; then p -= rate * u.
-    void (*lamb_moments)(const struct adamw_args *args, double factor, int64_t first, int64_t last,
-                         double squares[2]);
-    void (*lamb_apply)(const struct adamw_args *args, double rate, int64_t first, int64_t last);
+    void (*lamb_moments)(const struct adamw_range *range, double factor, int64_t first,
+                         int64_t last, double squares[2]);
+    void (*lamb_apply)(const struct adamw_range *range, double rate, int64_t first, int64_t last);
 
     // Runs `rounds` rounds of multiply-adds in registers and returns how many floating-point
     // operations they were.

@@ -288,8 +288,9 @@ size_t cpu_linear_packed_bytes(const struct device_shape *shape) {
 }
 
 size_t cpu_linear_partial_bytes(const struct device_shape *shape) {
-    int64_t gelu = cut_of(shape->max_rows, CPU_TILE_ROWS).count * shape->intermediate;
-    int64_t sums = cpu_blocks(shape->max_rows, CPU_ROW_BLOCK) * 3 * shape->hidden;
+    int64_t gelu =
+        cut_of(batch_round(shape->batch.tokens), CPU_TILE_ROWS).count * shape->intermediate;
+    int64_t sums = cpu_blocks(batch_round(shape->batch.tokens), CPU_ROW_BLOCK) * 3 * shape->hidden;
     int64_t words = cpu_blocks(shape->decoder_rows, CPU_ROW_BLOCK) * shape->vocabulary;
     sums = sums > words ? sums : words;
     return (size_t)(gelu > sums ? gelu : sums) * sizeof(float);

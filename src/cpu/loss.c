@@ -114,3 +114,12 @@ void cpu_squared_loss(struct device *dev, struct mat dlogits, float *losses, str
     }
     zero_rows(dlogits, count);
 }
+
+void cpu_add_losses(struct device *dev, double *sum, const float *losses, int64_t count,
+                    double weight) {
+    double own = 0.0;
+    for (int64_t i = 0; i < count; i++) {
+        own += (double)losses[i];
+    }
+    *sum += weight * own;
+}

@@ -4,7 +4,9 @@
 #include "cpu/cpu.h"
 
 size_t cpu_norm_partial_bytes(const struct device_shape *shape) {
-    return (size_t)(cpu_blocks(shape->max_rows, CPU_ROW_BLOCK) * 3 * shape->hidden) * sizeof(float);
+    return (size_t)(cpu_blocks(batch_round(shape->batch.tokens), CPU_ROW_BLOCK) * 3 *
+                    shape->hidden) *
+           sizeof(float);
 }
 
 void cpu_embed_forward(struct device *dev, const struct embed_args *args,

@@ -29,35 +29,8 @@ void packer_shuffle(uint64_t seed, int64_t epoch, size_t count, uint32_t *order)
     }
 }
 
-// Hands out consecutive pieces of one block; with a NULL base it only measures.
-static void *take(char *base, size_t *used, int64_t count, size_t size) {
-    void *piece = base == NULL ? NULL : base + *used;
-    *used += ((size_t)count * size + 63) / 64 * 64;
-    return piece;
-}
-
-static size_t carve(struct packer *packer, char *base) {
-    size_t used = 0;
-    const struct packer_limits *limits = &packer->limits;
-    int64_t rows = batch_round(limits->tokens), sequences = limits->sequences;
-    struct batch *batch = &packer->batch;
-    batch->ids = take(base, &used, rows, sizeof(int32_t));
-    batch->type_ids = take(base, &used, rows, sizeof(int32_t));
-    batch->positions = take(base, &used, rows, sizeof(int32_t));
-    batch->sequences = take(base, &used, rows, sizeof(int32_t));
-    batch->cu_seqlens = take(base, &used, sequences + 1, sizeof(int32_t));
-    batch->places = take(base, &used, sequences, sizeof(int64_t));
-    batch->start_positions = take(base, &used, sequences, sizeof(int32_t));
-    batch->end_positions = take(base, &used, sequences, sizeof(int32_t));
-    batch->labels = take(base, &used, sequences, sizeof(int32_t));
-    batch->targets = take(base, &used, sequences, sizeof(float));
-    batch->masked_rows = take(base, &used, limits->masked, sizeof(int32_t));
-    batch->masked_labels = take(base, &used, limits->masked, sizeof(int32_t));
-    return used;
-}
-
-enum berth_status packer_init(struct packer *packer, const struct packer_limits *limits,
-                              struct berth_error *error) {
+enum berth_status packer_init(struct packer *packer, const struct batch_extent *limits,
+                              int sorts_words, struct berth_error *error) {
     const int64_t most = INT32_MAX - BATCH_ROUNDING;
     *packer = (struct packer){.limits = *limits};
     if (limits->tokens < 1 || limits->sequences < 1 || limits->masked < 0 ||
@@ -68,17 +41,22 @@ enum berth_status packer_init(struct packer *packer, const struct packer_limits 
                          (long long)limits->tokens, (long long)limits->masked,
                          (long long)limits->sequences, (long long)most);
     }
-    size_t bytes = carve(packer, NULL);
+    size_t bytes = batch_carve(&packer->batch, NULL, limits);
     packer->storage = memory_array_zeroed(bytes, 1);
-    if (packer->storage == NULL) {
+    packer->word_scratch = memory_array(sorts_words ? (size_t)limits->tokens : 0, sizeof(int32_t));
+    if (packer->storage == NULL || packer->word_scratch == NULL) {
+        packer_done(packer);
         return error_no_memory(error, bytes, "the arrays of a batch");
     }
-    carve(packer, packer->storage);
+    batch_carve(&packer->batch, packer->storage, limits);
+    packer->word_rows = sorts_words ? (int32_t *)packer->batch.word_rows : NULL;
+    packer->batch.word_rows = packer->word_rows;
     return BERTH_OK;
 }
 
 void packer_done(struct packer *packer) {
     memory_free(packer->storage);
+    memory_free(packer->word_scratch);
     *packer = (struct packer){0};
 }
 
@@ -119,6 +97,34 @@ static void put_masked(struct batch *batch, int64_t row, const struct packer_seq
     batch->masked_count += sequence->masked_count;
 }
 
+// One pass of a radix sort by the ids' digit at `shift`; stable.
+static void sort_digit(const int32_t *ids, const int32_t *from, int32_t *to, int64_t count,
+                       int shift) {
+    int64_t starts[257] = {0};
+    for (int64_t i = 0; i < count; i++) {
+        starts[(ids[from[i]] >> shift & 255) + 1]++;
+    }
+    for (int digit = 0; digit < 256; digit++) {
+        starts[digit + 1] += starts[digit];
+    }
+    for (int64_t i = 0; i < count; i++) {
+        to[starts[ids[from[i]] >> shift & 255]++] = from[i];
+    }
+}
+
+// An even number of passes: the order ends in word_rows.
+static void sort_words(struct packer *packer) {
+    const struct batch *batch = &packer->batch;
+    int32_t *rows = packer->word_rows, *other = packer->word_scratch;
+    for (int64_t i = 0; i < batch->token_count; i++) {
+        rows[i] = (int32_t)i;
+    }
+    for (int shift = 0; shift < 32; shift += 16) {
+        sort_digit(batch->ids, rows, other, batch->token_count, shift);
+        sort_digit(batch->ids, other, rows, batch->token_count, shift + 8);
+    }
+}
+
 void packer_fill(struct packer *packer, const struct packer_source *source, const uint32_t *order,
                  size_t count, int64_t first_place) {
     struct batch *batch = &packer->batch;
@@ -141,10 +147,13 @@ void packer_fill(struct packer *packer, const struct packer_source *source, cons
     batch->token_count = row;
     batch->row_count = batch_round(row);
     clear_rows(batch);
+    if (packer->word_rows != NULL) {
+        sort_words(packer);
+    }
 }
 
 size_t packer_fit(const struct packer_source *source, const uint32_t *order, size_t count,
-                  const struct packer_limits *limits) {
+                  const struct batch_extent *limits) {
     size_t fitting = 0;
     int64_t tokens = 0, masked = 0;
     while (fitting < count && (int64_t)fitting < limits->sequences) {
@@ -157,4 +166,18 @@ size_t packer_fit(const struct packer_source *source, const uint32_t *order, siz
         fitting++;
     }
     return fitting;
+}
+
+struct batch_extent packer_extent(const struct packer_source *source, const uint32_t *order,
+                                  size_t count) {
+    struct batch_extent extent = {.sequences = (int64_t)count};
+    for (size_t i = 0; i < count; i++) {
+        struct packer_sequence sequence = source->get(source->data, order[i]);
+        extent.tokens += sequence.length;
+        extent.masked += sequence.masked_count;
+        if (sequence.length > extent.max_length) {
+            extent.max_length = sequence.length;
+        }
+    }
+    return extent;
 }

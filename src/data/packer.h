@@ -37,20 +37,16 @@ struct packer_source {
 // order[count] becomes the permutation of epoch `epoch`.
 void packer_shuffle(uint64_t seed, int64_t epoch, size_t count, uint32_t *order);
 
-// The most that a batch holds of each.
-struct packer_limits {
-    int64_t tokens, sequences;
-    int64_t masked; // masked tokens
-};
-
 // Owns the arrays of one batch within its limits.
 struct packer {
     struct batch batch; // points into the arrays below
-    struct packer_limits limits;
+    struct batch_extent limits;
     void *storage;
+    int32_t *word_rows, *word_scratch; // NULL where words are not sorted
 };
-enum berth_status packer_init(struct packer *packer, const struct packer_limits *limits,
-                              struct berth_error *error);
+// `limits` bound tokens, sequences and masked tokens. sorts_words: batches get their word_rows.
+enum berth_status packer_init(struct packer *packer, const struct batch_extent *limits,
+                              int sorts_words, struct berth_error *error);
 void packer_done(struct packer *packer);
 
 // Packs the sequences order[0 .. count) of the source; sequence i gets place `first_place` + i.
@@ -61,6 +57,10 @@ void packer_fill(struct packer *packer, const struct packer_source *source, cons
 // How many of order[0 .. count), taken from the front, fit into the limits; at least 1 when
 // count > 0.
 size_t packer_fit(const struct packer_source *source, const uint32_t *order, size_t count,
-                  const struct packer_limits *limits);
+                  const struct batch_extent *limits);
+
+// The extent of the batch of order[0 .. count).
+struct batch_extent packer_extent(const struct packer_source *source, const uint32_t *order,
+                                  size_t count);
 
 #endif

@@ -331,25 +331,50 @@ static void embed_backward(const struct pass *pass) {
     }
 }
 
+// The elements [first, end) of the gradient are final.
+static void tell(const struct bert_sink *sink, int64_t first, int64_t end) {
+    if (sink != NULL && end > first) {
+        sink->ready(sink->context, first, end - first);
+    }
+}
+
+// After the layers' matrices come those of the head, then the word table where it is a decoder and
+// what is no matrix: embeddings and vectors, which the whole backward pass adds to.
+static int64_t rest_of(const struct param_table *table) {
+    return table->decoder_bias >= 0 ? table->word : table->matrix_count;
+}
+
+static void tell_layer(const struct param_table *table, int64_t index, int64_t layer_count,
+                       const struct bert_sink *sink) {
+    const int64_t end =
+        index + 1 < layer_count ? table->layers[index + 1].qkv_weight : table->head_first;
+    tell(sink, table->layers[index].qkv_weight, end);
+}
+
 void bert_backward(const struct bert *model, struct bert_activations *activations,
-                   const struct batch *batch, const struct bert_dropout *dropout,
-                   float loss_scale) {
+                   const struct batch *batch, const struct bert_dropout *dropout, float loss_scale,
+                   const struct bert_sink *sink) {
+    const struct param_table *table = model->table;
+    const int64_t layer_count = model->config->num_hidden_layers;
     assert(activations->keep != BERT_KEEP_NOTHING && model->weights.gradients);
     assert(activations->head->backward != NULL);
     assert(batch->sequence_count <= activations->max_sequences);
     struct pass pass = {model, activations, batch, dropout};
     activations->head->backward(&pass, loss_scale);
-    for (int64_t i = model->config->num_hidden_layers - 1; i >= 0; i--) {
+    tell(sink, table->head_first, rest_of(table));
+    for (int64_t i = layer_count - 1; i >= 0; i--) {
         if (activations->keep == BERT_KEEP_SUMS) {
             recompute(&pass, i);
         }
         feed_forward_backward(&pass, i);
         self_attention_backward(&pass, i, layer_input(activations, i));
+        tell_layer(table, i, layer_count, sink);
     }
     if (activations->pre_layer_norm) {
         first_norm_backward(&pass);
     }
     embed_backward(&pass);
+    tell(sink, rest_of(table), table->total);
 }
 
 const float *bert_losses(const struct bert_activations *activations) {

@@ -80,17 +80,26 @@ struct bert_rows bert_logit_rows(const struct bert_activations *activations,
 // batch's start_positions and end_positions; a classifier its labels, or with one output, which is
 // a regression, its targets. The pre-training head reads the labels as the next-sentence
 // prediction's (0: it is the next, 1: another) and the batch's masked tokens.
+//
+// `sink` is told of ranges of the flat gradient as soon as nothing more will be added to them: the
+// head's matrices, those of each layer from the last to the first, then everything else. They
+// cover the buffer. NULL: nobody is told.
+struct bert_sink {
+    void (*ready)(void *context, int64_t first, int64_t count);
+    void *context;
+};
 void bert_backward(const struct bert *model, struct bert_activations *activations,
-                   const struct batch *batch, const struct bert_dropout *dropout, float loss_scale);
+                   const struct batch *batch, const struct bert_dropout *dropout, float loss_scale,
+                   const struct bert_sink *sink);
 const float *bert_losses(const struct bert_activations *activations);
 // The pre-training head's losses of the masked tokens, [M] in device memory; bert_losses are those
 // of the next-sentence prediction. Their gradient is that of loss_scale * masked_weight * (their
 // sum).
 const float *bert_masked_losses(const struct bert_activations *activations);
 
-// In inference, after bert_forward of the pre-training head: the losses of the batch's masked tokens
-// (bert_masked_losses), and for each 1 where its word is the first of those with the largest logit
-// (bert_masked_hits, [M] in device memory).
+// In inference, after bert_forward of the pre-training head: the losses of the batch's masked
+// tokens (bert_masked_losses), and for each 1 where its word is the first of those with the largest
+// logit (bert_masked_hits, [M] in device memory).
 void bert_decode(const struct bert *model, struct bert_activations *activations,
                  const struct batch *batch);
 const unsigned char *bert_masked_hits(const struct bert_activations *activations);

@@ -243,6 +243,7 @@ enum berth_status param_table_init(struct param_table *table, const struct bert_
         return error_no_memory(error, capacity * sizeof *table->params, "the parameter table");
     }
     add_layers(table, config, layer_matrices, LENGTH(layer_matrices));
+    table->head_first = table->total = align(table->total);
     add_rows(table, config, layout->matrices, layout->matrix_count, "", table);
     if (layout->decodes) {
         add_rows(table, config, word_table, LENGTH(word_table), "", table);

@@ -55,6 +55,7 @@ struct param_table {
     size_t count;
     int64_t total;           // elements of a buffer, gaps included
     int64_t matrix_count;    // see above
+    int64_t head_first;      // end of the layers' matrices, where those of the head begin
     int64_t parameter_count; // without the gaps
     int64_t word, position, type, embedding_norm_weight, embedding_norm_bias; // offsets
     struct param_layer *layers;

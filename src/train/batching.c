@@ -47,13 +47,13 @@ static enum berth_status resolve_sizes(struct batching *b, const struct berth_co
                          b->update_sequences, micro, accumulation);
     }
     if (micro == 0 && accumulation == 0) {
-        b->micro = (struct packer_limits){
+        b->micro = (struct batch_extent){
             .tokens = BATCHING_TOKENS, .sequences = b->update_sequences, .masked = INT64_MAX};
         return BERTH_OK;
     }
     int64_t sequences = micro > 0 ? micro : b->update_sequences / accumulation;
     b->micro =
-        (struct packer_limits){.tokens = INT64_MAX, .sequences = sequences, .masked = INT64_MAX};
+        (struct batch_extent){.tokens = INT64_MAX, .sequences = sequences, .masked = INT64_MAX};
     b->accumulation = accumulation > 0 ? accumulation
                       : sequences > 0  ? b->update_sequences / sequences
                                        : 0;
@@ -88,7 +88,7 @@ enum berth_status batching_resolve(struct batching *batching, const struct berth
 
 enum berth_status batching_run_on(struct batching *batching, const struct berth_config *config,
                                   int64_t max_predictions, struct berth_error *error) {
-    struct packer_limits *micro = &batching->micro;
+    struct batch_extent *micro = &batching->micro;
     batching->runs_on = 1;
     if (micro->tokens < INT64_MAX) {
         int64_t sequences = micro->tokens / FEW_TOKENS, masked = micro->tokens / FEW_MASKED;
@@ -130,17 +130,8 @@ static void walk_update(const struct batching *b, const struct packer_source *so
     int64_t micro_batches = 0;
     for (size_t done = 0; done < count; micro_batches++) {
         size_t cut = batching_cut(b, source, order + done, count - done);
-        int64_t tokens = 0, masked = 0;
-        for (size_t i = 0; i < cut; i++) {
-            struct packer_sequence sequence = source->get(source->data, order[done + i]);
-            tokens += sequence.length;
-            masked += sequence.masked_count;
-            worst->max_length =
-                sequence.length > worst->max_length ? sequence.length : worst->max_length;
-        }
-        worst->masked = masked > worst->masked ? masked : worst->masked;
-        worst->tokens = tokens > worst->tokens ? tokens : worst->tokens;
-        worst->sequences = (int64_t)cut > worst->sequences ? (int64_t)cut : worst->sequences;
+        const struct batch_extent own = packer_extent(source, order + done, cut);
+        worst->micro = batch_extent_larger(&worst->micro, &own);
         done += cut;
     }
     worst->micro_batches =
@@ -165,9 +156,9 @@ static void widen(const struct batching *b, const struct packer_source *source,
         bound = INT64_MAX;
     }
     int64_t tokens = b->micro.tokens > length ? b->micro.tokens : length;
-    worst->tokens = bound < tokens ? bound : tokens;
-    worst->sequences = b->micro.sequences < b->features ? b->micro.sequences : b->features;
-    worst->max_length = length;
+    worst->micro.tokens = bound < tokens ? bound : tokens;
+    worst->micro.sequences = b->micro.sequences < b->features ? b->micro.sequences : b->features;
+    worst->micro.max_length = length;
 }
 
 enum berth_status batching_find_worst(const struct batching *batching,

@@ -24,7 +24,7 @@ struct batching {
     int64_t features;
     int64_t update_sequences; // train_batch_size
     // The most in a micro-batch; INT64_MAX tokens when the sequences decide.
-    struct packer_limits micro;
+    struct batch_extent micro;
     int64_t accumulation; // micro-batches of a full update; 0: as many as the tokens need
     int64_t updates_per_epoch;
     int64_t total_steps;
@@ -59,10 +59,11 @@ struct update_place batching_place(const struct batching *batching, int64_t step
 size_t batching_cut(const struct batching *batching, const struct packer_source *source,
                     const uint32_t *order, size_t count);
 
-// The largest micro-batch that the run will meet, found by walking through all of its updates.
+// The largest micro-batch that the run will meet, found by walking through all of its updates, and
+// the most micro-batches of an update.
 struct batching_worst {
-    int64_t tokens, sequences, masked, max_length;
-    int64_t micro_batches; // the most in one update
+    struct batch_extent micro;
+    int64_t micro_batches;
 };
 enum berth_status batching_find_worst(const struct batching *batching,
                                       const struct packer_source *source,

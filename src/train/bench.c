@@ -4,6 +4,7 @@
 #include "train/bench_data.h"
 #include "train/machine.h"
 #include "train/plan.h"
+#include "train/update.h"
 
 #include <math.h>
 
@@ -14,7 +15,8 @@ struct bench {
     struct bench_data data;
     struct device *device;
     struct state state;
-    struct trainer trainer;
+    struct engine engine;
+    struct updater updater;
     double peak; // FLOP/s
 };
 
@@ -27,14 +29,10 @@ static int trains(const struct bench *bench) {
     return bench->settings->kind != BENCH_PREDICT;
 }
 
-static struct trainer_shape shape_of(const struct bench *bench) {
-    const struct bench_data *data = &bench->data;
-    struct trainer_shape shape = {.max_length = data->max_length,
-                                  .train_masked = data->worst_masked,
-                                  .gradient_checkpointing =
-                                      bench->settings->config->gradient_checkpointing};
-    *(trains(bench) ? &shape.train_tokens : &shape.infer_tokens) = data->worst_tokens;
-    *(trains(bench) ? &shape.train_sequences : &shape.infer_sequences) = data->worst_sequences;
+static struct engine_shape shape_of(const struct bench *bench) {
+    struct engine_shape shape = {.gradient_checkpointing =
+                                     bench->settings->config->gradient_checkpointing};
+    *(trains(bench) ? &shape.train : &shape.infer) = bench->data.worst;
     return shape;
 }
 
@@ -47,7 +45,7 @@ static enum berth_status prepare(struct bench *bench, struct bench_figures *figu
     enum dtype compute = config->precision == BERTH_BF16 ? DTYPE_BF16 : DTYPE_F32;
     bench->state = (struct state){
         .device = bench->device, .table = &bench->data.files.table, .compute = compute};
-    const struct trainer_shape shape = shape_of(bench);
+    const struct engine_shape shape = shape_of(bench);
     struct plan_args plan = {.state = &bench->state,
                              .config = &data->files.shape,
                              .shape = &shape,
@@ -58,8 +56,9 @@ static enum berth_status prepare(struct bench *bench, struct bench_figures *figu
     TRY(state_init(&bench->state, bench->device, &bench->data.files.table, compute, trains(bench),
                    error));
     TRY(model_files_initialise(&data->files, config, &bench->state, error));
-    struct trainer_rules rules = trainer_rules_of(config, &data->files.shape);
-    return trainer_init(&bench->trainer, &bench->state, &data->files.shape, &rules, &shape, error);
+    TRY(engine_init(&bench->engine, &bench->state, comm_self(), &data->files.shape, &shape, error));
+    struct update_rules rules = update_rules_of(config, &data->files.shape);
+    return trains(bench) ? updater_init(&bench->updater, &bench->engine, &rules, error) : BERTH_OK;
 }
 
 static void count_step(struct bench *bench, int64_t step, double seconds, double passes,
@@ -79,26 +78,28 @@ static enum berth_status train_step(struct bench *bench, int64_t step, struct up
     const struct bench_data *data = &bench->data;
     size_t count = data->cuts[step + 1] - data->cuts[step];
     // The whole update is one micro-batch, whatever padding makes of it.
-    struct batching batching = {.micro = {INT64_MAX, (int64_t)count, INT64_MAX}};
+    struct batching batching = {.micro = {INT64_MAX, (int64_t)count, INT64_MAX, 0}};
     struct update_args args = {.batching = &batching,
                                .source = &data->source,
                                .order = data->order + data->cuts[step],
                                .count = count,
+                               .total = (int64_t)count,
                                .step = step,
                                .learning_rate = bench->settings->config->learning_rate,
                                .stop = bench->settings->stop};
-    return trainer_update(&bench->trainer, &args, update, error);
+    return update_run(&bench->updater, &args, update, error);
 }
 
 static enum berth_status predict_step(struct bench *bench, int64_t step,
                                       struct berth_error *error) {
     static const struct bert_dropout none = {0};
     const struct bench_data *data = &bench->data;
-    struct trainer *trainer = &bench->trainer;
-    size_t first = data->cuts[step];
-    packer_fill(&trainer->packer, &data->source, data->order + first, data->cuts[step + 1] - first,
-                0);
-    bert_forward(&trainer->model, trainer->inference, &trainer->packer.batch, &none);
+    struct engine *engine = &bench->engine;
+    const size_t first = data->cuts[step];
+    const struct engine_load load = {.source = &data->source,
+                                     .order = data->order + first,
+                                     .count = data->cuts[step + 1] - first};
+    bert_forward(&engine->model, engine->inference, engine_load(engine, &load), &none);
     return bench->device->status(bench->device, error);
 }
 
@@ -147,7 +148,8 @@ enum berth_status bench_run(const struct bench_settings *settings, struct bench_
     if (status == BERTH_OK) {
         status = measure(&bench, figures, error);
     }
-    trainer_done(&bench.trainer);
+    updater_done(&bench.updater);
+    engine_done(&bench.engine);
     state_done(&bench.state);
     if (bench.device != NULL) {
         bench.device->close(bench.device);

@@ -154,7 +154,7 @@ static enum berth_status take_orders(struct bench_data *data, const struct bench
         packer_shuffle((uint64_t)settings->config->seed, (int64_t)i, features,
                        data->order + i * features);
     }
-    const struct packer_limits limits = {settings->update_tokens, INT64_MAX, INT64_MAX};
+    const struct batch_extent limits = {settings->update_tokens, INT64_MAX, INT64_MAX, 0};
     data->cuts[0] = 0;
     for (int64_t i = 0; i < data->updates; i++) {
         size_t first = data->cuts[i];
@@ -166,17 +166,10 @@ static enum berth_status take_orders(struct bench_data *data, const struct bench
 
 static void find_worst(struct bench_data *data) {
     for (int64_t i = 0; i < data->updates; i++) {
-        int64_t tokens = 0, masked = 0, sequences = (int64_t)(data->cuts[i + 1] - data->cuts[i]);
-        for (size_t k = data->cuts[i]; k < data->cuts[i + 1]; k++) {
-            struct packer_sequence own = data->source.get(data->source.data, data->order[k]);
-            tokens += own.length;
-            masked += own.masked_count;
-            data->max_length = own.length > data->max_length ? own.length : data->max_length;
-        }
-        data->worst_masked = masked > data->worst_masked ? masked : data->worst_masked;
-        data->worst_tokens = tokens > data->worst_tokens ? tokens : data->worst_tokens;
-        data->worst_sequences =
-            sequences > data->worst_sequences ? sequences : data->worst_sequences;
+        const size_t first = data->cuts[i];
+        const struct batch_extent own =
+            packer_extent(&data->source, data->order + first, data->cuts[i + 1] - first);
+        data->worst = batch_extent_larger(&data->worst, &own);
     }
 }
 

@@ -22,7 +22,7 @@ struct bench_data {
     uint32_t *order;             // a shuffled epoch, again and again
     size_t *cuts;                // first sequence of each update in `order`, then the end
     int64_t updates;             // warm-up ones included
-    int64_t worst_tokens, worst_sequences, worst_masked, max_length; // of an update as computed
+    struct batch_extent worst;   // of an update as computed
     int64_t row_length; // max_seq_length; of shards, where that was not asked for, the longest
                         // sequence's
 };

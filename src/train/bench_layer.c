@@ -14,50 +14,85 @@ static float *vector(struct bench_layer *b, int64_t count) {
     return arena_take(&b->memory, (size_t)count * sizeof(float));
 }
 
-static int32_t *integers(struct bench_layer *b, int64_t count) {
-    return arena_take(&b->host, (size_t)count * sizeof(int32_t));
+// --- the batch ----------------------------------------------------------------------------------
+
+// Sequences of one length over the same masked positions, with words from all over the vocabulary.
+struct made {
+    const struct bench_geometry *g;
+    int32_t *ids;        // [rows]
+    int8_t *type_ids;    // [length]
+    uint16_t *positions; // [masked]
+    int32_t masked;      // of a sequence
+};
+
+static struct packer_sequence get(const void *data, size_t index) {
+    const struct made *made = data;
+    const int64_t first = (int64_t)index * made->g->length, left = made->g->rows - first;
+    const int64_t length = left < made->g->length ? left : made->g->length;
+    return (struct packer_sequence){.ids = made->ids + first,
+                                    .type_ids = made->type_ids,
+                                    .length = (int32_t)length,
+                                    .masked_positions = made->positions,
+                                    .masked_labels = made->ids + first,
+                                    .masked_count = length == made->g->length ? made->masked : 0};
 }
 
-static void carve_batch(struct bench_layer *b) {
-    const int64_t rows = b->g.rows, sequences = (rows + b->g.length - 1) / b->g.length;
-    int32_t *ids[4], *starts = integers(b, sequences + 1), *labels = integers(b, sequences);
-    int64_t *places = arena_take(&b->host, (size_t)sequences * sizeof *places);
-    for (int i = 0; i < 4; i++) {
-        ids[i] = integers(b, rows);
+static enum berth_status fill_made(struct made *made, struct berth_error *error) {
+    const int64_t rows = made->g->rows, length = made->g->length;
+    made->masked = (int32_t)(length * 15 / 100);
+    made->ids = memory_array((size_t)rows, sizeof *made->ids);
+    made->type_ids = memory_array_zeroed((size_t)length, sizeof *made->type_ids);
+    made->positions = memory_array((size_t)made->masked, sizeof *made->positions);
+    if (made->ids == NULL || made->type_ids == NULL || made->positions == NULL) {
+        return error_no_memory(error, (size_t)rows * sizeof *made->ids, "the benchmark's batch");
     }
-    b->batch = (struct batch){
-        .token_count = rows,
-        .row_count = rows,
-        .sequence_count = sequences,
-        .max_length = b->g.length,
-        .ids = ids[0],
-        .type_ids = ids[1],
-        .positions = ids[2],
-        .sequences = ids[3],
-        .cu_seqlens = starts,
-        .places = places,
-        .start_positions = labels,
-        .end_positions = labels,
-    };
-    for (int64_t r = 0; b->host.base != NULL && r < rows; r++) {
-        ids[0][r] = (int32_t)(r * 7919 % b->g.vocabulary);
-        ids[2][r] = (int32_t)(r % b->g.length);
-        ids[3][r] = (int32_t)(r / b->g.length);
-        starts[r / b->g.length + 1] = (int32_t)(r + 1);
+    for (int64_t row = 0; row < rows; row++) {
+        made->ids[row] = (int32_t)(row * 7919 % made->g->vocabulary);
     }
+    for (int32_t i = 0; i < made->masked; i++) {
+        made->positions[i] = (uint16_t)(i * length / made->masked);
+    }
+    return BERTH_OK;
 }
 
-// Rows of first tokens and of pre-training's masked tokens, 15 of 100.
-static void carve_rows(struct bench_layer *b) {
-    b->masked = batch_round(b->g.rows * 15 / 100);
+static enum berth_status pack(struct bench_layer *b, const struct made *made,
+                              struct berth_error *error) {
+    const size_t count = (size_t)((b->g.rows + b->g.length - 1) / b->g.length);
+    const struct packer_source source = {.get = get, .data = made, .count = count};
+    uint32_t *order = memory_array(count, sizeof *order);
+    if (order == NULL) {
+        return error_no_memory(error, count * sizeof *order, "the benchmark's batch");
+    }
+    for (size_t i = 0; i < count; i++) {
+        order[i] = (uint32_t)i;
+    }
+    const struct batch_extent extent = packer_extent(&source, order, count);
+    enum berth_status status;
+    TRY_DONE(packer_init(&b->packer, &extent, b->dev->wants_word_rows, error));
+    TRY_DONE(device_batch_init(&b->device_batch, b->dev, &extent, error));
+    packer_fill(&b->packer, &source, order, count, 0);
+    b->batch = *device_batch_upload(&b->device_batch, &b->packer.batch);
+    b->g.rows = b->batch.row_count;
+    b->masked = batch_round(b->batch.masked_count);
     b->pooled = batch_round(b->batch.sequence_count);
-    b->masked_rows = integers(b, b->masked);
-    b->word_labels = integers(b, b->masked);
-    b->targets = arena_take(&b->host, (size_t)b->pooled * sizeof *b->targets);
-    for (int64_t i = 0; b->host.base != NULL && i < b->masked; i++) {
-        b->masked_rows[i] = (int32_t)(i * b->g.rows / b->masked);
-    }
+done:
+    memory_free(order);
+    return status;
 }
+
+static enum berth_status make_batch(struct bench_layer *b, struct berth_error *error) {
+    struct made made = {.g = &b->g};
+    enum berth_status status = fill_made(&made, error);
+    if (status == BERTH_OK) {
+        status = pack(b, &made, error);
+    }
+    memory_free(made.ids);
+    memory_free(made.type_ids);
+    memory_free(made.positions);
+    return status;
+}
+
+// --- the matrices -------------------------------------------------------------------------------
 
 static void carve_decoder(struct bench_layer *b) {
     const struct bench_geometry *g = &b->g;
@@ -95,6 +130,10 @@ static void carve_layer(struct bench_layer *b) {
     b->losses = vector(b, g->rows);
 }
 
+static int64_t sum_blocks(const struct bench_layer *b) {
+    return (b->parameter_count + DEVICE_SUM_BLOCK - 1) / DEVICE_SUM_BLOCK;
+}
+
 static void carve_optimizer(struct bench_layer *b) {
     const struct bench_geometry *g = &b->g;
     b->parameter_count = 4 * g->hidden * g->hidden + 2 * g->hidden * g->intermediate;
@@ -103,6 +142,9 @@ static void carve_optimizer(struct bench_layer *b) {
     }
     b->copy = matrix(b, 1, b->parameter_count, g->compute);
     b->compute_copy = g->compute == DTYPE_F32 ? b->none : b->copy;
+    b->range = arena_take(&b->memory, sizeof *b->range);
+    b->blocks = arena_take(&b->memory, 2 * sizeof *b->blocks);
+    b->sums = arena_take(&b->memory, (size_t)(2 * sum_blocks(b)) * sizeof *b->sums);
     b->stats = arena_take(&b->memory, sizeof *b->stats);
     b->found = arena_take(&b->memory, sizeof *b->found);
     b->lamb = arena_take(&b->memory, sizeof *b->lamb);
@@ -111,9 +153,7 @@ static void carve_optimizer(struct bench_layer *b) {
 enum { PATTERN = 4096 }; // numbers that repeat in every matrix
 
 static void carve_all(struct bench_layer *b) {
-    b->memory.used = b->host.used = 0;
-    carve_batch(b);
-    carve_rows(b);
+    b->memory.used = 0;
     carve_decoder(b);
     carve_layer(b);
     carve_optimizer(b);
@@ -150,38 +190,43 @@ static void fill_all(struct bench_layer *b) {
     for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
         fill(b, small[i]);
     }
+    const struct device_range range = {.count = b->parameter_count, .weight_decay = 0.01};
+    const int64_t blocks[] = {0, sum_blocks(b)};
     b->dev->upload(b->dev, b->stats, &one, sizeof one);
+    b->dev->upload(b->dev, b->range, &range, sizeof range);
+    b->dev->upload(b->dev, b->blocks, blocks, sizeof blocks);
 }
 
 enum berth_status bench_layer_open(struct bench_layer *b, struct device *dev,
                                    const struct bench_geometry *geometry,
                                    struct berth_error *error) {
     *b = (struct bench_layer){.dev = dev, .g = *geometry};
+    TRY(make_batch(b, error));
     carve_all(b);
     b->memory.size = b->memory.used;
-    b->host.size = b->host.used;
     b->memory.base = b->dev->memory_new(b->dev, b->memory.size);
-    b->host.base = memory_array_zeroed(1, b->host.size);
-    if (b->memory.base == NULL || b->host.base == NULL) {
-        return error_no_memory(error, b->memory.size + b->host.size, "the benchmark's matrices");
+    if (b->memory.base == NULL) {
+        return error_no_memory(error, b->memory.size, "the benchmark's matrices");
     }
     carve_all(b);
-    const struct device_shape shape = {.max_rows = b->g.rows,
-                                       .max_sequences = b->batch.sequence_count,
-                                       .max_length = b->g.length,
-                                       .hidden = b->g.hidden,
-                                       .intermediate = b->g.intermediate,
-                                       .heads = b->g.heads,
-                                       .vocabulary = b->g.vocabulary,
-                                       .decoder_rows = b->masked,
-                                       .compute = b->g.compute,
-                                       .training = 1};
+    const struct device_shape shape = {
+        .batch = {b->batch.row_count, b->batch.sequence_count, b->batch.masked_count, b->g.length},
+        .hidden = b->g.hidden,
+        .intermediate = b->g.intermediate,
+        .heads = b->g.heads,
+        .vocabulary = b->g.vocabulary,
+        .decoder_rows = b->masked,
+        .compute = b->g.compute,
+        .training = 1};
     TRY(b->dev->reserve(b->dev, &shape, error));
     fill_all(b);
     return b->dev->status(b->dev, error);
 }
 
 void bench_layer_close(struct bench_layer *b) {
-    b->dev->memory_free(b->dev, b->memory.base, b->memory.size);
-    memory_free(b->host.base);
+    if (b->memory.base != NULL) {
+        b->dev->memory_free(b->dev, b->memory.base, b->memory.size);
+    }
+    device_batch_done(&b->device_batch);
+    packer_done(&b->packer);
 }

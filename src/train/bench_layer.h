@@ -5,16 +5,18 @@
 #define BERTH_TRAIN_BENCH_LAYER_H
 
 #include "core/arena.h"
+#include "core/device_batch.h"
+#include "data/packer.h"
 #include "train/bench_ops.h"
 
 struct bench_layer {
     struct device *dev;
     struct bench_geometry g;
-    struct arena memory, host; // of the device; what is read by the host
-    struct batch batch;
-    int64_t masked, pooled; // rows of masked tokens; of first tokens
-    int32_t *masked_rows, *word_labels;
-    float *targets;
+    struct arena memory; // of the device
+    struct packer packer;
+    struct device_batch device_batch;
+    struct batch batch;     // of the device; 15 of 100 tokens are masked
+    int64_t masked, pooled; // rows of matrices with one for each masked token; each sequence
 
     struct mat x, x2, wide, wide2, qkv, dqkv, f32, f32_2, logits, dlogits, none;
     struct mat word_logits, dword_logits;    // [masked, V] f32 and in the compute dtype
@@ -25,6 +27,9 @@ struct bench_layer {
     float *optimizer[4];
     struct mat compute_copy, copy; // [1, parameter_count] of adamw: empty in f32; of convert
     int64_t parameter_count;
+    struct device_range *range; // all of them
+    int64_t *blocks;            // [2], of the range
+    double *sums;
     struct grad_stats *stats, *found;
     struct lamb_stats *lamb;
 };

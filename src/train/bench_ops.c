@@ -20,20 +20,26 @@ clockid_t bench_clock(const struct device *dev, int threads) {
 double bench_bandwidth(struct device *dev, clockid_t clock, double seconds) {
     const int64_t count = (int64_t)64 << 20;
     const size_t bytes = (size_t)count * sizeof(float);
-    char *block = dev->memory_new(dev, bytes + sizeof(struct grad_stats));
+    const struct device_range all = {.count = count};
+    const size_t sums_bytes = (size_t)count / DEVICE_SUM_BLOCK * sizeof(double);
+    const size_t whole = bytes + sums_bytes + sizeof all;
+    char *block = dev->memory_new(dev, whole);
     if (block == NULL) {
         return 0;
     }
+    double *sums = (double *)(void *)(block + bytes);
+    struct device_range *range = (struct device_range *)(void *)(block + bytes + sums_bytes);
     dev->zero(dev, block, bytes);
+    dev->upload(dev, range, &all, sizeof all);
     double best = 0, started = now(clock);
     do {
         double before = now(clock);
-        dev->grad_norm(dev, (struct grad_stats *)(block + bytes), (const float *)block, count, 1.0);
+        dev->squares(dev, sums, (const float *)(void *)block, range, 1);
         dev->status(dev, NULL);
         double rate = (double)bytes / (now(clock) - before);
         best = rate > best ? rate : best;
     } while (now(clock) - started < seconds);
-    dev->memory_free(dev, block, bytes + sizeof(struct grad_stats));
+    dev->memory_free(dev, block, whole);
     return best;
 }
 
@@ -218,7 +224,7 @@ static void decoder_forward(const struct bench_layer *b) {
 
 static void word_loss(const struct bench_layer *b) {
     b->dev->class_loss(b->dev, b->dword_logits, b->losses, NULL, b->word_logits, 1.0f,
-                       b->word_labels, b->masked);
+                       b->batch.masked_labels, b->batch.masked_count);
 }
 
 static void decoder_backward_weight(const struct bench_layer *b) {
@@ -232,7 +238,8 @@ static void decoder_backward_input(const struct bench_layer *b) {
 }
 
 static void grad_norm(const struct bench_layer *b) {
-    b->dev->grad_norm(b->dev, b->found, b->optimizer[1], b->parameter_count, 1.0);
+    b->dev->squares(b->dev, b->sums, b->optimizer[1], b->range, 1);
+    b->dev->norms(b->dev, b->found, b->sums, b->blocks, 1, 1.0);
 }
 
 static struct adamw_args adamw_args_of(const struct bench_layer *b) {
@@ -242,12 +249,12 @@ static struct adamw_args adamw_args_of(const struct bench_layer *b) {
         .first_moment = b->optimizer[2],
         .second_moment = b->optimizer[3],
         .compute = b->compute_copy,
-        .count = b->parameter_count,
+        .ranges = b->range,
+        .range_count = 1,
         .learning_rate = 1e-4,
         .beta1 = 0.9,
         .beta2 = 0.999,
         .epsilon = 1e-6,
-        .weight_decay = 0.01,
         .correction1 = 1,
         .correction2 = 1,
         .gradient_scale = 1,
@@ -262,24 +269,29 @@ static void adamw(const struct bench_layer *b) {
 }
 
 static void lamb(const struct bench_layer *b) {
-    const struct lamb_args args = {
-        .adam = adamw_args_of(b), .min_coeff = 0.01, .max_coeff = 10, .result = b->lamb};
-    b->dev->lamb(b->dev, &args);
+    const struct lamb_args args = {.adam = adamw_args_of(b),
+                                   .sums = b->sums,
+                                   .tensor_blocks = b->blocks,
+                                   .min_coeff = 0.01,
+                                   .max_coeff = 10,
+                                   .stats = b->lamb};
+    b->dev->lamb_moments(b->dev, &args.adam, b->sums);
+    b->dev->lamb_apply(b->dev, &args);
 }
 
 static void gather_rows(const struct bench_layer *b) {
-    b->dev->gather_rows(b->dev, mat_rows(b->f32, 0, b->masked), b->f32_2, b->masked_rows,
-                        b->masked);
+    b->dev->gather_rows(b->dev, mat_rows(b->f32, 0, b->masked), b->f32_2, b->batch.masked_rows,
+                        b->batch.masked_count);
 }
 
 static void scatter_rows(const struct bench_layer *b) {
-    b->dev->scatter_rows(b->dev, b->f32_2, mat_rows(b->f32, 0, b->masked), b->masked_rows,
-                         b->masked);
+    b->dev->scatter_rows(b->dev, b->f32_2, mat_rows(b->f32, 0, b->masked), b->batch.masked_rows,
+                         b->batch.masked_count);
 }
 
 static void scatter_add_rows(const struct bench_layer *b) {
-    b->dev->scatter_add_rows(b->dev, b->f32_2, mat_rows(b->f32, 0, b->masked), b->masked_rows,
-                             b->masked);
+    b->dev->scatter_add_rows(b->dev, b->f32_2, mat_rows(b->f32, 0, b->masked), b->batch.masked_rows,
+                             b->batch.masked_count);
 }
 
 static void transform_backward(const struct bench_layer *b) {
@@ -301,7 +313,7 @@ static void tanh_backward(const struct bench_layer *b) {
 
 static void squared_loss(const struct bench_layer *b) {
     const struct mat scores = mat_columns(mat_rows(b->logits, 0, b->pooled), 0, 1);
-    b->dev->squared_loss(b->dev, scores, b->losses, scores, 1.0f, b->targets,
+    b->dev->squared_loss(b->dev, scores, b->losses, scores, 1.0f, b->batch.targets,
                          b->batch.sequence_count);
 }
 

@@ -10,7 +10,7 @@ enum berth_status evaluation_open(struct evaluation *evaluation, const struct ta
     *evaluation =
         (struct evaluation){.task = task, .predict_batch_size = args->config->predict_batch_size};
     TRY(task->open(&evaluation->set, args, error));
-    return infer_find_worst(&evaluation->set.source, args->config, &evaluation->shape, error);
+    return infer_find_worst(&evaluation->set.source, args->config, &evaluation->extent, error);
 }
 
 void evaluation_done(struct evaluation *evaluation) {
@@ -35,7 +35,7 @@ enum berth_status evaluation_predict(struct evaluation *evaluation,
                                      struct task_score *score, struct berth_error *error) {
     *score = (struct task_score){.loss = NAN};
     struct infer_args args = {.source = &evaluation->set.source,
-                              .shape = &evaluation->shape,
+                              .extent = &evaluation->extent,
                               .log = run->log,
                               .phase = "predict",
                               .stop = run->stop,
@@ -43,7 +43,7 @@ enum berth_status evaluation_predict(struct evaluation *evaluation,
                               .take_masked = evaluation->task->take_masked,
                               .context = &evaluation->set};
     tell_start(evaluation, run->log);
-    TRY(infer_run(run->trainer, &args, timing, error));
+    TRY(infer_run(run->engine, &args, timing, error));
     if (timing->stopped) {
         return BERTH_OK;
     }

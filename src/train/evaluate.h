@@ -7,13 +7,12 @@
 #include "core/log.h"
 #include "train/infer.h"
 #include "train/task.h"
-#include "train/trainer.h"
 
 // A set with what its prediction needs, prepared once.
 struct evaluation {
     const struct task *task;
     struct task_set set;
-    struct infer_shape shape;
+    struct batch_extent extent;
     int64_t predict_batch_size; // as asked for
 };
 
@@ -24,7 +23,7 @@ void evaluation_done(struct evaluation *evaluation);
 
 // Predicts and scores. With *stop set, timing->stopped is 1 and there is no score.
 struct evaluation_run {
-    struct trainer *trainer;
+    struct engine *engine;
     const struct model_files *files;
     const struct berth_log *log;
     const volatile int *stop;

@@ -81,10 +81,10 @@ static enum berth_status resolve_shards(const struct feed *feed, struct batching
 static enum berth_status worst_of_shards(const struct feed *feed, const struct batching *batching,
                                          struct batching_worst *worst, struct berth_error *error) {
     (void)error;
-    const struct packer_limits *micro = &batching->micro;
+    const struct batch_extent *micro = &batching->micro;
     int64_t all = micro->sequences * feed->max_length;
     int64_t tokens = micro->tokens > feed->max_length ? micro->tokens : feed->max_length;
-    *worst = (struct batching_worst){
+    worst->micro = (struct batch_extent){
         .tokens = smaller(tokens, all),
         .sequences = micro->sequences,
         .masked = smaller(micro->masked, micro->sequences * feed->max_predictions),

@@ -32,11 +32,13 @@ struct job {
     struct evaluation evaluation;
     int has_evaluation;
     struct device *device;
+    struct comm *comm;
     struct batching batching;
     struct schedule schedule;
-    struct trainer_shape shape;
+    struct engine_shape shape;
     struct state state;
-    struct trainer trainer;
+    struct engine engine;
+    struct updater updater;
     struct history history;
     struct checkpoint_content content;
     double begin;
@@ -151,22 +153,15 @@ static enum berth_status read_inputs(struct job *job, struct berth_error *error)
 
 static enum berth_status find_shape(struct job *job, int64_t *micro_batches,
                                     struct berth_error *error) {
+    static const struct batch_extent least = {.tokens = 1, .sequences = 1, .max_length = 1};
     struct batching_worst worst;
     TRY(job->feed.kind->find_worst(&job->feed, &job->batching, &worst, error));
     *micro_batches = worst.micro_batches;
     job->shape =
-        (struct trainer_shape){.train_tokens = worst.tokens > 0 ? worst.tokens : 1,
-                               .train_sequences = worst.sequences > 0 ? worst.sequences : 1,
-                               .train_masked = worst.masked,
-                               .max_length = worst.max_length > 0 ? worst.max_length : 1,
-                               .gradient_checkpointing = job->config.gradient_checkpointing};
+        (struct engine_shape){.train = batch_extent_larger(&worst.micro, &least),
+                              .gradient_checkpointing = job->config.gradient_checkpointing};
     if (job->has_evaluation) {
-        job->shape.infer_tokens = job->evaluation.shape.tokens;
-        job->shape.infer_sequences = job->evaluation.shape.sequences;
-        job->shape.infer_masked = job->evaluation.shape.masked;
-        if (job->evaluation.shape.max_length > job->shape.max_length) {
-            job->shape.max_length = job->evaluation.shape.max_length;
-        }
+        job->shape.infer = job->evaluation.extent;
     }
     return BERTH_OK;
 }
@@ -219,7 +214,7 @@ static enum berth_status keep_tokenizer(struct job *job, struct berth_error *err
 
 static enum berth_status fill_state(struct job *job, struct berth_error *error) {
     enum dtype compute = job->state.compute;
-    struct trainer_rules rules = trainer_rules_of(&job->config, &job->files.shape);
+    struct update_rules rules = update_rules_of(&job->config, &job->files.shape);
     TRY(state_init(&job->state, job->device, &job->files.table, compute, 1, error));
     job->content = (struct checkpoint_content){.config = &job->config,
                                                .files = &job->files,
@@ -241,7 +236,8 @@ static enum berth_status fill_state(struct job *job, struct berth_error *error) 
                              error));
     }
     event_moment(&job->log, "loaded_checkpoint");
-    return trainer_init(&job->trainer, &job->state, &job->files.shape, &rules, &job->shape, error);
+    TRY(engine_init(&job->engine, &job->state, job->comm, &job->files.shape, &job->shape, error));
+    return updater_init(&job->updater, &job->engine, &rules, error);
 }
 
 // --- the end ------------------------------------------------------------------------------------
@@ -283,7 +279,7 @@ static enum berth_status train(struct job *job, struct berth_run_result *result,
                         .config = &job->config,
                         .log = &job->log,
                         .stop = job->stop,
-                        .trainer = &job->trainer,
+                        .updater = &job->updater,
                         .batching = &job->batching,
                         .schedule = &job->schedule,
                         .feed = &job->feed,
@@ -335,7 +331,8 @@ static enum berth_status run(struct job *job, struct berth_run_result *result,
 }
 
 static void job_done(struct job *job) {
-    trainer_done(&job->trainer);
+    updater_done(&job->updater);
+    engine_done(&job->engine);
     if (job->state.master != NULL) {
         state_done(&job->state);
     }
@@ -360,6 +357,7 @@ enum berth_status finetune(const struct task *task, const struct berth_config *c
                       .log = log,
                       .stop = stop,
                       .lock = {.descriptor = -1},
+                      .comm = comm_self(),
                       .begin = machine_seconds()};
     result = result != NULL ? result : &ignored;
     *result = (struct berth_run_result){.final_loss = NAN, .eval_loss = NAN, .mfu = NAN};

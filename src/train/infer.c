@@ -49,7 +49,7 @@ static enum berth_status sort_by_length(const struct packer_source *source, uint
 }
 
 enum berth_status infer_find_worst(const struct packer_source *source,
-                                   const struct berth_config *config, struct infer_shape *shape,
+                                   const struct berth_config *config, struct batch_extent *worst,
                                    struct berth_error *error) {
     uint32_t *order;
     TRY(sort_by_length(source, &order, error));
@@ -57,38 +57,25 @@ enum berth_status infer_find_worst(const struct packer_source *source,
     if (config->predict_batch_size < INFER_TOKENS / config->max_seq_length) {
         budget = config->predict_batch_size * config->max_seq_length;
     }
-    const struct packer_limits limits = {budget, INT64_MAX, INT64_MAX};
-    *shape = (struct infer_shape){.max_length = 1};
-    int64_t most_tokens = 1, most_sequences = 1;
+    const struct batch_extent limits = {budget, INT64_MAX, INT64_MAX, 0};
+    *worst = (struct batch_extent){.tokens = 1, .sequences = 1, .max_length = 1};
     for (size_t done = 0; done < source->count;) {
         size_t cut = packer_fit(source, order + done, source->count - done, &limits);
-        int64_t tokens = 0, masked = 0;
-        for (size_t i = 0; i < cut; i++) {
-            struct packer_sequence sequence = source->get(source->data, order[done + i]);
-            tokens += sequence.length;
-            masked += sequence.masked_count;
-        }
-        shape->masked = masked > shape->masked ? masked : shape->masked;
-        if (done == 0) {
-            shape->max_length = source->get(source->data, order[0]).length;
-        }
-        most_tokens = tokens > most_tokens ? tokens : most_tokens;
-        most_sequences = (int64_t)cut > most_sequences ? (int64_t)cut : most_sequences;
+        const struct batch_extent own = packer_extent(source, order + done, cut);
+        *worst = batch_extent_larger(worst, &own);
         done += cut;
     }
-    shape->tokens = most_tokens;
-    shape->sequences = most_sequences;
     memory_free(order);
     return BERTH_OK;
 }
 
-static enum berth_status host_init(struct host *host, const struct trainer *trainer,
+static enum berth_status host_init(struct host *host, const struct engine *engine,
                                    const struct infer_args *args, struct berth_error *error) {
-    const struct bert *model = &trainer->model;
+    const struct bert *model = &engine->model;
     // At most a row for each token.
     size_t numbers =
-        (size_t)(args->shape->tokens * param_head_outputs(model->table->head, model->config));
-    size_t masked = args->take_masked != NULL ? (size_t)args->shape->masked + 1 : 0;
+        (size_t)(args->extent->tokens * param_head_outputs(model->table->head, model->config));
+    size_t masked = args->take_masked != NULL ? (size_t)args->extent->masked + 1 : 0;
     *host = (struct host){.logits = memory_array(numbers, sizeof *host->logits),
                           .masked_losses = memory_array(masked, sizeof *host->masked_losses),
                           .masked_hits = memory_array(masked, sizeof *host->masked_hits)};
@@ -103,16 +90,16 @@ static void host_done(struct host *host) {
     memory_free(host->masked_hits);
 }
 
-static void run_masked(struct trainer *trainer, const struct infer_args *args,
-                       const uint32_t *order, size_t count, const struct host *host) {
-    const struct batch *batch = &trainer->packer.batch;
+static void run_masked(struct engine *engine, const struct infer_args *args, const uint32_t *order,
+                       size_t count, const struct host *host) {
+    const struct batch *batch = &engine->batch.batch;
     struct infer_masked masked = {.losses = host->masked_losses, .hits = host->masked_hits};
-    struct device *device = trainer->state->device;
+    struct device *device = engine->state->device;
     size_t tokens = (size_t)batch->masked_count;
-    bert_decode(&trainer->model, trainer->inference, batch);
-    device->download(device, host->masked_losses, bert_masked_losses(trainer->inference),
+    bert_decode(&engine->model, engine->inference, batch);
+    device->download(device, host->masked_losses, bert_masked_losses(engine->inference),
                      tokens * sizeof *host->masked_losses);
-    device->download(device, host->masked_hits, bert_masked_hits(trainer->inference), tokens);
+    device->download(device, host->masked_hits, bert_masked_hits(engine->inference), tokens);
     for (size_t i = 0; i < count; i++) {
         masked.count = args->source->get(args->source->data, order[i]).masked_count;
         args->take_masked(args->context, order[i], &masked);
@@ -121,57 +108,53 @@ static void run_masked(struct trainer *trainer, const struct infer_args *args,
     }
 }
 
-static enum berth_status run_batch(struct trainer *trainer, const struct infer_args *args,
+static enum berth_status run_batch(struct engine *engine, const struct infer_args *args,
                                    const uint32_t *order, size_t count, const struct host *host,
                                    struct berth_error *error) {
     static const struct bert_dropout none = {0};
-    struct device *device = trainer->state->device;
-    packer_fill(&trainer->packer, args->source, order, count, 0);
-    const struct batch *batch = &trainer->packer.batch;
-    bert_forward(&trainer->model, trainer->inference, batch, &none);
-    struct mat logits = bert_logits(trainer->inference, batch);
-    struct bert_rows last = bert_logit_rows(trainer->inference, batch, (int64_t)count - 1);
+    struct device *device = engine->state->device;
+    const struct engine_load load = {.source = args->source, .order = order, .count = count};
+    bert_forward(&engine->model, engine->inference, engine_load(engine, &load), &none);
+    const struct batch *batch = &engine->packer.batch;
+    struct mat logits = bert_logits(engine->inference, batch);
+    struct bert_rows last = bert_logit_rows(engine->inference, batch, (int64_t)count - 1);
     TRY(device->status(device, error));
     size_t numbers = (size_t)((last.first + last.count) * logits.cols);
     device->download(device, host->logits, logits.data, numbers * sizeof *host->logits);
     for (size_t i = 0; i < count; i++) {
-        struct bert_rows rows = bert_logit_rows(trainer->inference, batch, (int64_t)i);
+        struct bert_rows rows = bert_logit_rows(engine->inference, batch, (int64_t)i);
         args->take(args->context, order[i], host->logits + rows.first * logits.cols,
                    rows.count * logits.cols);
     }
     if (args->take_masked != NULL) {
-        run_masked(trainer, args, order, count, host);
+        run_masked(engine, args, order, count, host);
     }
     return device->status(device, error);
 }
 
-static void count_batch(const struct trainer *trainer, size_t count, double seconds, int timed,
+static void count_batch(const struct engine *engine, size_t count, double seconds, int timed,
                         struct infer_result *result) {
-    const struct batch *batch = &trainer->packer.batch;
+    const int64_t tokens = engine->packer.batch.token_count;
     result->sequences += (int64_t)count;
-    result->tokens += batch->token_count;
-    if (!timed) {
-        return;
-    }
-    result->seconds += seconds;
-    result->timed_sequences += (int64_t)count;
-    result->timed_tokens += batch->token_count;
-    result->timed_flops += bert_masked_flops(&trainer->model, batch->masked_count);
-    for (int64_t i = 0; i < batch->sequence_count; i++) {
-        result->timed_flops += bert_forward_flops(trainer->model.config,
-                                                  batch->cu_seqlens[i + 1] - batch->cu_seqlens[i]);
+    result->tokens += tokens;
+    if (timed) {
+        result->seconds += seconds;
+        result->timed_sequences += (int64_t)count;
+        result->timed_tokens += tokens;
+        result->timed_flops += engine_forward_flops(engine);
     }
 }
 
-enum berth_status infer_run(struct trainer *trainer, const struct infer_args *args,
+enum berth_status infer_run(struct engine *engine, const struct infer_args *args,
                             struct infer_result *result, struct berth_error *error) {
     *result = (struct infer_result){0};
     const struct packer_source *source = args->source;
-    const struct packer_limits limits = {args->shape->tokens, args->shape->sequences, INT64_MAX};
+    const struct batch_extent limits = {args->extent->tokens, args->extent->sequences, INT64_MAX,
+                                        0};
     uint32_t *order;
     TRY(sort_by_length(source, &order, error));
     struct host host;
-    enum berth_status status = host_init(&host, trainer, args, error);
+    enum berth_status status = host_init(&host, engine, args, error);
     for (size_t done = 0; done < source->count && status == BERTH_OK;) {
         if (args->stop != NULL && *args->stop != 0) {
             result->stopped = 1;
@@ -179,9 +162,9 @@ enum berth_status infer_run(struct trainer *trainer, const struct infer_args *ar
         }
         size_t cut = packer_fit(source, order + done, source->count - done, &limits);
         double begin = machine_seconds();
-        status = run_batch(trainer, args, order + done, cut, &host, error);
+        status = run_batch(engine, args, order + done, cut, &host, error);
         int timed = done > 0 || cut == source->count;
-        count_batch(trainer, cut, machine_seconds() - begin, timed, result);
+        count_batch(engine, cut, machine_seconds() - begin, timed, result);
         done += cut;
         log_progress(args->log, args->phase, (int64_t)done, (int64_t)source->count);
     }

@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "data/packer.h"
-#include "train/trainer.h"
+#include "train/engine.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -16,12 +16,9 @@
 // INFER_TOKENS, filled with as many sequences as fit.
 #define INFER_TOKENS 8192
 
-struct infer_shape {
-    int64_t tokens, sequences, masked, max_length;
-};
 // The largest batch that a prediction over `source` will meet.
 enum berth_status infer_find_worst(const struct packer_source *source,
-                                   const struct berth_config *config, struct infer_shape *shape,
+                                   const struct berth_config *config, struct batch_extent *worst,
                                    struct berth_error *error);
 
 struct infer_result {
@@ -40,8 +37,8 @@ struct infer_masked {
 
 struct infer_args {
     const struct packer_source *source;
-    const struct infer_shape *shape; // of infer_find_worst
-    const struct berth_log *log;     // progress, as the phase `phase`
+    const struct batch_extent *extent; // of infer_find_worst
+    const struct berth_log *log;       // progress, as the phase `phase`
     const char *phase;
     const volatile int *stop; // may be NULL
     // Gets each sequence's logits once, in no order: logits[count], rows of the sequence (bert.h's
@@ -52,7 +49,7 @@ struct infer_args {
     void (*take_masked)(void *context, size_t index, const struct infer_masked *masked);
     void *context;
 };
-enum berth_status infer_run(struct trainer *trainer, const struct infer_args *args,
+enum berth_status infer_run(struct engine *engine, const struct infer_args *args,
                             struct infer_result *result, struct berth_error *error);
 
 #endif

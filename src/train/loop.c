@@ -89,7 +89,7 @@ static enum berth_status evaluate(struct run *run, struct berth_error *error) {
     const struct loop *loop = run->loop;
     double begin = machine_seconds();
     struct infer_result timing;
-    struct evaluation_run how = {.trainer = loop->trainer,
+    struct evaluation_run how = {.engine = loop->updater->engine,
                                  .files = loop->content->files,
                                  .log = loop->log,
                                  .stop = loop->stop};
@@ -246,8 +246,9 @@ static void report_step(struct run *run, double learning_rate, double grad_norm)
 // The coefficients of a layer-wise optimizer in the last update: a real for each parameter with
 // one.
 static enum berth_status report_coefficients(const struct run *run, struct berth_error *error) {
-    const struct state *state = run->loop->trainer->state;
-    const struct optimizer *optimizer = &run->loop->trainer->rules.optimizer;
+    const struct updater *updater = run->loop->updater;
+    const struct state *state = updater->engine->state;
+    const struct optimizer *optimizer = &updater->rules.optimizer;
     const struct param_table *table = state->table;
     if (optimizer->row->trust == TRUST_NONE) {
         return BERTH_OK;
@@ -258,7 +259,8 @@ static enum berth_status report_coefficients(const struct run *run, struct berth
     if (stats == NULL || fields == NULL) {
         status = error_no_memory(error, table->count * sizeof *fields, "the coefficients");
     } else {
-        state->device->download(state->device, stats, state->lamb, table->count * sizeof *stats);
+        state->device->download(state->device, stats, updater->plan.lamb,
+                                table->count * sizeof *stats);
         size_t count = 0;
         fields[count++] = log_integer("step", run->history->step);
         for (size_t i = 0; i < table->count; i++) {
@@ -282,7 +284,7 @@ static void follow_loss(struct run *run) {
 }
 
 static int predicts_masked(const struct run *run) {
-    return run->loop->trainer->model.table->head == PARAM_HEAD_PRETRAINING;
+    return run->loop->updater->engine->model.table->head == PARAM_HEAD_PRETRAINING;
 }
 
 // The loss is reported as the mean over the updates since the last report; where all of them were
@@ -309,10 +311,12 @@ static int log_is_due(const struct loop *loop, int64_t step) {
     return is_every(loop, step, every) || step == end_of(loop);
 }
 
-static enum berth_status fail_not_finite(const struct run *run, const struct update_result *update,
-                                         int64_t step, struct berth_error *error) {
+static enum berth_status fail_not_finite(const struct run *run, const struct update_args *args,
+                                         const struct update_result *update,
+                                         struct berth_error *error) {
+    const int64_t step = run->history->step;
     char place[256];
-    TRY(trainer_blame(run->loop->trainer, update, place, sizeof place, error));
+    TRY(update_blame(run->loop->updater, args, place, sizeof place, error));
     return error_set(error, BERTH_FAILURE,
                      "update %" PRId64 ": loss %g, gradient norm %g: %s; the weights are those of "
                      "update %" PRId64 "; resume with a lower learning_rate or check the data",
@@ -351,22 +355,22 @@ static void report_skip(const struct run *run, const struct loss_scale *before,
 
 // An update that is not finite: without loss scaling, and at its floor, the run's end, else
 // skipped.
-static enum berth_status overflow(struct run *run, const struct update_result *update,
-                                  struct berth_error *error) {
+static enum berth_status overflow(struct run *run, const struct update_args *args,
+                                  const struct update_result *update, struct berth_error *error) {
     struct history *history = run->history;
     const struct loss_scale before = history->loss_scale;
     if (before.kind == LOSS_SCALE_NONE) {
-        return fail_not_finite(run, update, history->step, error);
+        return fail_not_finite(run, args, update, error);
     }
     enum loss_scale_event event = loss_scale_update(&history->loss_scale, 1);
     if (event == SCALE_AT_FLOOR) {
-        enum berth_status status = fail_not_finite(run, update, history->step, error);
+        enum berth_status status = fail_not_finite(run, args, update, error);
         return status == BERTH_FAILURE
                    ? error_prefix(error, status, "loss scale %g cannot be lowered any further",
                                   before.scale)
                    : status;
     }
-    trainer_discard(run->loop->trainer);
+    update_discard(run->loop->updater);
     history->step++;
     history->skipped++;
     report_skip(run, &before, event);
@@ -404,6 +408,7 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
                                .source = data.source,
                                .order = data.order,
                                .count = data.count,
+                               .total = (int64_t)data.count,
                                .step = history->step,
                                .skipped = history->phase_start + history->skipped,
                                .learning_rate =
@@ -411,12 +416,12 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
                                .loss_scale = history->loss_scale.scale,
                                .stop = loop->stop};
     struct update_result update;
-    TRY(trainer_update(loop->trainer, &args, &update, error));
-    if (update.stopped) {
+    TRY(update_run(loop->updater, &args, &update, error));
+    if (update.stop >= 2) {
         return interrupted(run, "at once, without saving: resume from the last checkpoint", error);
     }
     if (!isfinite(update.loss) || !isfinite(update.grad_norm)) {
-        TRY(overflow(run, &update, error));
+        TRY(overflow(run, &args, &update, error));
     } else {
         take_loss(run, &update);
     }

@@ -14,7 +14,7 @@
 #include "train/feed.h"
 #include "train/history.h"
 #include "train/schedule.h"
-#include "train/trainer.h"
+#include "train/update.h"
 
 #include <stdint.h>
 
@@ -23,7 +23,7 @@ struct loop {
     const struct berth_config *config;
     const struct berth_log *log;
     const volatile int *stop; // may be NULL
-    struct trainer *trainer;
+    struct updater *updater;
     const struct batching *batching;
     const struct schedule *schedule;
     struct feed *feed;

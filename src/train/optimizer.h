@@ -21,7 +21,7 @@
 #define BERTH_TRAIN_OPTIMIZER_H
 
 #include "core/error.h"
-#include "train/state.h"
+#include "model/params.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -75,18 +75,5 @@ int optimizer_scales(const struct optimizer *optimizer, const char *parameter);
 // BERTH_CONFIG when a part of the user's own list is in no parameter's name.
 enum berth_status optimizer_check(const struct optimizer *optimizer,
                                   const struct param_table *table, struct berth_error *error);
-
-struct optimizer_step {
-    int64_t number; // updates that were made before, skipped ones not counted
-    double learning_rate;
-    double gradient_scale; // 1 / loss scale
-    double grad_norm;      // of all gradients, scaled; state->stats[0] holds its square
-};
-
-// One update of weights, compute copy and moments; clears the gradients. The norm is finite and in
-// state->stats[0] (grad_norm of core/device.h). state->lamb gets the coefficients of the tensors
-// that have one.
-void optimizer_step(const struct optimizer *optimizer, const struct state *state,
-                    const struct optimizer_step *step);
 
 #endif

@@ -10,20 +10,20 @@
 
 enum berth_status plan_memory_make(struct plan_memory *memory, const struct state *state,
                                    const struct bert_config *config,
-                                   const struct trainer_shape *shape, struct berth_error *error) {
-    int training = shape->train_tokens > 0;
+                                   const struct engine_shape *shape, struct berth_error *error) {
+    int training = shape->train.tokens > 0;
     *memory = (struct plan_memory){
         .state = state_measure(state->table, state->compute, training),
         .resident = machine_resident() + UNCOUNTED_BYTES,
     };
-    TRY(trainer_measure(state, config, shape, &memory->trainer, error));
+    TRY(engine_measure(state, config, shape, &memory->engine, error));
     if (!state->device->is_host) {
         memory->staging = memory->state.weights + memory->state.moments;
     }
     const struct state_bytes *own = &memory->state;
     memory->total = memory->resident + memory->staging + own->weights + own->copy + own->gradients +
-                    own->moments + memory->trainer.activations + memory->trainer.workspace +
-                    memory->trainer.batches;
+                    own->moments + memory->engine.activations + memory->engine.workspace +
+                    memory->engine.batches;
     return BERTH_OK;
 }
 
@@ -33,9 +33,9 @@ void plan_memory_report(const struct plan_memory *memory, const struct berth_log
         log_integer("gradients_bytes", (int64_t)memory->state.gradients),
         log_integer("moments_bytes", (int64_t)memory->state.moments),
         log_integer("compute_copy_bytes", (int64_t)memory->state.copy),
-        log_integer("activations_bytes", (int64_t)memory->trainer.activations),
-        log_integer("device_workspace_bytes", (int64_t)memory->trainer.workspace),
-        log_integer("batches_bytes", (int64_t)memory->trainer.batches),
+        log_integer("activations_bytes", (int64_t)memory->engine.activations),
+        log_integer("device_workspace_bytes", (int64_t)memory->engine.workspace),
+        log_integer("batches_bytes", (int64_t)memory->engine.batches),
         log_integer("data_bytes", (int64_t)memory->data),
         log_integer("staging_bytes", (int64_t)memory->staging),
         log_integer("program_and_features_bytes", (int64_t)memory->resident),
@@ -44,7 +44,7 @@ void plan_memory_report(const struct plan_memory *memory, const struct berth_log
     log_fields(log, BERTH_RECORD_PLAN, "memory", fields, sizeof fields / sizeof fields[0]);
 }
 
-static uint64_t total_of(const struct plan_limit_args *args, const struct trainer_shape *shape) {
+static uint64_t total_of(const struct plan_limit_args *args, const struct engine_shape *shape) {
     struct plan_memory memory;
     if (plan_memory_make(&memory, args->state, args->config, shape, NULL) != BERTH_OK) {
         return UINT64_MAX;
@@ -54,22 +54,23 @@ static uint64_t total_of(const struct plan_limit_args *args, const struct traine
 
 // The plan's total with micro-batches (or prediction batches) of `sequences` full-length sequences.
 static uint64_t total_with(const struct plan_limit_args *args, int64_t sequences) {
-    struct trainer_shape shape = *args->shape;
-    int64_t tokens = sequences * shape.max_length;
-    if (shape.train_tokens > 0) {
-        shape.train_tokens = tokens < shape.train_tokens ? tokens : shape.train_tokens;
-        shape.train_sequences = sequences;
+    struct engine_shape shape = *args->shape;
+    const struct batch_extent worst = batch_extent_larger(&shape.train, &shape.infer);
+    int64_t tokens = sequences * worst.max_length;
+    if (shape.train.tokens > 0) {
+        shape.train.tokens = tokens < shape.train.tokens ? tokens : shape.train.tokens;
+        shape.train.sequences = sequences;
     }
-    if (shape.infer_tokens > 0) {
-        shape.infer_tokens = tokens < shape.infer_tokens ? tokens : shape.infer_tokens;
+    if (shape.infer.tokens > 0) {
+        shape.infer.tokens = tokens < shape.infer.tokens ? tokens : shape.infer.tokens;
     }
     return total_of(args, &shape);
 }
 
 // Whether the plan fits as it is once activations are computed again.
 static int fits_checkpointing(const struct plan_limit_args *args) {
-    struct trainer_shape shape = *args->shape;
-    int is_new = shape.train_tokens > 0 && !shape.gradient_checkpointing;
+    struct engine_shape shape = *args->shape;
+    int is_new = shape.train.tokens > 0 && !shape.gradient_checkpointing;
     shape.gradient_checkpointing = 1;
     return is_new && total_of(args, &shape) <= args->available;
 }
@@ -91,8 +92,8 @@ enum berth_status plan_memory_check(const struct plan_limit_args *args, struct b
     struct plan_limit_args rest = *args;
     // What is resident already is not taken from the available memory again.
     rest.available = args->available + args->memory->resident - UNCOUNTED_BYTES;
-    int training = args->shape->train_tokens > 0;
-    int64_t most = training ? args->shape->train_sequences : args->shape->infer_sequences;
+    int training = args->shape->train.tokens > 0;
+    int64_t most = training ? args->shape->train.sequences : args->shape->infer.sequences;
     int64_t fit = fitting(&rest, most);
     const char *option = training ? "per_device_train_batch_size" : "predict_batch_size";
     const char *also = fits_checkpointing(&rest) ? ", and so would --gradient_checkpointing" : "";

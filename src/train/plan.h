@@ -8,14 +8,14 @@
 #include "core/log.h"
 #include "model/config.h"
 #include "train/batching.h"
+#include "train/engine.h"
 #include "train/state.h"
-#include "train/trainer.h"
 
 #include <stdint.h>
 
 struct plan_memory {
     struct state_bytes state;
-    struct trainer_bytes trainer;
+    struct engine_bytes engine;
     uint64_t resident; // already in use: program, libraries, text and features
     uint64_t data;     // what will be read while the run goes on
     uint64_t staging;  // host copies for saving, where the device has memory of its own
@@ -25,7 +25,7 @@ struct plan_memory {
 // `state` needs device, table and compute only; its buffers may be NULL.
 enum berth_status plan_memory_make(struct plan_memory *memory, const struct state *state,
                                    const struct bert_config *config,
-                                   const struct trainer_shape *shape, struct berth_error *error);
+                                   const struct engine_shape *shape, struct berth_error *error);
 
 void plan_memory_report(const struct plan_memory *memory, const struct berth_log *log);
 
@@ -35,7 +35,7 @@ struct plan_limit_args {
     const struct plan_memory *memory;
     const struct state *state;
     const struct bert_config *config;
-    const struct trainer_shape *shape;
+    const struct engine_shape *shape;
     uint64_t available; // bytes
     const char *limit;  // what sets it
 };
@@ -46,7 +46,7 @@ enum berth_status plan_memory_check(const struct plan_limit_args *args, struct b
 struct plan_args {
     const struct state *state;
     const struct bert_config *config;
-    const struct trainer_shape *shape;
+    const struct engine_shape *shape;
     uint64_t data; // as in struct plan_memory
     const struct berth_log *log;
 };

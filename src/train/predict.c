@@ -37,31 +37,25 @@ enum berth_status predictor_open(struct predictor *predictor, struct berth_confi
 }
 
 enum berth_status predictor_load(struct predictor *predictor, const struct berth_config *config,
-                                 const struct trainer_shape *shape, const struct berth_log *log,
+                                 const struct batch_extent *extent, const struct berth_log *log,
                                  struct berth_error *error) {
     struct state *state = &predictor->state;
     enum dtype compute = state->compute;
     TRY(state_init(state, predictor->device, &predictor->files.table, compute, 0, error));
     TRY(model_files_load(&predictor->files, config->model_name_or_path, (uint64_t)config->seed, log,
                          state, error));
-    struct trainer_rules rules = trainer_rules_of(config, &predictor->files.shape);
-    return trainer_init(&predictor->trainer, state, &predictor->files.shape, &rules, shape, error);
+    const struct engine_shape shape = {.infer = *extent};
+    return engine_init(&predictor->engine, state, comm_self(), &predictor->files.shape, &shape,
+                       error);
 }
 
 void predictor_done(struct predictor *predictor) {
-    trainer_done(&predictor->trainer);
+    engine_done(&predictor->engine);
     state_done(&predictor->state);
     if (predictor->device != NULL) {
         predictor->device->close(predictor->device);
     }
     model_files_done(&predictor->files);
-}
-
-static struct trainer_shape shape_of(const struct evaluation *evaluation) {
-    return (struct trainer_shape){.infer_tokens = evaluation->shape.tokens,
-                                  .infer_sequences = evaluation->shape.sequences,
-                                  .infer_masked = evaluation->shape.masked,
-                                  .max_length = evaluation->shape.max_length};
 }
 
 // --- a whole set --------------------------------------------------------------------------------
@@ -115,7 +109,7 @@ static enum berth_status predict_set(struct predict_job *job, struct berth_run_r
     double begin = machine_seconds();
     struct infer_result timing;
     struct task_score score;
-    struct evaluation_run how = {.trainer = &job->predictor.trainer,
+    struct evaluation_run how = {.engine = &job->predictor.engine,
                                  .files = &job->predictor.files,
                                  .log = &job->log,
                                  .stop = job->stop};
@@ -148,7 +142,7 @@ static enum berth_status run(struct predict_job *job, struct berth_run_result *r
     struct task_open args = {
         .use = TASK_PREDICT, .config = config, .files = &job->predictor.files, .log = &job->log};
     TRY(evaluation_open(&job->evaluation, job->task, &args, error));
-    struct trainer_shape shape = shape_of(&job->evaluation);
+    const struct engine_shape shape = {.infer = job->evaluation.extent};
     struct plan_args plan = {.state = &job->predictor.state,
                              .config = &job->predictor.files.shape,
                              .shape = &shape,
@@ -157,7 +151,7 @@ static enum berth_status run(struct predict_job *job, struct berth_run_result *r
     if (config->dry_run) {
         return BERTH_OK;
     }
-    TRY(predictor_load(&job->predictor, config, &shape, &job->log, error));
+    TRY(predictor_load(&job->predictor, config, &job->evaluation.extent, &job->log, error));
     TRY(output_take(config, &job->lock, error));
     return predict_set(job, result, error);
 }

@@ -6,17 +6,17 @@
 #include "core/device.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "train/engine.h"
 #include "train/inputs.h"
 #include "train/state.h"
 #include "train/task.h"
-#include "train/trainer.h"
 
 // A model with its weights on a device, and activations for batches of a given size.
 struct predictor {
     struct model_files files;
     struct device *device;
     struct state state;
-    struct trainer trainer;
+    struct engine engine;
 };
 
 // Opens config->model_name_or_path: files and device; fits max_seq_length to the model
@@ -26,7 +26,7 @@ enum berth_status predictor_open(struct predictor *predictor, struct berth_confi
                                  enum param_head head, const struct berth_log *log,
                                  struct berth_error *error);
 enum berth_status predictor_load(struct predictor *predictor, const struct berth_config *config,
-                                 const struct trainer_shape *shape, const struct berth_log *log,
+                                 const struct batch_extent *extent, const struct berth_log *log,
                                  struct berth_error *error);
 void predictor_done(struct predictor *predictor);
 

@@ -25,7 +25,7 @@ struct show {
     int64_t *numbers;                   // of the samples of part
     struct squad_feature_set features;
     struct packer_source source;
-    struct infer_shape shape;
+    struct batch_extent extent;
     struct squad_logits logits;
     struct squad_result *results;
 };
@@ -135,12 +135,9 @@ static enum berth_status prepare(const struct show_args *args, struct show *show
     TRY(squad_features_build(&show->part, show->predictor.files.tokenizer, &show->rules,
                              machine_threads(config), args->log, &show->features, error));
     show->source = squad_input_source(&show->features);
-    TRY(infer_find_worst(&show->source, config, &show->shape, error));
+    TRY(infer_find_worst(&show->source, config, &show->extent, error));
     TRY(squad_logits_init(&show->logits, &show->features, error));
-    struct trainer_shape shape = {.infer_tokens = show->shape.tokens,
-                                  .infer_sequences = show->shape.sequences,
-                                  .max_length = show->shape.max_length};
-    return predictor_load(&show->predictor, config, &shape, args->log, error);
+    return predictor_load(&show->predictor, config, &show->extent, args->log, error);
 }
 
 static enum berth_status answer_separately(struct show *show, const struct squad_outcome *outcome,
@@ -160,12 +157,12 @@ static enum berth_status answer(const struct show_args *args, struct show *show,
                                 struct berth_error *error) {
     const struct berth_config *config = &show->config;
     struct infer_args infer = {.source = &show->source,
-                               .shape = &show->shape,
+                               .extent = &show->extent,
                                .phase = "answer",
                                .take = squad_logits_take,
                                .context = &show->logits};
     struct infer_result timing;
-    TRY(infer_run(&show->predictor.trainer, &infer, &timing, error));
+    TRY(infer_run(&show->predictor.engine, &infer, &timing, error));
     struct squad_answer_options options = squad_input_answer_options(config);
     const struct squad_outcome outcome = {.dataset = &show->part,
                                           .set = &show->features,

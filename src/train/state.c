@@ -36,11 +36,6 @@ enum berth_status state_init(struct state *state, struct device *device,
         TRY_DONE(take(state, &state->gradients, all, "the gradients", error));
         TRY_DONE(take(state, &state->moment1, all, "the first moment", error));
         TRY_DONE(take(state, &state->moment2, all, "the second moment", error));
-        size_t tensors = table->count;
-        TRY_DONE(take(state, &state->stats, (1 + tensors) * sizeof *state->stats,
-                      "gradient statistics", error));
-        TRY_DONE(take(state, &state->lamb, tensors * sizeof *state->lamb,
-                      "statistics of the tensors", error));
     }
     return BERTH_OK;
 done:
@@ -64,9 +59,6 @@ void state_done(struct state *state) {
     give(state->device, state->gradients, bytes.gradients);
     give(state->device, state->moment1, bytes.gradients);
     give(state->device, state->moment2, bytes.gradients);
-    size_t tensors = state->table->count;
-    give(state->device, state->stats, (1 + tensors) * sizeof *state->stats);
-    give(state->device, state->lamb, tensors * sizeof *state->lamb);
     *state = (struct state){0};
 }
 
@@ -80,6 +72,11 @@ struct bert state_model(const struct state *state, const struct bert_config *con
                     .compute = state->copy != NULL ? state->copy : state->master,
                     .gradients = state->gradients},
     };
+}
+
+struct mat state_copy(const struct state *state) {
+    return state->copy != NULL ? mat_of(state->copy, 1, state->table->matrix_count, state->compute)
+                               : (struct mat){0};
 }
 
 static size_t buffer_bytes(const struct state *state) {
@@ -118,7 +115,6 @@ void state_set_weights(struct state *state, const float *host) {
     struct device *device = state->device;
     state_set(state, state->master, host);
     if (state->copy != NULL) {
-        device->convert(device, mat_of(state->copy, 1, state->table->matrix_count, state->compute),
-                        state->master);
+        device->convert(device, state_copy(state), state->master);
     }
 }

@@ -21,8 +21,6 @@ struct state {
     void *copy;               // compute dtype [matrix_count]; NULL in f32, where master serves
     float *gradients;         // f32 [total]; NULL for inference, as are the moments
     float *moment1, *moment2; // f32 [total]
-    struct grad_stats *stats; // [1 + tensors]: of all gradients, then of each tensor's
-    struct lamb_stats *lamb;  // [tensors]
 };
 
 // Bytes of each kind of buffer, for the plan.
@@ -39,6 +37,9 @@ void state_done(struct state *state);
 
 // The model that computes with these buffers.
 struct bert state_model(const struct state *state, const struct bert_config *config);
+
+// The compute copy as [1, matrix_count]; empty in f32.
+struct mat state_copy(const struct state *state);
 
 // Host access to one of the f32 buffers [total]: the buffer itself where the device's memory is the
 // host's, else a copy, filled from the device when `filled`. Give it back when done.

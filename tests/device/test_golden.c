@@ -486,18 +486,23 @@ static void adamw(struct golden_run *g) {
     const int64_t count = size_of(g, "parameters", 0);
     const int half = g->op.compute != DTYPE_F32;
     struct grad_stats *stats = op_keep(&g->op, sizeof *stats);
+    struct device_range *range = op_keep(&g->op, sizeof *range);
+    int64_t *blocks = op_keep(&g->op, 2 * sizeof *blocks);
+    double *sums = op_keep(&g->op, sizeof *sums);
+    *range = (struct device_range){.count = count, .weight_decay = s[DECAY]};
+    blocks[1] = 1; // of the few elements
     struct adamw_args args = {
         .parameters = vector_of(g, "parameters"),
         .gradients = vector_of(g, "gradients"),
         .first_moment = vector_of(g, "first_moment"),
         .second_moment = vector_of(g, "second_moment"),
         .compute = half ? op_output(&g->op, 1, count, g->op.compute) : (struct mat){0},
-        .count = count,
+        .ranges = range,
+        .range_count = 1,
         .learning_rate = s[RATE],
         .beta1 = s[BETA1],
         .beta2 = s[BETA2],
         .epsilon = s[EPSILON],
-        .weight_decay = s[DECAY],
         .correction1 = s[CORRECTION1],
         .correction2 = s[CORRECTION2],
         .gradient_scale = 0.25,
@@ -508,7 +513,8 @@ static void adamw(struct golden_run *g) {
     for (int64_t i = 0; i < count; i++) {
         args.gradients[i] *= 4;
     }
-    dev->grad_norm(dev, stats, args.gradients, count, args.gradient_scale);
+    dev->squares(dev, sums, args.gradients, range, 1);
+    dev->norms(dev, stats, sums, blocks, 1, args.gradient_scale);
     if (!(fabs(sqrt(stats->sum_squares) / number(g, "norm") - 1) <= 1e-6)) {
         op_complain(&g->op, "norm", "is", sqrt(stats->sum_squares));
     }

@@ -82,8 +82,8 @@ static void download_to_device(struct device *dev, float *block) {
 }
 
 static void operand_of_host(struct device *dev, float *block) {
-    struct grad_stats stats;
-    dev->grad_norm(dev, &stats, block, COUNT, 1);
+    double sum = 0;
+    dev->add_losses(dev, &sum, block, COUNT, 1);
 }
 
 static void matrix_too_long(struct device *dev, float *block) {

@@ -91,35 +91,25 @@ static void *mat_memory(const struct call *call, const char *operand, struct mat
     return memory_of(call, operand, m.data, (size_t)reach * dtype_size(m.dtype));
 }
 
-// Integers and targets of a batch: in a block, or in the host's memory, where the callers of today
-// keep them.
-static void *array_of(const struct call *call, const char *operand, const void *address,
-                      size_t bytes) {
-    if (translated_find(call->translated, address) == NULL) {
-        return (void *)(uintptr_t)address;
-    }
-    return memory_of(call, operand, address, bytes);
-}
-
 // Each replaces an operand of the operation `call`.
 #define MAT(m) ((m).data = mat_memory(&call, #m, (m)))
 #define VECTOR(x, count) ((x) = memory_of(&call, #x, (x), (size_t)(count) * sizeof *(x)))
-#define ARRAY(x, count) ((x) = array_of(&call, #x, (x), (size_t)(count) * sizeof *(x)))
 
 static struct batch batch_of(struct call call, const struct batch *batch) {
     struct batch b = *batch;
-    ARRAY(b.ids, b.row_count);
-    ARRAY(b.type_ids, b.row_count);
-    ARRAY(b.positions, b.row_count);
-    ARRAY(b.sequences, b.row_count);
-    ARRAY(b.cu_seqlens, b.sequence_count + 1);
-    ARRAY(b.places, b.sequence_count);
-    ARRAY(b.start_positions, b.sequence_count);
-    ARRAY(b.end_positions, b.sequence_count);
-    ARRAY(b.labels, b.sequence_count);
-    ARRAY(b.targets, b.sequence_count);
-    ARRAY(b.masked_rows, b.masked_count);
-    ARRAY(b.masked_labels, b.masked_count);
+    VECTOR(b.ids, b.row_count);
+    VECTOR(b.type_ids, b.row_count);
+    VECTOR(b.positions, b.row_count);
+    VECTOR(b.sequences, b.row_count);
+    VECTOR(b.word_rows, b.token_count);
+    VECTOR(b.cu_seqlens, b.sequence_count + 1);
+    VECTOR(b.places, b.sequence_count);
+    VECTOR(b.start_positions, b.sequence_count);
+    VECTOR(b.end_positions, b.sequence_count);
+    VECTOR(b.labels, b.sequence_count);
+    VECTOR(b.targets, b.sequence_count);
+    VECTOR(b.masked_rows, b.masked_count);
+    VECTOR(b.masked_labels, b.masked_count);
     return b;
 }
 
@@ -292,7 +282,7 @@ static void gather_rows(struct device *dev, struct mat y, struct mat x, const in
     BEGIN(gather_rows);
     MAT(y);
     MAT(x);
-    ARRAY(rows, count);
+    VECTOR(rows, count);
     END(gather_rows, y, x, rows, count);
 }
 
@@ -301,7 +291,7 @@ static void scatter_rows(struct device *dev, struct mat dx, struct mat dy, const
     BEGIN(scatter_rows);
     MAT(dx);
     MAT(dy);
-    ARRAY(rows, count);
+    VECTOR(rows, count);
     END(scatter_rows, dx, dy, rows, count);
 }
 
@@ -310,7 +300,7 @@ static void scatter_add_rows(struct device *dev, struct mat dx, struct mat dy, c
     BEGIN(scatter_add_rows);
     MAT(dx);
     MAT(dy);
-    ARRAY(rows, count);
+    VECTOR(rows, count);
     END(scatter_add_rows, dx, dy, rows, count);
 }
 
@@ -350,7 +340,7 @@ static void class_loss(struct device *dev, struct mat dlogits, float *losses, un
     VECTOR(losses, count);
     VECTOR(hits, count);
     MAT(logits);
-    ARRAY(labels, count);
+    VECTOR(labels, count);
     END(class_loss, dlogits, losses, hits, logits, scale, labels, count);
 }
 
@@ -360,26 +350,73 @@ static void squared_loss(struct device *dev, struct mat dlogits, float *losses, 
     MAT(dlogits);
     VECTOR(losses, count);
     MAT(logits);
-    ARRAY(targets, count);
+    VECTOR(targets, count);
     END(squared_loss, dlogits, losses, logits, scale, targets, count);
 }
 
-static void grad_norm(struct device *dev, struct grad_stats *stats, const float *gradients,
-                      int64_t count, double gradient_scale) {
-    BEGIN(grad_norm);
-    VECTOR(stats, 1);
-    VECTOR(gradients, count);
-    END(grad_norm, stats, gradients, count, gradient_scale);
+static void add_losses(struct device *dev, double *sum, const float *losses, int64_t count,
+                       double weight) {
+    BEGIN(add_losses);
+    VECTOR(sum, 1);
+    VECTOR(losses, count);
+    END(add_losses, sum, losses, count, weight);
+}
+
+// How far the ranges reach in the buffers of the whole table, in those of the moments, and in sums.
+struct reach {
+    int64_t table, moments, blocks, tensors;
+};
+
+static int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+// The ranges are in the inner device's memory, which may be out of the host's reach: then all that
+// can be said is that the buffers exist.
+static struct reach reach_of(const struct call *call, const struct device_range *ranges,
+                             int64_t count) {
+    struct reach reach = {0};
+    for (int64_t i = 0; call->inner->is_host && i < count; i++) {
+        const struct device_range *range = &ranges[i];
+        const int64_t blocks = (range->count + DEVICE_SUM_BLOCK - 1) / DEVICE_SUM_BLOCK;
+        reach.table = larger(reach.table, range->first + range->count);
+        reach.moments = larger(reach.moments, range->at + range->count);
+        reach.blocks = larger(reach.blocks, range->block + blocks);
+        reach.tensors = larger(reach.tensors, range->tensor + 1);
+    }
+    return reach;
+}
+
+static void squares(struct device *dev, double *sums, const float *values,
+                    const struct device_range *ranges, int64_t range_count) {
+    BEGIN(squares);
+    VECTOR(ranges, range_count);
+    const struct reach reach = reach_of(&call, ranges, range_count);
+    VECTOR(sums, reach.blocks);
+    VECTOR(values, reach.table);
+    END(squares, sums, values, ranges, range_count);
+}
+
+static void norms(struct device *dev, struct grad_stats *stats, const double *sums,
+                  const int64_t *blocks, int64_t groups, double scale) {
+    BEGIN(norms);
+    VECTOR(stats, groups);
+    VECTOR(blocks, groups + 1);
+    VECTOR(sums, call.inner->is_host ? blocks[groups] : 0);
+    END(norms, stats, sums, blocks, groups, scale);
 }
 
 static struct adamw_args adamw_args_of(struct call call, const struct adamw_args *args) {
     struct adamw_args a = *args;
-    VECTOR(a.parameters, a.count);
-    VECTOR(a.gradients, a.count);
-    VECTOR(a.first_moment, a.count);
-    VECTOR(a.second_moment, a.count);
+    VECTOR(a.ranges, a.range_count);
+    const struct reach reach = reach_of(&call, a.ranges, a.range_count);
+    VECTOR(a.parameters, reach.table);
+    VECTOR(a.gradients, reach.table);
+    VECTOR(a.first_moment, reach.moments);
+    VECTOR(a.second_moment, reach.moments);
     MAT(a.compute);
     VECTOR(a.stats, 1);
+    VECTOR(a.tensor_stats, reach.tensors);
     return a;
 }
 
@@ -389,12 +426,22 @@ static void adamw(struct device *dev, const struct adamw_args *args) {
     END(adamw, &a);
 }
 
-static void lamb(struct device *dev, const struct lamb_args *args) {
-    BEGIN(lamb);
+static void lamb_moments(struct device *dev, const struct adamw_args *args, double *sums) {
+    BEGIN(lamb_moments);
+    const struct adamw_args a = adamw_args_of(call, args);
+    VECTOR(sums, 2 * reach_of(&call, a.ranges, a.range_count).blocks);
+    END(lamb_moments, &a, sums);
+}
+
+static void lamb_apply(struct device *dev, const struct lamb_args *args) {
+    BEGIN(lamb_apply);
     struct lamb_args a = *args;
     a.adam = adamw_args_of(call, &args->adam);
-    VECTOR(a.result, 1);
-    END(lamb, &a);
+    const struct reach reach = reach_of(&call, a.adam.ranges, a.adam.range_count);
+    VECTOR(a.sums, 2 * reach.blocks);
+    VECTOR(a.tensor_blocks, reach.tensors + 1);
+    VECTOR(a.stats, reach.tensors);
+    END(lamb_apply, &a);
 }
 
 static void convert(struct device *dev, struct mat to, const float *from) {
@@ -427,6 +474,14 @@ static enum berth_status status(struct device *dev, struct berth_error *error) {
     return inner_of(dev)->status(inner_of(dev), error);
 }
 
+static void mark(struct device *dev, enum device_phase phase) {
+    inner_of(dev)->mark(inner_of(dev), phase);
+}
+
+static void times(struct device *dev, double seconds[DEVICE_PHASES]) {
+    inner_of(dev)->times(inner_of(dev), seconds);
+}
+
 static double measure_peak(struct device *dev, enum dtype dtype, double seconds) {
     return inner_of(dev)->measure_peak(inner_of(dev), dtype, seconds);
 }
@@ -440,6 +495,11 @@ void translated_init(struct translated_device *translated, struct device *inner)
                    .workspace_bytes = workspace_bytes,
                    .reserve = reserve,
                    .status = status,
+                   .mark = mark,
+                   .times = times,
+                   .dtypes = inner->dtypes,
+                   .fast_dtype = inner->fast_dtype,
+                   .wants_word_rows = inner->wants_word_rows,
                    DEVICE_OPERATIONS(FIELD).measure_peak =
                        inner->measure_peak == NULL ? NULL : measure_peak}};
 #undef FIELD

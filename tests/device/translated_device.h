@@ -23,7 +23,8 @@
     each(gather_rows) each(scatter_rows) each(scatter_add_rows) \
     each(gelu_backward) each(tanh_forward) each(tanh_backward) \
     each(class_loss) each(squared_loss) \
-    each(grad_norm) each(adamw) each(lamb) each(convert)
+    each(add_losses) each(squares) each(norms) \
+    each(adamw) each(lamb_moments) each(lamb_apply) each(convert)
 // clang-format on
 
 #define DEVICE_OPERATION_NAME(name) OPERATION_##name,

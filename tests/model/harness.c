@@ -23,9 +23,8 @@ static void assert_ok(enum berth_status status, const struct berth_error *error)
 
 static void reserve(struct harness *harness, const struct harness_options *options) {
     struct device_shape shape = {
-        .max_rows = batch_round(options->max_rows),
-        .max_sequences = options->max_sequences,
-        .max_length = options->max_length,
+        .batch = {options->max_rows, options->max_sequences, options->max_masked,
+                  options->max_length},
         .hidden = harness->config.hidden_size,
         .intermediate = harness->config.intermediate_size,
         .heads = harness->config.num_attention_heads,
@@ -151,7 +150,7 @@ float *harness_logits(struct harness *harness, const struct batch *batch) {
 double harness_step(struct harness *harness, const struct batch *batch,
                     const struct bert_dropout *dropout, float loss_scale) {
     bert_forward(&harness->model, harness->activations, batch, dropout);
-    bert_backward(&harness->model, harness->activations, batch, dropout, loss_scale);
+    bert_backward(&harness->model, harness->activations, batch, dropout, loss_scale, NULL);
     struct berth_error error = {0};
     assert_ok(harness->device->status(harness->device, &error), &error);
     float *losses = download(harness, bert_losses(harness->activations), batch->sequence_count);

@@ -105,7 +105,7 @@ static const struct bert_dropout dropout = {
 
 static void step(struct harness *harness, const struct batch *batch) {
     bert_forward(&harness->model, harness->activations, batch, &dropout);
-    bert_backward(&harness->model, harness->activations, batch, &dropout, 1);
+    bert_backward(&harness->model, harness->activations, batch, &dropout, 1, NULL);
 }
 
 static void count_steps(struct harness *harness, const struct batch *batch, long long allowed) {

@@ -259,49 +259,58 @@ static void bf16_is_as_good_as_autocast(void **state) {
 
 // --- ten updates ---------------------------------------------------------------------------------
 
-// What AdamW keeps beside the model's buffers, in device memory.
+// What AdamW keeps beside the model's buffers, in device memory, which is the host's.
+enum { RANGES = 3, SUMS = 256 };
 struct moments {
     float *first, *second;
-    struct grad_stats *stats;
+    struct grad_stats stats[1];
+    struct device_range ranges[RANGES];
+    int64_t blocks[2];
+    double sums[SUMS];
 };
 
-// The update of [first, end) with this decay; `compute` is the copy to write, or empty.
-static void update_range(struct harness *harness, const struct moments *moments, int64_t first,
-                         int64_t end, struct adamw_args args) {
-    struct device *dev = harness->device;
-    args.parameters = harness->master + first;
-    args.gradients = harness->gradients + first;
-    args.first_moment = moments->first + first;
-    args.second_moment = moments->second + first;
-    args.count = end - first;
-    dev->adamw(dev, &args);
+// Decay acts on matrices and embedding tables.
+static void fill_ranges(struct harness *harness, struct moments *moments) {
+    const struct param_table *table = &harness->table;
+    const int64_t starts[] = {0, table->matrix_count, table->embedding_norm_weight, table->total};
+    struct device_range *ranges = moments->ranges;
+    for (int i = 0; i < RANGES; i++) {
+        ranges[i] = (struct device_range){.first = starts[i],
+                                          .at = starts[i],
+                                          .count = starts[i + 1] - starts[i],
+                                          .block = moments->blocks[1],
+                                          .weight_decay = i < RANGES - 1 ? 0.01 : 0};
+        moments->blocks[1] += (ranges[i].count + DEVICE_SUM_BLOCK - 1) / DEVICE_SUM_BLOCK;
+    }
+    assert_true(moments->blocks[1] <= SUMS);
 }
 
-static void update(struct harness *harness, const struct moments *moments, int index, double rate) {
+static void update(struct harness *harness, struct moments *moments, int index, double rate) {
     struct device *dev = harness->device;
     const struct param_table *table = &harness->table;
-    dev->grad_norm(dev, moments->stats, harness->gradients, table->total, 1);
     struct adamw_args args = {
+        .parameters = harness->master,
+        .gradients = harness->gradients,
+        .first_moment = moments->first,
+        .second_moment = moments->second,
+        .ranges = moments->ranges,
+        .range_count = RANGES,
         .learning_rate = rate,
         .beta1 = 0.9,
         .beta2 = 0.999,
         .epsilon = 1e-8,
-        .weight_decay = 0.01,
         .correction1 = 1 - pow(0.9, index + 1),
         .correction2 = 1 - pow(0.999, index + 1),
         .gradient_scale = 1,
         .max_grad_norm = 1,
         .stats = moments->stats,
     };
-    struct adamw_args matrices = args, plain = args;
     if (harness->compute != harness->master) {
-        matrices.compute = mat_of(harness->compute, 1, table->matrix_count, harness->model.compute);
+        args.compute = mat_of(harness->compute, 1, table->matrix_count, harness->model.compute);
     }
-    plain.weight_decay = 0;
-    update_range(harness, moments, 0, table->matrix_count, matrices);
-    const int64_t vectors = table->embedding_norm_weight; // the first that does not decay
-    update_range(harness, moments, table->matrix_count, vectors, args);
-    update_range(harness, moments, vectors, table->total, plain);
+    dev->squares(dev, moments->sums, harness->gradients, moments->ranges, RANGES);
+    dev->norms(dev, moments->stats, moments->sums, moments->blocks, 1, 1);
+    dev->adamw(dev, &args);
 }
 
 static double curve_step(struct harness *harness, const struct golden *golden, int index) {
@@ -355,8 +364,9 @@ static int ten_steps(enum dtype compute, const char *instructions) {
     harness_load(&harness, parameters);
     struct device *dev = harness.device;
     const size_t bytes = (size_t)harness.table.total * sizeof(float);
-    struct moments moments = {dev->memory_new(dev, bytes), dev->memory_new(dev, bytes),
-                              dev->memory_new(dev, sizeof(struct grad_stats))};
+    struct moments moments = {.first = dev->memory_new(dev, bytes),
+                              .second = dev->memory_new(dev, bytes)};
+    fill_ranges(&harness, &moments);
     float *losses = golden_floats(&golden.file, "", "losses_float64", NULL);
     float *rates = golden_floats(&golden.file, "", "learning_rates", NULL);
     const int half = compute != DTYPE_F32;
@@ -375,7 +385,6 @@ static int ten_steps(enum dtype compute, const char *instructions) {
     free(parameters);
     dev->memory_free(dev, moments.first, bytes);
     dev->memory_free(dev, moments.second, bytes);
-    dev->memory_free(dev, moments.stats, sizeof(struct grad_stats));
     harness_close(&harness);
     golden_close(&golden);
     return 1;

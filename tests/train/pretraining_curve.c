@@ -12,7 +12,7 @@
 #include "data/instance_source.h"
 #include "data/pretraining_file.h"
 #include "model/folder.h"
-#include "train/trainer.h"
+#include "train/update.h"
 
 #include <stdio.h>
 
@@ -26,7 +26,8 @@ struct curve {
     struct packer_source source;
     struct device *device;
     struct state state;
-    struct trainer trainer;
+    struct engine engine;
+    struct updater updater;
     uint32_t *order;
 };
 
@@ -70,21 +71,22 @@ static enum berth_status prepare(struct curve *curve, struct berth_error *error)
     settings.adam_epsilon = 1e-6;
     settings.weight_decay = 0.01;
     settings.max_grad_norm = 1;
-    struct trainer_rules rules = trainer_rules_of(&settings, &curve->config);
-    struct trainer_shape shape = {.train_sequences = curve->sequences};
+    struct update_rules rules = update_rules_of(&settings, &curve->config);
+    struct engine_shape shape = {.train = {.sequences = curve->sequences}};
     for (size_t i = 0; i < curve->instances.count; i++) {
-        const struct instance *own = &curve->instances.items[i];
-        shape.max_length = own->length > shape.max_length ? own->length : shape.max_length;
-        shape.train_masked =
-            own->prediction_count > shape.train_masked ? own->prediction_count : shape.train_masked;
+        const struct instance *item = &curve->instances.items[i];
+        const struct batch_extent own = {.masked = item->prediction_count,
+                                         .max_length = item->length};
+        shape.train = batch_extent_larger(&shape.train, &own);
     }
-    shape.train_tokens = shape.max_length * curve->sequences;
-    shape.train_masked *= curve->sequences;
-    return trainer_init(&curve->trainer, &curve->state, &curve->config, &rules, &shape, error);
+    shape.train.tokens = shape.train.max_length * curve->sequences;
+    shape.train.masked *= curve->sequences;
+    TRY(engine_init(&curve->engine, &curve->state, comm_self(), &curve->config, &shape, error));
+    return updater_init(&curve->updater, &curve->engine, &rules, error);
 }
 
 static enum berth_status run(struct curve *curve, struct berth_error *error) {
-    const struct batching whole = {.micro = {INT64_MAX, curve->sequences, INT64_MAX}};
+    const struct batching whole = {.micro = {INT64_MAX, curve->sequences, INT64_MAX, 0}};
     TRY(read_all(curve, error));
     TRY(load(curve, error));
     TRY(prepare(curve, error));
@@ -93,10 +95,11 @@ static enum berth_status run(struct curve *curve, struct berth_error *error) {
                                    .source = &curve->source,
                                    .order = curve->order + step * curve->sequences,
                                    .count = (size_t)curve->sequences,
+                                   .total = curve->sequences,
                                    .step = step,
                                    .learning_rate = curve->learning_rate};
         struct update_result result;
-        TRY(trainer_update(&curve->trainer, &args, &result, error));
+        TRY(update_run(&curve->updater, &args, &result, error));
         printf("%.9g\n", result.loss);
     }
     return BERTH_OK;

@@ -4,7 +4,7 @@
 #include "core/harness.h"
 #include "core/memory.h"
 #include "core/options.h"
-#include "train/trainer.h"
+#include "train/update.h"
 
 #include <math.h>
 #include <string.h>
@@ -38,7 +38,8 @@ struct setup {
     struct param_table table;
     struct device *device;
     struct state state;
-    struct trainer trainer;
+    struct engine engine;
+    struct updater updater;
 };
 
 static void open_setup(struct setup *setup, const char *average, double dropout,
@@ -75,18 +76,17 @@ static void open_setup(struct setup *setup, const char *average, double dropout,
     param_initialise(&setup->table, &setup->shape, 3, weights);
     state_set_weights(&setup->state, weights);
     state_give_back(&setup->state, setup->state.master, weights);
-    struct trainer_rules rules = trainer_rules_of(&config, &setup->shape);
-    struct trainer_shape shape = {.train_tokens = 128,
-                                  .train_sequences = SEQUENCES,
-                                  .train_masked = 16,
-                                  .max_length = LONGEST};
+    struct update_rules rules = update_rules_of(&config, &setup->shape);
+    struct engine_shape shape = {.train = {128, SEQUENCES, 16, LONGEST}};
     assert_int_equal(
-        trainer_init(&setup->trainer, &setup->state, &setup->shape, &rules, &shape, NULL),
+        engine_init(&setup->engine, &setup->state, comm_self(), &setup->shape, &shape, NULL),
         BERTH_OK);
+    assert_int_equal(updater_init(&setup->updater, &setup->engine, &rules, NULL), BERTH_OK);
 }
 
 static void close_setup(struct setup *setup) {
-    trainer_done(&setup->trainer);
+    updater_done(&setup->updater);
+    engine_done(&setup->engine);
     state_done(&setup->state);
     setup->device->close(setup->device);
     param_table_done(&setup->table);
@@ -100,11 +100,14 @@ static struct update_result run_update(struct setup *setup, uint32_t first, size
     for (uint32_t i = 0; i < count; i++) {
         order[i] = first + i;
     }
-    struct batching batching = {.micro = {INT64_MAX, micro, INT64_MAX}};
-    struct update_args args = {
-        .batching = &batching, .source = &source, .order = order, .count = count};
+    struct batching batching = {.micro = {INT64_MAX, micro, INT64_MAX, 0}};
+    struct update_args args = {.batching = &batching,
+                               .source = &source,
+                               .order = order,
+                               .count = count,
+                               .total = (int64_t)count};
     struct update_result result;
-    assert_int_equal(trainer_update(&setup->trainer, &args, &result, NULL), BERTH_OK);
+    assert_int_equal(update_run(&setup->updater, &args, &result, NULL), BERTH_OK);
     return result;
 }
 

@@ -8,7 +8,7 @@
 #include "core/memory.h"
 #include "core/options.h"
 #include "core/rng.h"
-#include "train/optimizer.h"
+#include "train/optimizer_plan.h"
 
 #include <math.h>
 #include <string.h>
@@ -35,6 +35,7 @@ struct run {
     struct param_table table;
     struct state state;
     struct optimizer optimizer;
+    struct optimizer_plan plan;
 };
 
 static void open_run(struct run *run, const char *name, enum dtype compute, int threads) {
@@ -49,7 +50,13 @@ static void open_run(struct run *run, const char *name, enum dtype compute, int 
     param_initialise(&run->table, &shape, 3, run->state.master);
 }
 
+static void take_optimizer(struct run *run, struct optimizer optimizer) {
+    run->optimizer = optimizer;
+    assert_int_equal(optimizer_plan_init(&run->plan, &run->optimizer, &run->state, NULL), BERTH_OK);
+}
+
 static void close_run(struct run *run) {
+    optimizer_plan_done(&run->plan);
     state_done(&run->state);
     param_table_done(&run->table);
     run->device->close(run->device);
@@ -77,15 +84,13 @@ static double rate_of(int number) {
 }
 
 static void step_run(struct run *run, int number, double scale) {
-    struct state *state = &run->state;
     fill_gradients(run, number, scale);
-    run->device->grad_norm(run->device, state->stats, state->gradients, run->table.total,
-                           1 / scale);
+    optimizer_norm(&run->plan, 1 / scale);
     struct optimizer_step step = {.number = number,
                                   .learning_rate = rate_of(number),
                                   .gradient_scale = 1 / scale,
-                                  .grad_norm = sqrt(state->stats[0].sum_squares)};
-    optimizer_step(&run->optimizer, state, &step);
+                                  .grad_norm = sqrt(run->plan.norm->sum_squares)};
+    optimizer_step(&run->plan, &step);
 }
 
 // --- the models in float64 ----------------------------------------------------------------------
@@ -297,7 +302,7 @@ static void step_model(const struct run *run, struct model *model, int number,
                                 global_norm};
         c->update(&tensor);
         if (c->update == deepspeed_lamb) {
-            double found = run->state.lamb[t].coefficient;
+            double found = run->plan.lamb[t].coefficient;
             assert_true(fabs(found - lamb_coefficient) <= 1e-5 * lamb_coefficient);
         }
     }
@@ -336,7 +341,7 @@ static void follow(const struct optimizer_case *c, enum dtype compute, double lo
     if (c->change != NULL) {
         c->change(&run.config);
     }
-    run.optimizer = optimizer_of(&run.config);
+    take_optimizer(&run, optimizer_of(&run.config));
     struct model model = model_new(&run);
     for (int number = 0; number < UPDATES; number++) {
         step_run(&run, number, loss_scale);
@@ -421,11 +426,11 @@ static void test_any_list_is_followed(void **state) {
     open_run(&run, "adamw", DTYPE_BF16, 2);
     run.config.no_decay = "layer.0.,word_embeddings,output.dense.weight";
     run.config.weight_decay = 0.5;
-    run.optimizer = optimizer_of(&run.config);
+    take_optimizer(&run, optimizer_of(&run.config));
     float *before = memory_new((size_t)run.table.total * sizeof *before);
     memcpy(before, run.state.master, (size_t)run.table.total * sizeof *before);
     struct optimizer_step step = {.learning_rate = 0.25, .gradient_scale = 1};
-    optimizer_step(&run.optimizer, &run.state, &step); // gradients of zero: decay is all there is
+    optimizer_step(&run.plan, &step); // gradients of zero: decay is all there is
     for (size_t t = 0; t < run.table.count; t++) {
         const struct param *param = &run.table.params[t];
         int kept = strstr(param->name, "layer.0.") != NULL ||
@@ -449,7 +454,7 @@ static void test_same_bits_for_any_number_of_threads(void **state) {
         for (int threads = 1; threads <= 4; threads *= 2) {
             struct run run;
             open_run(&run, cases[i].name, DTYPE_F32, threads);
-            run.optimizer = optimizer_of(&run.config);
+            take_optimizer(&run, optimizer_of(&run.config));
             for (int number = 0; number < UPDATES; number++) {
                 step_run(&run, number, 1);
             }

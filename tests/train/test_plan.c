@@ -22,13 +22,13 @@ static struct bert_config shape_of(int64_t layers) {
 }
 
 // The same batch with activations computed again: what was promised, and no promise twice.
-static void check_checkpointing(struct plan_limit_args limit, struct trainer_shape batch) {
+static void check_checkpointing(struct plan_limit_args limit, struct engine_shape batch) {
     struct plan_memory kept = *limit.memory, again;
     struct berth_error error;
     batch.gradient_checkpointing = 1;
     assert_int_equal(plan_memory_make(&again, limit.state, limit.config, &batch, NULL), BERTH_OK);
-    assert_true(again.trainer.activations < kept.trainer.activations / 2);
-    assert_int_equal(again.trainer.workspace, kept.trainer.workspace);
+    assert_true(again.engine.activations < kept.engine.activations / 2);
+    assert_int_equal(again.engine.workspace, kept.engine.workspace);
     limit.memory = &again;
     limit.shape = &batch;
     assert_int_equal(plan_memory_check(&limit, &error), BERTH_OK);
@@ -45,16 +45,16 @@ static void test_refusal_names_a_size_that_fits(void **state) {
     assert_int_equal(param_table_init(&table, &shape, PARAM_HEAD_SPAN, NULL), BERTH_OK);
     assert_int_equal(device_cpu_open(&options, &device, NULL), BERTH_OK);
     struct state empty = {.device = device, .table = &table, .compute = DTYPE_F32};
-    struct trainer_shape batch = {
-        .train_tokens = 512 * 128, .train_sequences = 512, .max_length = 128};
+    struct engine_shape batch = {
+        .train = {.tokens = 512 * 128, .sequences = 512, .max_length = 128}};
     struct plan_memory memory;
     assert_int_equal(plan_memory_make(&memory, &empty, &shape, &batch, NULL), BERTH_OK);
-    assert_true(memory.total > memory.trainer.activations + 2 * memory.state.moments);
+    assert_true(memory.total > memory.engine.activations + 2 * memory.state.moments);
     struct plan_limit_args limit = {.memory = &memory,
                                     .state = &empty,
                                     .config = &shape,
                                     .shape = &batch,
-                                    .available = memory.trainer.activations / 2,
+                                    .available = memory.engine.activations / 2,
                                     .limit = "the test"};
     struct berth_error error;
     assert_int_equal(plan_memory_check(&limit, &error), BERTH_CONFIG);
@@ -64,8 +64,8 @@ static void test_refusal_names_a_size_that_fits(void **state) {
     assert_true(sequences > 0 && sequences < 512);
     assert_non_null(strstr(error.message, "would fit, and so would --gradient_checkpointing"));
     check_checkpointing(limit, batch);
-    batch.train_sequences = sequences;
-    batch.train_tokens = sequences * 128;
+    batch.train.sequences = sequences;
+    batch.train.tokens = sequences * 128;
     assert_int_equal(plan_memory_make(&memory, &empty, &shape, &batch, NULL), BERTH_OK);
     assert_int_equal(plan_memory_check(&limit, &error), BERTH_OK);
     limit.available = 1 << 20;

@@ -37,8 +37,9 @@ struct adamw_factors {
     float rate, decay;
 };
 
-static struct adamw_factors adamw_factors_of(const struct adamw_args *args, double factor) {
-    const double decay = args->weight_decay;
+static struct adamw_factors adamw_factors_of(const struct adamw_range *range, double factor) {
+    const struct adamw_args *args = range->args;
+    const double decay = range->weight_decay;
     return (struct adamw_factors){
         .gradient = (float)factor,
         .decay_into_gradient = args->l2_mode ? (float)decay : 0.0f,
@@ -76,25 +77,25 @@ ALWAYS void adamw_piece(const struct adamw_factors *f, float *restrict p, float 
 // Elements of one pass through the caches.
 #define ADAMW_PIECE 1024
 
-static void adamw(const struct adamw_args *args, double factor, int64_t first, int64_t last) {
-    const struct adamw_factors f = adamw_factors_of(args, factor);
+static void adamw(const struct adamw_range *range, double factor, int64_t first, int64_t last) {
+    const struct adamw_factors f = adamw_factors_of(range, factor);
     for (int64_t i = first; i < last; i += ADAMW_PIECE) {
         int64_t count = piece(i, last, ADAMW_PIECE);
-        adamw_piece(&f, args->parameters + i, args->gradients + i, args->first_moment + i,
-                    args->second_moment + i, count);
-        if (!mat_is_empty(args->compute)) {
-            store(args->compute, 0, i, args->parameters + i, count);
+        adamw_piece(&f, range->parameters + i, range->gradients + i, range->first_moment + i,
+                    range->second_moment + i, count);
+        if (!mat_is_empty(range->compute)) {
+            store(range->compute, 0, i, range->parameters + i, count);
         }
     }
 }
 
-static void lamb_moments(const struct adamw_args *args, double factor, int64_t first, int64_t last,
+static void lamb_moments(const struct adamw_range *range, double factor, int64_t first, int64_t last,
                          double squares[2]) {
-    const struct adamw_factors f = adamw_factors_of(args, factor);
-    const float *restrict p = args->parameters;
-    float *restrict g = args->gradients;
-    float *restrict m = args->first_moment;
-    float *restrict v = args->second_moment;
+    const struct adamw_factors f = adamw_factors_of(range, factor);
+    const float *restrict p = range->parameters;
+    float *restrict g = range->gradients;
+    float *restrict m = range->first_moment;
+    float *restrict v = range->second_moment;
     double parameters = 0.0, updates = 0.0;
 #pragma omp simd reduction(+ : parameters, updates)
     for (int64_t i = first; i < last; i++) {
@@ -110,19 +111,19 @@ static void lamb_moments(const struct adamw_args *args, double factor, int64_t f
     squares[1] = updates;
 }
 
-static void lamb_apply(const struct adamw_args *args, double rate, int64_t first, int64_t last) {
-    const struct adamw_factors f = adamw_factors_of(args, 1.0);
-    const float *restrict m = args->first_moment;
-    const float *restrict v = args->second_moment;
+static void lamb_apply(const struct adamw_range *range, double rate, int64_t first, int64_t last) {
+    const struct adamw_factors f = adamw_factors_of(range, 1.0);
+    const float *restrict m = range->first_moment;
+    const float *restrict v = range->second_moment;
     for (int64_t i = first; i < last; i += ADAMW_PIECE) {
         const int64_t count = piece(i, last, ADAMW_PIECE);
-        float *restrict p = args->parameters + i;
+        float *restrict p = range->parameters + i;
 #pragma omp simd
         for (int64_t j = 0; j < count; j++) {
             p[j] -= (float)rate * adamw_update(&f, p[j], m[i + j], v[i + j]);
         }
-        if (!mat_is_empty(args->compute)) {
-            store(args->compute, 0, i, p, count);
+        if (!mat_is_empty(range->compute)) {
+            store(range->compute, 0, i, p, count);
         }
     }
 }

@@ -6,7 +6,7 @@
 #include "core/options.h"
 #include "format/safetensors.h"
 #include "train/schedule.h"
-#include "train/trainer.h"
+#include "train/update.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -103,12 +103,18 @@ struct setup {
     struct param_table table;
     struct device *device;
     struct state state;
-    struct trainer trainer;
+    struct engine engine;
+    struct updater updater;
     struct berth_config config;
     volatile int stop;
     double loss_scale;
     int64_t skipped;
     int sequences_until_stop; // > 0: *stop becomes 2 when so many were packed
+    // The last update.
+    uint32_t order[SEQUENCES];
+    struct packer_source source;
+    struct batching batching;
+    struct update_args args;
 };
 
 static struct setup *current;
@@ -149,16 +155,17 @@ static void open_setup(struct setup *setup, double dropout, const char *average,
     assert_int_equal(state_init(&setup->state, setup->device, &setup->table, compute, 1, NULL),
                      BERTH_OK);
     read_weights(setup);
-    struct trainer_rules rules = trainer_rules_of(&setup->config, &setup->golden->shape);
-    struct trainer_shape shape = {
-        .train_tokens = 2048, .train_sequences = SEQUENCES, .max_length = 48};
-    assert_int_equal(
-        trainer_init(&setup->trainer, &setup->state, &setup->golden->shape, &rules, &shape, NULL),
-        BERTH_OK);
+    struct update_rules rules = update_rules_of(&setup->config, &setup->golden->shape);
+    struct engine_shape shape = {.train = {2048, SEQUENCES, 0, 48}};
+    assert_int_equal(engine_init(&setup->engine, &setup->state, comm_self(), &setup->golden->shape,
+                                 &shape, NULL),
+                     BERTH_OK);
+    assert_int_equal(updater_init(&setup->updater, &setup->engine, &rules, NULL), BERTH_OK);
 }
 
 static void close_setup(struct setup *setup) {
-    trainer_done(&setup->trainer);
+    updater_done(&setup->updater);
+    engine_done(&setup->engine);
     state_done(&setup->state);
     setup->device->close(setup->device);
     param_table_done(&setup->table);
@@ -168,26 +175,27 @@ static void close_setup(struct setup *setup) {
 // Update `step` over `count` sequences from `first` on, in micro-batches of `micro`.
 static struct update_result run_update(struct setup *setup, int64_t step, size_t first,
                                        size_t count, int64_t micro) {
-    uint32_t order[SEQUENCES];
     for (size_t i = 0; i < count; i++) {
-        order[i] = (uint32_t)(first + i);
+        setup->order[i] = (uint32_t)(first + i);
     }
     struct schedule schedule;
     assert_int_equal(schedule_init(&schedule, &setup->config, 10, NULL), BERTH_OK);
-    struct packer_source source = {
-        .get = get, .data = setup->golden, .count = setup->golden->count};
-    struct batching batching = {.micro = {INT64_MAX, micro, INT64_MAX}};
-    struct update_args args = {.batching = &batching,
-                               .source = &source,
-                               .order = order,
-                               .count = count,
-                               .step = step,
-                               .skipped = setup->skipped,
-                               .learning_rate = schedule_rate(&schedule, step - setup->skipped),
-                               .loss_scale = setup->loss_scale,
-                               .stop = &setup->stop};
+    setup->source =
+        (struct packer_source){.get = get, .data = setup->golden, .count = setup->golden->count};
+    setup->batching = (struct batching){.micro = {INT64_MAX, micro, INT64_MAX, 0}};
+    setup->args =
+        (struct update_args){.batching = &setup->batching,
+                             .source = &setup->source,
+                             .order = setup->order,
+                             .count = count,
+                             .total = (int64_t)count,
+                             .step = step,
+                             .skipped = setup->skipped,
+                             .learning_rate = schedule_rate(&schedule, step - setup->skipped),
+                             .loss_scale = setup->loss_scale,
+                             .stop = &setup->stop};
     struct update_result result;
-    assert_int_equal(trainer_update(&setup->trainer, &args, &result, NULL), BERTH_OK);
+    assert_int_equal(update_run(&setup->updater, &setup->args, &result, NULL), BERTH_OK);
     return result;
 }
 
@@ -309,17 +317,18 @@ static void test_stop_between_micro_batches(void **state) {
         uint32_t order[4] = {0, 1, 2, 3};
         struct packer_source source = {
             .get = get_and_stop, .data = setup.golden, .count = setup.golden->count};
-        struct batching batching = {.micro = {INT64_MAX, 1, INT64_MAX}};
+        struct batching batching = {.micro = {INT64_MAX, 1, INT64_MAX, 0}};
         struct update_args args = {.batching = &batching,
                                    .source = &source,
                                    .order = order,
                                    .count = 4,
+                                   .total = 4,
                                    .step = 2,
                                    .learning_rate = 1e-2,
                                    .stop = &setup.stop};
         struct update_result result;
-        assert_int_equal(trainer_update(&setup.trainer, &args, &result, NULL), BERTH_OK);
-        if (result.stopped) {
+        assert_int_equal(update_run(&setup.updater, &args, &result, NULL), BERTH_OK);
+        if (result.stop >= 2) {
             assert_true(result.micro_batches < 4);
             assert_memory_equal(before, setup.state.master, bytes);
             assert_memory_equal((char *)before + bytes, setup.state.moment1, bytes);
@@ -347,7 +356,7 @@ static void test_nan_changes_nothing(void **state) {
     assert_false(isfinite(result.loss) && isfinite(result.grad_norm));
     assert_memory_equal(before, setup.state.moment2, bytes);
     char text[256];
-    assert_int_equal(trainer_blame(&setup.trainer, &result, text, sizeof text, NULL), BERTH_OK);
+    assert_int_equal(update_blame(&setup.updater, &setup.args, text, sizeof text, NULL), BERTH_OK);
     assert_non_null(strstr(text, "bert.encoder.layer.1.output.LayerNorm.weight"));
     memory_free(before);
     close_setup(&setup);
@@ -376,7 +385,7 @@ static struct scaled_run run_scaled(enum dtype compute, const double *scales, si
             run.norms += result.grad_norm;
         } else {
             assert_true(isfinite(result.loss)); // of the forward pass, unscaled
-            trainer_discard(&setup.trainer);
+            update_discard(&setup.updater);
             setup.skipped++;
         }
     }
@@ -432,7 +441,7 @@ static void overflow(enum dtype compute, const char *weight, const char *says) {
     struct update_result result = run_update(&setup, 0, 0, 3, 2);
     assert_false(isfinite(result.loss));
     char text[256];
-    assert_int_equal(trainer_blame(&setup.trainer, &result, text, sizeof text, NULL), BERTH_OK);
+    assert_int_equal(update_blame(&setup.updater, &setup.args, text, sizeof text, NULL), BERTH_OK);
     if (strstr(text, says) == NULL || strstr(text, "micro-batch 1 of") == NULL) {
         fail_msg("\"%s\" does not name \"%s\"", text, says);
     }
@@ -459,7 +468,7 @@ static void test_a_gradient_is_blamed_after_a_good_forward_pass(void **state) {
     assert_true(isfinite(result.loss));
     setup.state.gradients[param_table_find(&setup.table, "qa_outputs.bias")->offset] = NAN;
     char text[256];
-    assert_int_equal(trainer_blame(&setup.trainer, &result, text, sizeof text, NULL), BERTH_OK);
+    assert_int_equal(update_blame(&setup.updater, &setup.args, text, sizeof text, NULL), BERTH_OK);
     assert_non_null(strstr(text, "the gradient of qa_outputs.bias is not finite"));
     close_setup(&setup);
 }
