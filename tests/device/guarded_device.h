@@ -5,8 +5,8 @@
 // device's blocks behind these addresses (translated_device.h), so results are the CPU's, byte for
 // byte.
 //
-// It is opened by device_cuda_open: a program that is linked with this file gets it for
-// `--device cuda` in place of what src/gpu offers.
+// It is opened by device_cuda_open: a program that is linked with this file in place of src/gpu
+// gets it for `--device cuda`.
 #ifndef BERTH_TESTS_DEVICE_GUARDED_DEVICE_H
 #define BERTH_TESTS_DEVICE_GUARDED_DEVICE_H
 

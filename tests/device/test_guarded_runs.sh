@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The three runs on the guarded device (guarded_device.h) end with the bytes of the CPU's, and so
-# they do of one thread and of several. BERTH, GUARDED: the program without and with that device;
-# GENERATE: the demo's generator.
+# The three runs on the guarded device (guarded_device.h) end with the bytes of the CPU's. BERTH,
+# GUARDED: the program without and with that device; GENERATE: the demo's generator.
 . "$(dirname "$0")/../cli/lib.sh"
 . "$(dirname "$0")/three_runs.sh"
 what="data of the three runs"

@@ -8,6 +8,9 @@
 #define NAME(name) #name,
 const char *const device_operation_names[OPERATION_COUNT] = {DEVICE_OPERATIONS(NAME)};
 #undef NAME
+_Static_assert(offsetof(struct device, measure_peak) ==
+                   offsetof(struct device, embed_forward) + OPERATION_COUNT * sizeof(void *),
+               "DEVICE_OPERATIONS has every operation");
 
 // --- blocks -------------------------------------------------------------------------------------
 
