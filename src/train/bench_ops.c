@@ -279,6 +279,10 @@ static void lamb(const struct bench_layer *b) {
     b->dev->lamb_apply(b->dev, &args);
 }
 
+static void add_losses(const struct bench_layer *b) {
+    b->dev->add_losses(b->dev, b->sums, b->losses, b->batch.sequence_count, 1.0);
+}
+
 static void gather_rows(const struct bench_layer *b) {
     b->dev->gather_rows(b->dev, mat_rows(b->f32, 0, b->masked), b->f32_2, b->batch.masked_rows,
                         b->batch.masked_count);
@@ -391,6 +395,7 @@ static void bench_others(struct bench *bench) {
     measure(bench, "norm backward", norm_backward, 0, r * h * (8 + 2 * s));
     measure(bench, "embed backward", embed_backward, 0, r * h * (8 + 2 * s + 4 + 8));
     measure(bench, "span loss", span_loss, 0, r * 2 * (4 + s));
+    measure(bench, "sum of losses", add_losses, 0, 4 * (double)b->batch.sequence_count);
     bench_heads(bench);
     measure(bench, "gradient norm (one layer)", grad_norm, 0, 4 * n);
     measure(bench, "adamw (one layer)", adamw, 0, n * (32 + copy));

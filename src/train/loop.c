@@ -28,10 +28,15 @@ struct run {
     int64_t first_step;       // the run began, or was resumed, with it
     int64_t saved_step;       // newest step that has a checkpoint
     int64_t last_step;        // the run ends with it
+    int stop;                 // *loop->stop, as all ranks agreed on it last
 };
 
-static int stop_level(const struct loop *loop) {
-    return loop->stop != NULL ? *loop->stop : 0;
+// What every update asks for by itself (update.h), where there was none.
+static enum berth_status ask_stop(struct run *run, struct berth_error *error) {
+    const struct loop *loop = run->loop;
+    struct comm *comm = loop->updater->engine->comm;
+    run->stop = loop->stop != NULL ? *loop->stop : 0;
+    return comm->agree(comm, BERTH_OK, &run->stop, error);
 }
 
 // Counted from the beginning of the phase.
@@ -106,7 +111,7 @@ static enum berth_status evaluate(struct run *run, struct berth_error *error) {
         report_evaluation(run, &timing);
     }
     run->result->evaluation_seconds += machine_seconds() - begin;
-    return BERTH_OK;
+    return ask_stop(run, error);
 }
 
 // --- saving -------------------------------------------------------------------------------------
@@ -417,7 +422,8 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
                                .stop = loop->stop};
     struct update_result update;
     TRY(update_run(loop->updater, &args, &update, error));
-    if (update.stop >= 2) {
+    run->stop = update.stop;
+    if (update.left) {
         return interrupted(run, "at once, without saving: resume from the last checkpoint", error);
     }
     if (!isfinite(update.loss) || !isfinite(update.grad_norm)) {
@@ -447,7 +453,7 @@ static const char *what_is_left(const struct run *run) {
 
 // Saves, if that is still to be done, and leaves.
 static enum berth_status stop_here(struct run *run, struct berth_error *error) {
-    if (stop_level(run->loop) >= 2) {
+    if (run->stop >= 2) {
         return interrupted(run, "at once: resume from the last checkpoint", error);
     }
     if (run->loop->config->skip_checkpoint) {
@@ -463,17 +469,17 @@ static enum berth_status run_all(struct run *run, struct berth_error *error) {
     const struct loop *loop = run->loop;
     struct history *history = run->history;
     for (;;) {
-        if (stop_level(loop) == 0 && evaluation_is_due(loop, history->step)) {
+        if (run->stop == 0 && evaluation_is_due(loop, history->step)) {
             TRY(evaluate(run, error));
         }
-        if (stop_level(loop) != 0) {
+        if (run->stop != 0) {
             return stop_here(run, error);
         }
         if (history->step >= run->last_step) {
             return BERTH_OK;
         }
         TRY(do_update(run, error));
-        if (stop_level(loop) < 2 && save_is_due(run)) {
+        if (run->stop < 2 && save_is_due(run)) {
             TRY(save(run, error));
         }
     }
@@ -496,6 +502,7 @@ enum berth_status loop_run(const struct loop *loop, struct loop_result *result,
     if (steps > 0 && steps < run.last_step - history->step) {
         run.last_step = history->step + steps;
     }
+    TRY(ask_stop(&run, error));
     TRY(loss_scale_settle(&history->loss_scale, loop->config, error));
     if (history->schedule_start > 0) {
         schedule_restart(&run.schedule, loop->config, history->schedule_start);

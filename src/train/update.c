@@ -183,7 +183,7 @@ static int run_backward(const struct run *run, struct update_result *result) {
     device->zero(device, engine->losses, ENGINE_LOSSES * sizeof *engine->losses);
     for (size_t done = 0; done < args->count;) {
         if (args->stop != NULL && *args->stop >= 2) {
-            result->stop = 2;
+            result->left = 1;
             return 0;
         }
         const struct micro micro = micro_at(run, done);

@@ -63,7 +63,8 @@ struct update_result {
     double needed_flops;
     int64_t micro_batches;
     double forward_seconds, backward_seconds, step_seconds;
-    int stop; // the ranks' largest *stop; 2: left at once, the weights are those before the update
+    int stop; // the ranks' largest *stop, asked for once
+    int left; // 1: left at once, between two micro-batches; the weights are those before the update
 };
 
 // A gradient or loss that is not finite is not an error here: the weights stay as they were and the

@@ -117,7 +117,7 @@ static void misuse_ends_the_program(void **state) {
         {zero_too_far, SIGABRT, "zero: block reaches 4 bytes past the end of its block\n"},
         {upload_from_device, SIGABRT, "upload: from_host is in the device's memory\n"},
         {download_to_device, SIGABRT, "download: to_host is in the device's memory\n"},
-        {operand_of_host, SIGABRT, "grad_norm: stats is not in the device's memory\n"},
+        {operand_of_host, SIGABRT, "add_losses: sum is not in the device's memory\n"},
         {matrix_too_long, SIGABRT, "convert: to reaches 28 bytes past the end of its block\n"},
         {vector_too_long, SIGABRT, "linear_forward: bias reaches 4 bytes past the end of its"},
         {freed_in_part, SIGABRT, "memory_free: no block of 64 bytes begins there\n"},
