@@ -38,6 +38,18 @@ static struct trainer_shape shape_of(const struct bench *bench) {
     return shape;
 }
 
+static enum berth_status make_trainer(struct bench *bench, const struct trainer_shape *shape,
+                                      struct berth_error *error) {
+    struct berth_config config = *bench->settings->config;
+    const struct bert_config *model = &bench->data.files.shape;
+    struct trainer_rules rules = {0}; // of training only
+    if (trains(bench)) {
+        TRY(optimizer_settle(&config, error));
+        rules = trainer_rules_of(&config, model);
+    }
+    return trainer_init(&bench->trainer, &bench->state, model, &rules, shape, error);
+}
+
 static enum berth_status prepare(struct bench *bench, struct bench_figures *figures,
                                  struct berth_error *error) {
     const struct berth_config *config = bench->settings->config;
@@ -58,8 +70,7 @@ static enum berth_status prepare(struct bench *bench, struct bench_figures *figu
     TRY(state_init(&bench->state, bench->device, &bench->data.files.table, compute, trains(bench),
                    error));
     TRY(model_files_initialise(&data->files, config, &bench->state, error));
-    struct trainer_rules rules = trainer_rules_of(config, &data->files.shape);
-    return trainer_init(&bench->trainer, &bench->state, &data->files.shape, &rules, &shape, error);
+    return make_trainer(bench, &shape, error);
 }
 
 static void count_step(struct bench *bench, int64_t step, double seconds, double passes,

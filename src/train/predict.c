@@ -44,7 +44,7 @@ enum berth_status predictor_load(struct predictor *predictor, const struct berth
     TRY(state_init(state, predictor->device, &predictor->files.table, compute, 0, error));
     TRY(model_files_load(&predictor->files, config->model_name_or_path, (uint64_t)config->seed, log,
                          state, error));
-    struct trainer_rules rules = trainer_rules_of(config, &predictor->files.shape);
+    const struct trainer_rules rules = {0}; // of training only
     return trainer_init(&predictor->trainer, state, &predictor->files.shape, &rules, shape, error);
 }
 

@@ -27,6 +27,7 @@ struct trainer_rules {
     uint64_t seed;
     double hidden_dropout, attention_dropout, head_dropout;
 };
+// From settings that optimizer_settle has completed.
 struct trainer_rules trainer_rules_of(const struct berth_config *config,
                                       const struct bert_config *shape);
 

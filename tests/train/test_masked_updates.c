@@ -75,6 +75,7 @@ static void open_setup(struct setup *setup, const char *average, double dropout,
     param_initialise(&setup->table, &setup->shape, 3, weights);
     state_set_weights(&setup->state, weights);
     state_give_back(&setup->state, setup->state.master, weights);
+    assert_int_equal(optimizer_settle(&config, NULL), BERTH_OK);
     struct trainer_rules rules = trainer_rules_of(&config, &setup->shape);
     struct trainer_shape shape = {.train_tokens = 128,
                                   .train_sequences = SEQUENCES,
