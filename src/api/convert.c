@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversion of a model folder: read, tell what would be lost, write beside the output, publish.
+#include "api/arguments.h"
 #include "api/conversion.h"
 #include "core/file.h"
 #include "core/memory.h"
@@ -399,6 +400,10 @@ static enum berth_status check_output(const char *output, struct berth_error *er
 enum berth_status berth_convert(const char *input, const char *output_dir,
                                 const struct berth_convert_settings *settings, struct berth_log log,
                                 struct berth_error *error) {
+    REQUIRE(input, error);
+    REQUIRE(output_dir, error);
+    REQUIRE(settings, error);
+    REQUIRE(settings->to, error);
     struct conversion conversion = {.input = input, .log = log};
     TRY(find_target(settings->to, &conversion.target, error));
     TRY(choose_type(&conversion, settings->dtype, error));
