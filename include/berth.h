@@ -30,8 +30,16 @@ extern "C" {
 
 #define BERTH_VERSION "0.1.0"
 
+/* With BERTH_CHECK_STATUS defined, clang warns of every status that is not read; the library's own
+ * sources are compiled so. */
+#if defined(BERTH_CHECK_STATUS) && defined(__clang__)
+#define BERTH_MUST_BE_READ __attribute__((warn_unused_result))
+#else
+#define BERTH_MUST_BE_READ
+#endif
+
 /* The values are the exit codes of the program. */
-enum berth_status {
+enum BERTH_MUST_BE_READ berth_status {
     BERTH_OK = 0,
     BERTH_FAILURE = 1,       /* the run failed (for instance: the loss is not finite) */
     BERTH_USAGE = 2,         /* wrong arguments */

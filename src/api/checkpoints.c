@@ -202,7 +202,7 @@ static enum berth_status write_model(const char *folder, const struct bert_confi
     TRY_DONE(write_weights(folder, config, &table, seed, error));
 done:
     if (status != BERTH_OK && is_new) {
-        dir_remove(folder, NULL); // half a model is none
+        (void)dir_remove(folder, NULL); // half a model is none
     }
     param_table_done(&table);
     return status;

@@ -317,7 +317,7 @@ static enum berth_status write_and_publish(struct conversion *conversion, const 
         status = publish(temporary, output, error);
     }
     if (status != BERTH_OK) {
-        dir_remove(temporary, NULL);
+        (void)dir_remove(temporary, NULL);
     }
     memory_free(temporary);
     return status;

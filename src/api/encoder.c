@@ -135,9 +135,8 @@ static enum berth_status run(const struct inference *inference, struct call *cal
     return inference_run(inference, args, error);
 }
 
-static enum berth_status check_call(const char *const *texts, size_t count,
-                                    const float *embeddings, struct berth_embedding how,
-                                    struct berth_error *error) {
+static enum berth_status check_call(const char *const *texts, size_t count, const float *embeddings,
+                                    struct berth_embedding how, struct berth_error *error) {
     REQUIRE(embeddings, error);
     TRY(argument_texts(texts, count, error));
     return (unsigned)how.pooling < sizeof pools / sizeof *pools

@@ -66,9 +66,9 @@ static enum berth_status write(const struct string_index *pieces, const char *pa
     TRY(file_writer_open(&writer, path, error));
     for (size_t i = 0; i < pieces->count; i++) {
         // Failures are kept by the writer and told by its commit.
-        file_writer_put(&writer, string_index_bytes(pieces, i), string_index_length(pieces, i),
-                        NULL);
-        file_writer_put(&writer, "\n", 1, NULL);
+        (void)file_writer_put(&writer, string_index_bytes(pieces, i),
+                              string_index_length(pieces, i), NULL);
+        (void)file_writer_put(&writer, "\n", 1, NULL);
     }
     return file_writer_commit(&writer, error);
 }

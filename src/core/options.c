@@ -313,7 +313,7 @@ void option_set_default(struct berth_config *config, const char *name, const cha
     const struct option_row *row = option_find(name);
     size_t index = (size_t)(row - option_rows);
     if (!option_is_chosen(config, row)) {
-        option_set(config, row, value, NULL);
+        (void)option_set(config, row, value, NULL);
         config->given[index / 64] &= ~(UINT64_C(1) << index % 64);
     }
 }

@@ -149,6 +149,7 @@ static void open_setup(struct setup *setup, double dropout, const char *average,
     assert_int_equal(state_init(&setup->state, setup->device, &setup->table, compute, 1, NULL),
                      BERTH_OK);
     read_weights(setup);
+    assert_int_equal(optimizer_settle(&setup->config, NULL), BERTH_OK);
     struct trainer_rules rules = trainer_rules_of(&setup->config, &setup->golden->shape);
     struct trainer_shape shape = {
         .train_tokens = 2048, .train_sequences = SEQUENCES, .max_length = 48};
