@@ -498,7 +498,10 @@ struct berth_convert_settings {
                           "gguf": "f32", or "f16" for the matrices. NULL: "onnx" and "gguf" take
                           "f32", the others keep each tensor's type */
     int allow_lossy;   /* go on when tensors must be left out or get a narrower type */
-    int kernel_layers; /* deepspeed: the layers' tensors as its transformer kernel names them */
+    const char *names; /* deepspeed: "huggingface", "nvidia" (also BingBert's), or "kernel" (those of
+                          its transformer kernel). NULL: NVIDIA's for a model that has them, else
+                          Hugging Face's. The other formats have one set of names each */
+    int kernel_layers; /* the same as names "kernel" */
     int64_t step;      /* nvidia, deepspeed: of training, in the name of the checkpoint */
 };
 

@@ -342,8 +342,8 @@ static void assert_same_file(const char *a, const char *b, const char *name) {
     memory_free(bytes[1]);
 }
 
-static void go_round(const char *to, int kernel_layers) {
-    struct berth_convert_settings there = {.to = to, .kernel_layers = kernel_layers, .step = 7};
+static void go_round(const char *to, const char *names) {
+    struct berth_convert_settings there = {.to = to, .names = names, .step = 7};
     struct berth_convert_settings back = {.to = "hf"};
     struct berth_comparison comparison;
     struct berth_error error = {0};
@@ -374,9 +374,10 @@ static void test_round_trips(void **state) {
         make_model(scratch("model"));
         retype_model(dtypes[i / 2], i % 2 == 1);
         for (size_t k = 0; k < sizeof round_targets / sizeof *round_targets; k++) {
-            go_round(round_targets[k], 0);
+            go_round(round_targets[k], NULL);
         }
-        go_round("deepspeed", 1);
+        go_round("deepspeed", "nvidia");
+        go_round("deepspeed", "kernel");
         assert_int_equal(dir_remove(scratch("model"), NULL), BERTH_OK);
     }
 }
@@ -385,14 +386,18 @@ static void test_round_trips(void **state) {
 // word are zero.
 static void test_padding_rows(void **state) {
     (void)state;
-    static const char *const names[] = {"nvidia", "deepspeed"};
+    static const char *const targets_with_names[] = {"nvidia", "deepspeed"};
     make_model(scratch("model"));
     retype_model(TENSOR_F32, 0);
     for (size_t i = 0; i < 2; i++) {
         struct tensor_file file;
         char *path;
         float words[16 * HIDDEN], bias[16];
-        assert_int_equal(convert(names[i], NULL), BERTH_OK);
+        const struct berth_convert_settings settings = {.to = targets_with_names[i],
+                                                        .names = "nvidia"};
+        assert_int_equal(
+            berth_convert(scratch("model"), scratch("out"), &settings, (struct berth_log){0}, NULL),
+            BERTH_OK);
         assert_int_equal(tensor_file_find_in(scratch("out"), &path, NULL), BERTH_OK);
         assert_int_equal(tensor_file_open(&file, path, NULL), BERTH_OK);
         const char *key = i == 0 ? "model." : "module.";
