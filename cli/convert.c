@@ -18,9 +18,13 @@ static const struct cli_option options[] = {
      .help =
          "f32, f16 or bf16 for all numbers in place of their own types (onnx: f32; gguf: f32, or "
          "f16 for the matrices)"},
-    {.name = "kernel_layers",
-     .kind = CLI_FLAG,
-     .help = "deepspeed: name the layers' tensors as its transformer kernel does (attn_qkvw, ...)"},
+    {.name = "names",
+     .kind = CLI_TEXT,
+     .unit = "NAMES",
+     .fallback = "as the model's",
+     .help = "deepspeed: names of the tensors for a module of huggingface, of nvidia (BingBert's, "
+             "too), or of kernel (DeepSpeed's transformer kernel: attn_qkvw, ...)"},
+    {.name = "kernel_layers", .kind = CLI_FLAG, .help = "the same as --names kernel"},
     {.name = "step",
      .kind = CLI_INTEGER,
      .maximum = 1e15,
@@ -35,6 +39,7 @@ static const struct cli_option options[] = {
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     struct berth_convert_settings settings = {.to = cli_value(call, "to"),
                                               .dtype = cli_value(call, "dtype"),
+                                              .names = cli_value(call, "names"),
                                               .kernel_layers = cli_flag(call, "kernel_layers"),
                                               .step = cli_integer(call, "step", 0),
                                               .allow_lossy = cli_flag(call, "allow_lossy")};
@@ -50,7 +55,8 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
 const struct cli_verb cli_convert = {
     .name = "convert",
     .summary = "write a model in another format",
-    .usage = "IN OUT [--to FORMAT] [--dtype TYPE] [--step N] [--kernel_layers] [--allow_lossy]",
+    .usage = "IN OUT [--to FORMAT] [--dtype TYPE] [--names NAMES] [--step N] [--kernel_layers] "
+             "[--allow_lossy]",
     .example = "berth convert squad-minilm squad-minilm-onnx --to onnx\n"
                "berth convert all-MiniLM-L6-v2 minilm-gguf --to gguf --dtype f16 --allow_lossy",
     .notes = "IN is a model folder of any of the formats but onnx and gguf, or the file of weights "

@@ -150,44 +150,65 @@ def check_tensorflow(convert, model, expected):
     print(f"tensorflow {tf.__version__}: {len(expected)} variables")
 
 
+def deepspeed_engine(module, stage=0):
+    import deepspeed
+    os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", LOCAL_SIZE="1",
+                      MASTER_ADDR="127.0.0.1", MASTER_PORT=os.environ.get("MASTER_PORT", "29617"))
+    deepspeed.init_distributed(dist_backend="gloo")
+    return deepspeed.initialize(model=module, config={
+        "train_batch_size": 1, "optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "torch_adam": True}},
+        "zero_optimization": {"stage": stage}, "bf16": {"enabled": stage > 0},
+        "zero_force_ds_cpu_optimizer": False})[0]
+
+
 def check_deepspeed(convert, model, expected):
+    """Its own load_checkpoint around models of transformers, strictly; and what it saves itself."""
     import deepspeed
     import torch
-    os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", LOCAL_SIZE="1",
-                      MASTER_ADDR="127.0.0.1", MASTER_PORT="29617")
-
-    class Holder(torch.nn.Module):  # a model of just these parameters, at 0
-        def __init__(self, state):
-            super().__init__()
-            for name, tensor in state.items():
-                *path, last = name.split(".")
-                module = self
-                for part in path:
-                    if not hasattr(module, part):
-                        module.add_module(part, torch.nn.Module())
-                    module = getattr(module, part)
-                if tensor.is_floating_point():
-                    module.register_parameter(last, torch.nn.Parameter(torch.zeros_like(tensor)))
-                else:
-                    module.register_buffer(last, torch.zeros_like(tensor))
-
-    folder = convert(model, "deepspeed", "--step", "12")
-    state = torch.load(folder / "global_step12/mp_rank_00_model_states.pt", weights_only=True)["module"]
-    deepspeed.init_distributed(dist_backend="gloo")
-    engine = deepspeed.initialize(model=Holder(state), config={
-        "train_batch_size": 1, "optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "torch_adam": True}},
-        "zero_force_ds_cpu_optimizer": False})[0]
-    path, _ = engine.load_checkpoint(str(folder), load_module_only=True)
-    if path is None or engine.global_steps not in (0, 12):
-        sys.exit("DeepSpeed does not load the folder")
-    same_tensors(expected, engine.module.state_dict(), lambda name: nvidia_name(prefixed(name)), True)
-    print(f"deepspeed {deepspeed.__version__}: its engine loads {path}")
+    import transformers
+    config = transformers.AutoConfig.from_pretrained(model)
+    ids = torch.arange(1, 17)[None]
+    for name in ("BertForQuestionAnswering", "BertForPreTraining"):
+        kind = getattr(transformers, name)
+        torch.manual_seed(3)
+        source = kind(config).eval()
+        saved = model.parent / name
+        source.save_pretrained(saved)
+        # by way of NVIDIA's names, which a module of transformers' would miss
+        folder = convert(convert(saved, "nvidia"), "deepspeed", "--step", "12", "--names", "huggingface")
+        for checkpoint in (folder, convert(saved, "deepspeed", "--step", "12")):
+            torch.manual_seed(4)
+            engine = deepspeed_engine(kind(config))
+            path, _ = engine.load_checkpoint(str(checkpoint), load_module_strict=True, load_module_only=True)
+            if path is None:
+                sys.exit(f"DeepSpeed does not load {checkpoint}")
+            with torch.no_grad():
+                ours, theirs = engine.module.eval()(input_ids=ids), source(input_ids=ids)
+            if not all(torch.equal(a, b) for a, b in zip(ours.to_tuple(), theirs.to_tuple())):
+                sys.exit(f"{name} computes something else after DeepSpeed's load_checkpoint")
+    for stage in (1, 2):
+        engine = deepspeed_engine(kind(config), stage)
+        path = model.parent / f"zero{stage}"
+        engine.save_checkpoint(str(path), tag="global_step3")
+        config.save_pretrained(path)
+        with deepspeed.zero.GatheredParameters(list(engine.module.parameters())):
+            wanted = {name: tensor.detach().float().clone() for name, tensor in engine.module.state_dict().items()
+                      if "decoder" not in name}
+        found = read_safetensors(convert(path, "hf") / "model.safetensors")
+        if found.keys() != wanted.keys():
+            sys.exit(f"ZeRO stage {stage}: other tensors: {found.keys() ^ wanted.keys()}")
+        for name, tensor in wanted.items():
+            # the folder has the optimizer's f32, the module their bf16
+            if not torch.equal(state_of(found, name).bfloat16(), tensor.bfloat16()):
+                sys.exit(f"ZeRO stage {stage}: {name} differs")
+    print(f"deepspeed {deepspeed.__version__}: two models of transformers {transformers.__version__} load strictly; "
+          "folders of ZeRO 1 and 2 are read")
 
 
 def main():
     berth = sys.argv[1]
     checks = [(check_torch, ["torch"]), (check_transformers, ["torch", "transformers"]),
-              (check_tensorflow, ["tensorflow"]), (check_deepspeed, ["torch", "deepspeed"])]
+              (check_tensorflow, ["tensorflow"]), (check_deepspeed, ["torch", "transformers", "deepspeed"])]
     checks = [check for check, needs in checks if all(map(has, needs))]
     if not checks:
         print("skipped: none of torch, tensorflow, deepspeed is installed")

@@ -4,11 +4,19 @@
  *
  * Conventions
  * - Every fallible function returns an enum berth_status and fills an optional struct berth_error.
- *   The library never prints and never exits.
+ *   The library never prints and never exits. It changes neither the locale, nor the working folder,
+ *   nor signal handlers, and its results depend on none of them.
  * - Strings are UTF-8 and NUL-terminated. Character offsets count Unicode code points.
  * - Handles are opaque; whoever opens one closes it with the function of the same noun. Closing
  *   NULL does nothing.
- * - A struct berth_model is read-only once it is open: any number of threads may share one.
+ * - NULL where a value is needed is BERTH_USAGE and names the argument; a function without a status
+ *   then does nothing, or gives 0, NaN or a silent log. NULL may be given for `error`, `stop`, a
+ *   callback's context, outputs that the caller does not want, and what the comments say. Handles, and
+ *   arrays with their counts, are wanted always. A struct berth_config filled by hand with a value that
+ *   berth_config_set would refuse is BERTH_USAGE, too.
+ * - Threads: any number may share a struct berth_model, encoder or tokenizer, which are read-only once
+ *   they are open, and any number may work with handles of their own. A struct berth_config, a
+ *   reporter, and a handle that is being closed belong to one thread at a time.
  */
 #ifndef BERTH_H
 #define BERTH_H
@@ -22,8 +30,16 @@ extern "C" {
 
 #define BERTH_VERSION "0.1.0"
 
+/* With BERTH_CHECK_STATUS defined, clang warns of every status that is not read; the library's own
+ * sources are compiled so. */
+#if defined(BERTH_CHECK_STATUS) && defined(__clang__)
+#define BERTH_MUST_BE_READ __attribute__((warn_unused_result))
+#else
+#define BERTH_MUST_BE_READ
+#endif
+
 /* The values are the exit codes of the program. */
-enum berth_status {
+enum BERTH_MUST_BE_READ berth_status {
     BERTH_OK = 0,
     BERTH_FAILURE = 1,       /* the run failed (for instance: the loss is not finite) */
     BERTH_USAGE = 2,         /* wrong arguments */
@@ -406,7 +422,8 @@ enum berth_status berth_encoder_open(const struct berth_config *config, struct b
 void berth_encoder_close(struct berth_encoder *encoder);
 /* Numbers of one embedding. */
 size_t berth_encoder_size(const struct berth_encoder *encoder);
-/* embeddings[count][size]: those of texts[count], each cut to max_seq_length. */
+/* embeddings[count][size]: those of texts[count], each cut to max_seq_length. An unknown pooling is
+ * BERTH_USAGE. */
 enum berth_status berth_encoder_embed(const struct berth_encoder *encoder,
                                       const char *const *texts, size_t count,
                                       struct berth_embedding how, float *embeddings,
@@ -445,8 +462,8 @@ struct berth_tensor_info {
     uint64_t bytes;
 };
 
-/* Calls `tensor` for every tensor of a model folder, checkpoint or file, then gives the folder's
- * config.json in *config_json (NULL when there is none; berth_string_free). */
+/* Calls `tensor` (may be NULL) for every tensor of a model folder, checkpoint or file, then gives the
+ * folder's config.json in *config_json (NULL when there is none; berth_string_free). */
 enum berth_status berth_inspect(const char *path,
                                 void (*tensor)(void *context, const struct berth_tensor_info *info),
                                 void *context, char **config_json, struct berth_error *error);
@@ -481,7 +498,10 @@ struct berth_convert_settings {
                           "gguf": "f32", or "f16" for the matrices. NULL: "onnx" and "gguf" take
                           "f32", the others keep each tensor's type */
     int allow_lossy;   /* go on when tensors must be left out or get a narrower type */
-    int kernel_layers; /* deepspeed: the layers' tensors as its transformer kernel names them */
+    const char *names; /* deepspeed: "huggingface", "nvidia" (also BingBert's), or "kernel" (those of
+                          its transformer kernel). NULL: NVIDIA's for a model that has them, else
+                          Hugging Face's. The other formats have one set of names each */
+    int kernel_layers; /* the same as names "kernel" */
     int64_t step;      /* nvidia, deepspeed: of training, in the name of the checkpoint */
 };
 
@@ -537,8 +557,8 @@ struct berth_fetch_settings {
 };
 
 /* Downloads `name`: a model or data set of the Hugging Face hub ("org/name"; HF_ENDPOINT), a data set
- * known by name ("squad", "squad_v2"), or an http(s) URL, into Hugging Face's cache layout. *path (for
- * berth_string_free) is the snapshot's folder, of a URL the file. What is there already is not
+ * known by name ("squad", "squad_v2"), or an http(s) URL, into Hugging Face's cache layout; `settings`
+ * may be NULL: the usual ones. *path (for berth_string_free) is the snapshot's folder, of a URL the file. What is there already is not
  * downloaded again; what was cut off is resumed; contents are checked against the digests that are
  * known. With HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE (data sets and URLs: HF_DATASETS_OFFLINE, too)
  * nothing is asked of the network: what the cache does not hold is BERTH_UNAVAILABLE. `stop` as for

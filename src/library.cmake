@@ -1,16 +1,75 @@
 # SPDX-License-Identifier: Apache-2.0
-# libberth from the rooms' objects: static for the program, shared for others, pkg-config for both.
-configure_file(${CMAKE_CURRENT_SOURCE_DIR}/berth.pc.in ${PROJECT_BINARY_DIR}/berth.pc @ONLY)
+# libberth from the rooms' objects: static and shared for others, pkg-config for both. Only what
+# berth.h declares leaves them, so that a program's own names never meet the library's. The program
+# and the tests, which look inside, take the rooms' objects instead.
+set(BERTH_PUBLIC_NAMES "berth_*")
+
+# --- static: one object in which all other names are local ----------------------------------------
+set(room_objects)
+foreach(room IN LISTS berth_objects)
+  list(APPEND room_objects $<TARGET_OBJECTS:${room}>)
+endforeach()
+set(static_object ${CMAKE_CURRENT_BINARY_DIR}/berth.o)
+add_custom_command(
+  OUTPUT ${static_object}
+  COMMAND ${CMAKE_LINKER} -r -d -o ${static_object} ${room_objects} # -d: commons become local, too
+  COMMAND ${CMAKE_OBJCOPY} --wildcard --keep-global-symbol=${BERTH_PUBLIC_NAMES} ${static_object}
+  DEPENDS ${room_objects}
+  COMMAND_EXPAND_LISTS VERBATIM)
+add_library(berth_static STATIC ${static_object})
+set_target_properties(berth_static PROPERTIES LINKER_LANGUAGE C)
+
+# --- shared ---------------------------------------------------------------------------------------
+set(version_script ${CMAKE_CURRENT_BINARY_DIR}/berth.map)
+file(CONFIGURE OUTPUT ${version_script} CONTENT "{ global: @BERTH_PUBLIC_NAMES@; local: *; };\n" @ONLY)
+add_library(berth_shared SHARED)
+target_link_libraries(berth_shared PRIVATE ${berth_objects})
+target_link_options(berth_shared PRIVATE -Wl,--version-script=${version_script})
+set_target_properties(berth_shared PROPERTIES LINK_DEPENDS ${version_script})
 
 foreach(kind static shared)
-  string(TOUPPER ${kind} library_type)
-  add_library(berth_${kind} ${library_type})
   set_target_properties(berth_${kind} PROPERTIES OUTPUT_NAME berth VERSION ${PROJECT_VERSION}
                                                  SOVERSION 0)
   target_include_directories(berth_${kind} PUBLIC ${PROJECT_SOURCE_DIR}/include)
-  target_link_libraries(berth_${kind} PRIVATE ${berth_objects})
   install(TARGETS berth_${kind} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
                                 LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endforeach()
-install(FILES ${PROJECT_SOURCE_DIR}/include/berth.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(FILES ${PROJECT_BINARY_DIR}/berth.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# --- berth.pc -------------------------------------------------------------------------------------
+# A folder below the prefix is told by it, so that pkg-config can define another one.
+foreach(folder LIBDIR INCLUDEDIR)
+  set(BERTH_PC_${folder} ${CMAKE_INSTALL_${folder}})
+  if(NOT IS_ABSOLUTE "${CMAKE_INSTALL_${folder}}")
+    set(BERTH_PC_${folder} "\${prefix}/${CMAKE_INSTALL_${folder}}")
+  endif()
+endforeach()
+
+# Libraries without a pkg-config file of their own, and libcurl, whose file names what only a static
+# libcurl needs.
+set(BERTH_PC_LIBS)
+foreach(library IN LISTS DNNL_LIBRARY BZIP2_LIBRARIES)
+  get_filename_component(folder ${library} DIRECTORY)
+  get_filename_component(name ${library} NAME_WE)
+  string(REGEX REPLACE "^lib" "" name ${name})
+  if(NOT folder IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES)
+    list(APPEND BERTH_PC_LIBS -L${folder})
+  endif()
+  list(APPEND BERTH_PC_LIBS -l${name})
+endforeach()
+foreach(name IN LISTS LIBCURL_LIBRARIES OpenMP_C_LIB_NAMES)
+  list(APPEND BERTH_PC_LIBS -l${name})
+endforeach()
+list(JOIN BERTH_PC_LIBS " " BERTH_PC_LIBS)
+
+# The prefix is known when it is installed.
+block()
+  set(CMAKE_INSTALL_PREFIX "@CMAKE_INSTALL_PREFIX@")
+  configure_file(${CMAKE_CURRENT_SOURCE_DIR}/berth.pc.in ${CMAKE_CURRENT_BINARY_DIR}/berth.pc.in @ONLY)
+endblock()
+install(CODE "configure_file(\"${CMAKE_CURRENT_BINARY_DIR}/berth.pc.in\"
+                             \"${CMAKE_CURRENT_BINARY_DIR}/berth.pc\" @ONLY)"
+        COMPONENT headers)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/berth.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
+        COMPONENT headers)
+install(FILES ${PROJECT_SOURCE_DIR}/include/berth.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        COMPONENT headers)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints as files: listing tensors, checking hashes, writing a fresh model.
+#include "api/arguments.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "format/deepspeed.h"
@@ -17,6 +18,11 @@
 // --- inspect -------------------------------------------------------------------------------------
 
 typedef void visitor(void *context, const struct berth_tensor_info *info);
+
+static void ignore(void *context, const struct berth_tensor_info *info) {
+    (void)context;
+    (void)info;
+}
 
 static void visit_entry(const struct tensor_entry *entry, visitor *visit, void *context) {
     struct berth_tensor_info info = {.name = entry->name,
@@ -129,15 +135,21 @@ enum berth_status berth_inspect(const char *path, visitor *tensor, void *context
                                 char **config_json, struct berth_error *error) {
     char *config = NULL, *states = NULL;
     enum berth_status status;
-    *config_json = NULL;
+    if (config_json != NULL) {
+        *config_json = NULL;
+    }
+    REQUIRE(path, error);
+    tensor = tensor != NULL ? tensor : ignore;
     if (!dir_exists(path)) {
         return inspect_file(path, tensor, context, error);
     }
     TRY_DONE(read_config(path, &config, error));
     TRY_DONE(deepspeed_find(path, &states, error));
     TRY_DONE(inspect_folder(path, states, tensor, context, error));
-    *config_json = config;
-    config = NULL;
+    if (config_json != NULL) {
+        *config_json = config;
+        config = NULL;
+    }
 done:
     memory_free(states);
     memory_free(config);
@@ -147,11 +159,13 @@ done:
 // --- verify --------------------------------------------------------------------------------------
 
 enum berth_status berth_verify(const char *path, int64_t *files, struct berth_error *error) {
+    int64_t unwanted;
+    REQUIRE(path, error);
     if (!dir_exists(path)) {
         return error_set(error, BERTH_NO_INPUT, "%s: no such folder; give a checkpoint's folder",
                          path);
     }
-    return checkpoint_verify(path, files, error);
+    return checkpoint_verify(path, files != NULL ? files : &unwanted, error);
 }
 
 // --- init ----------------------------------------------------------------------------------------
@@ -188,7 +202,7 @@ static enum berth_status write_model(const char *folder, const struct bert_confi
     TRY_DONE(write_weights(folder, config, &table, seed, error));
 done:
     if (status != BERTH_OK && is_new) {
-        dir_remove(folder, NULL); // half a model is none
+        (void)dir_remove(folder, NULL); // half a model is none
     }
     param_table_done(&table);
     return status;
@@ -210,6 +224,8 @@ static enum berth_status check_free(const char *folder, struct berth_error *erro
 enum berth_status berth_init_model(const char *name_or_file, const char *output_dir, int64_t seed,
                                    struct berth_error *error) {
     struct bert_config config = {0};
+    REQUIRE(name_or_file, error);
+    REQUIRE(output_dir, error);
     TRY(read_shape(name_or_file, &config, error));
     enum berth_status status;
     TRY_DONE(check_free(output_dir, error));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two models, tensor by tensor. Names are translated, so checkpoints of different origin can be
 // compared; numbers are read piece by piece and compared in double.
+#include "api/arguments.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "format/tensor_file.h"
@@ -269,9 +270,13 @@ enum berth_status
 berth_compare(const char *a, const char *b, double tolerance,
               void (*tensor)(void *context, const struct berth_difference *difference),
               void *context, struct berth_comparison *comparison, struct berth_error *error) {
+    struct berth_comparison unwanted;
+    comparison = comparison != NULL ? comparison : &unwanted;
+    *comparison = (struct berth_comparison){.cosine = 1};
+    REQUIRE(a, error);
+    REQUIRE(b, error);
     struct comparing comparing = {
         .tolerance = tolerance, .visit = tensor, .context = context, .total = comparison};
-    *comparison = (struct berth_comparison){.cosine = 1};
     enum berth_status status;
     TRY_DONE(side_open(&comparing.a, a, error));
     TRY_DONE(side_open(&comparing.b, b, error));

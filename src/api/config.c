@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Settings by name: the public door to the option table, and the defaults that depend on the
 // machine.
-#include "core/options.h"
+#include "api/arguments.h"
 
 // Whether bf16 products run in hardware; elsewhere fp32 is the faster choice.
 static enum berth_precision native_precision(void) {
@@ -13,12 +13,18 @@ static enum berth_precision native_precision(void) {
 }
 
 void berth_config_init(struct berth_config *config) {
+    if (config == NULL) {
+        return;
+    }
     option_defaults(config);
     config->precision = native_precision();
 }
 
 enum berth_status berth_config_set(struct berth_config *config, const char *name, const char *value,
                                    struct berth_error *error) {
+    REQUIRE(config, error);
+    REQUIRE(name, error);
+    REQUIRE(value, error);
     const struct option_row *row = option_find(name);
     if (row == NULL) {
         struct option_spelling nearest;

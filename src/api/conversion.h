@@ -15,14 +15,21 @@
 
 struct conversion;
 
+// Names that the tensors of a target may have.
+struct convert_names {
+    const char *name;                   // as --names has it; NULL: no names
+    const struct name_dialect *dialect; // NULL: Hugging Face's
+    int vocab_multiple; // the word table's rows are padded with zeros to a multiple of this; 0: not
+    int ties;           // of the first so many weight_ties the readers want the copies, too
+};
+#define CONVERT_NAMES_MAX 3
+
 struct convert_target {
     const char *name;
     const char *dtypes; // what `dtype` may say, separated by blanks; the first is the default
     int keeps;          // holds every tensor, without `dtype` in its type, whatever that is
     int holds_head;     // whether it can hold qa_outputs, or pooler and classifier
-    const struct name_dialect *names;  // of its tensors; NULL: Hugging Face's
-    const struct name_dialect *kernel; // those with kernel_layers; NULL: it has none
-    int vocab_multiple; // the word table's rows are padded with zeros to a multiple of this; 0: not
+    struct convert_names names[CONVERT_NAMES_MAX];
     int unties;         // whether tensors that are one block of numbers are written once
     int google_config;  // whether its readers ask for bert_config.json
     const char *reader; // of it, who lacks layer norms before the sub-layers; NULL: none lacks them
@@ -43,7 +50,7 @@ struct conversion {
     const char *input;  // the model: a folder or a file of weights
     const char *folder; // to write into
     const struct convert_target *target;
-    const struct name_dialect *names; // of the target's tensors
+    const struct convert_names *names; // of the target's; known when the source is open
     int64_t step;
     struct berth_log log;
     struct bert_config config;

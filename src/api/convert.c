@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversion of a model folder: read, tell what would be lost, write beside the output, publish.
+#include "api/arguments.h"
 #include "api/conversion.h"
 #include "core/file.h"
 #include "core/memory.h"
@@ -110,6 +111,54 @@ static enum berth_status allow_losses(const struct conversion *conversion, int a
     return BERTH_OK;
 }
 
+// --- names --------------------------------------------------------------------------------------
+
+static const struct convert_names *find_names(const struct convert_target *target,
+                                              const char *name) {
+    for (int i = 0; i < CONVERT_NAMES_MAX && target->names[i].name != NULL; i++) {
+        if (strcmp(target->names[i].name, name) == 0) {
+            return &target->names[i];
+        }
+    }
+    return NULL;
+}
+
+static enum berth_status refuse_names(const struct convert_target *target, const char *name,
+                                      struct berth_error *error) {
+    char known[64] = "";
+    for (int i = 0; i < CONVERT_NAMES_MAX && target->names[i].name != NULL; i++) {
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
+                 target->names[i].name);
+    }
+    const char *other = NULL;
+    for (size_t i = 0; i < convert_target_count && other == NULL; i++) {
+        other = find_names(&convert_targets[i], name) != NULL ? convert_targets[i].name : NULL;
+    }
+    return error_set(error, BERTH_USAGE, "--names \"%s\": %s has: %s%s%s%s", name, target->name,
+                     known, other != NULL ? "; " : "", other != NULL ? other : "",
+                     other != NULL ? " has them" : "");
+}
+
+// Leaves conversion->names NULL where the source decides.
+static enum berth_status choose_names(struct conversion *conversion,
+                                      const struct berth_convert_settings *settings,
+                                      struct berth_error *error) {
+    const char *name = settings->names;
+    if (settings->kernel_layers) {
+        if (name != NULL && strcmp(name, "kernel") != 0) {
+            return error_set(error, BERTH_USAGE, "--kernel_layers contradicts --names %s", name);
+        }
+        name = "kernel";
+    }
+    if (name != NULL) {
+        conversion->names = find_names(conversion->target, name);
+    }
+    return name == NULL || conversion->names != NULL
+               ? BERTH_OK
+               : refuse_names(conversion->target, name, error);
+}
+
 // --- reading ------------------------------------------------------------------------------------
 
 static void note_what_stays(const struct conversion *conversion) {
@@ -123,7 +172,7 @@ static void note_what_stays(const struct conversion *conversion) {
                  "optimizer's or a trainer's",
                  weights->dropped);
     }
-    if (weights->padding_rows > 0 && conversion->target->vocab_multiple == 0) {
+    if (weights->padding_rows > 0 && conversion->names->vocab_multiple == 0) {
         log_note(&conversion->log, "%zu rows that pad the vocabulary to %lld words are taken off",
                  weights->padding_rows,
                  (long long)conversion->config.vocab_size + (long long)weights->padding_rows);
@@ -140,6 +189,24 @@ static enum param_head head_of(const struct weights *weights) {
     return classifies ? PARAM_HEAD_CLASS : PARAM_HEAD_NONE;
 }
 
+// Whether a module of NVIDIA's or BingBert's has written the tensors.
+static int has_nvidia_names(const struct weights *weights) {
+    for (size_t i = 0; i < weights->count; i++) {
+        const struct weight *weight = &weights->list[i];
+        if (weight->use == NAME_STACKED || strstr(weight->entry->name, ".dense_act.") != NULL) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+// The source's own where the target has them, else the target's first.
+static const struct convert_names *usual_names(const struct conversion *conversion) {
+    const struct convert_names *nvidia = find_names(conversion->target, "nvidia");
+    return nvidia != NULL && has_nvidia_names(&conversion->weights) ? nvidia
+                                                                    : conversion->target->names;
+}
+
 static enum berth_status read_source(struct conversion *conversion, struct berth_error *error) {
     if (!dir_exists(conversion->input) && !file_exists(conversion->input)) {
         return error_set(error, BERTH_NO_INPUT,
@@ -150,6 +217,9 @@ static enum berth_status read_source(struct conversion *conversion, struct berth
     TRY(weights_open(&conversion->weights, conversion->input, conversion->config.vocab_size,
                      error));
     conversion->config.pre_layer_norm |= weights_are_pre_layer_norm(&conversion->weights);
+    if (conversion->names == NULL) {
+        conversion->names = usual_names(conversion);
+    }
     note_what_stays(conversion);
     if (conversion->target->keeps) {
         return BERTH_OK;
@@ -316,7 +386,7 @@ static enum berth_status write_and_publish(struct conversion *conversion, const 
         status = publish(temporary, output, error);
     }
     if (status != BERTH_OK) {
-        dir_remove(temporary, NULL);
+        (void)dir_remove(temporary, NULL);
     }
     memory_free(temporary);
     return status;
@@ -370,20 +440,12 @@ static enum berth_status choose_type(struct conversion *conversion, const char *
                      conversion->target->name, allowed);
 }
 
-static enum berth_status choose_names(struct conversion *conversion,
-                                      const struct berth_convert_settings *settings,
-                                      struct berth_error *error) {
-    const struct convert_target *target = conversion->target;
-    conversion->names = settings->kernel_layers ? target->kernel : target->names;
-    conversion->step = settings->step;
-    if (settings->kernel_layers && target->kernel == NULL) {
-        return error_set(error, BERTH_USAGE,
-                         "--kernel_layers: %s has no such names; they are deepspeed's",
-                         target->name);
-    }
-    return settings->step >= 0 ? BERTH_OK
-                               : error_set(error, BERTH_USAGE, "--step %lld: expected 0 or more",
-                                           (long long)settings->step);
+static enum berth_status choose_step(struct conversion *conversion, int64_t step,
+                                     struct berth_error *error) {
+    conversion->step = step;
+    return step >= 0
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE, "--step %lld: expected 0 or more", (long long)step);
 }
 
 static enum berth_status check_output(const char *output, struct berth_error *error) {
@@ -399,10 +461,15 @@ static enum berth_status check_output(const char *output, struct berth_error *er
 enum berth_status berth_convert(const char *input, const char *output_dir,
                                 const struct berth_convert_settings *settings, struct berth_log log,
                                 struct berth_error *error) {
+    REQUIRE(input, error);
+    REQUIRE(output_dir, error);
+    REQUIRE(settings, error);
+    REQUIRE(settings->to, error);
     struct conversion conversion = {.input = input, .log = log};
     TRY(find_target(settings->to, &conversion.target, error));
     TRY(choose_type(&conversion, settings->dtype, error));
     TRY(choose_names(&conversion, settings, error));
+    TRY(choose_step(&conversion, settings->step, error));
     TRY(check_output(output_dir, error));
     enum berth_status status;
     TRY_DONE(read_source(&conversion, error));

@@ -6,6 +6,7 @@
 #include "format/json.h"
 #include "format/safetensors.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,8 +28,8 @@ static int is_safetensors(const struct tensor_file *file) {
 }
 
 int outgoing_is_copy(const struct conversion *conversion) {
-    return conversion->names == NULL && !conversion->retypes &&
-           is_safetensors(&conversion->weights.file);
+    return conversion->names->dialect == NULL && conversion->names->ties == 0 &&
+           !conversion->retypes && is_safetensors(&conversion->weights.file);
 }
 
 // Whether transformers itself gives the name: a bare BertModel's "embeddings.…" too.
@@ -41,7 +42,7 @@ static int is_hf_name(const struct weight *weight) {
 
 // All names stay, or all are translated: half a "bert." in a file would be no model's.
 static int keeps_names(const struct conversion *conversion) {
-    int all = conversion->names == NULL && conversion->weights.dropped == 0;
+    int all = conversion->names->dialect == NULL && conversion->weights.dropped == 0;
     for (size_t i = 0; all && i < conversion->weights.count; i++) {
         all = is_hf_name(&conversion->weights.list[i]);
     }
@@ -54,7 +55,7 @@ static enum berth_status find_bare(const struct conversion *conversion, int *is_
     json *config;
     const char *source = conversion->config.source_json;
     *is_bare = 0;
-    if (conversion->names != NULL || source == NULL) {
+    if (conversion->names->dialect != NULL || source == NULL) {
         return BERTH_OK;
     }
     TRY(json_read_memory("config.json", source, strlen(source), &config, error));
@@ -70,7 +71,7 @@ static enum berth_status find_bare(const struct conversion *conversion, int *is_
 // The name that goes out, "" when it does not fit, and how the numbers stand under it.
 static enum name_use rename_weight(const struct collecting *collecting, const struct weight *weight,
                                    char name[WEIGHT_NAME_SIZE]) {
-    const struct name_dialect *names = collecting->conversion->names;
+    const struct name_dialect *names = collecting->conversion->names->dialect;
     const char *source = weight->name + (collecting->is_bare ? strlen("bert.") : 0);
     name[0] = '\0';
     if (strlen(weight->entry->name) >= WEIGHT_NAME_SIZE) {
@@ -87,7 +88,7 @@ static enum name_use rename_weight(const struct collecting *collecting, const st
 
 // Rows of zeros that the target puts below the words.
 static int64_t padding_rows(const struct conversion *conversion, const struct weight *weight) {
-    int64_t multiple = conversion->target->vocab_multiple;
+    int64_t multiple = conversion->names->vocab_multiple;
     int64_t rows = weight->rank >= 1 ? weight->shape[0] : 0;
     return multiple > 0 && rows == conversion->config.vocab_size &&
                    weight_has_word_rows(weight->name)
@@ -282,6 +283,43 @@ static enum berth_status copy_entry(struct collecting *collecting,
                             collecting->error);
 }
 
+// --- ties ---------------------------------------------------------------------------------------
+
+static const struct tensor_out *find_outgoing(const struct outgoing *outgoing, const char *name) {
+    for (size_t i = 0; i < outgoing->count; i++) {
+        if (strcmp(outgoing->list[i].name, name) == 0) {
+            return &outgoing->list[i];
+        }
+    }
+    return NULL;
+}
+
+static void translate(const struct collecting *collecting, const char *ours,
+                      char name[WEIGHT_NAME_SIZE]) {
+    const struct name_dialect *dialect = collecting->conversion->names->dialect;
+    if (dialect == NULL || name_for(dialect, ours, name, WEIGHT_NAME_SIZE) != NAME_KEPT) {
+        snprintf(name, WEIGHT_NAME_SIZE, "%s", ours);
+    }
+}
+
+// The head of masked words has copies of its own in the modules of torch, which a strict reader
+// misses; they are the same block of numbers.
+static void add_ties(struct collecting *collecting) {
+    struct outgoing *outgoing = collecting->outgoing;
+    int has_head = weights_find(collecting->weights, "cls.predictions.bias") != NULL;
+    for (int i = 0; has_head && i < collecting->conversion->names->ties; i++) {
+        char source_name[WEIGHT_NAME_SIZE], name[WEIGHT_NAME_SIZE];
+        translate(collecting, weight_ties[i].source, source_name);
+        translate(collecting, weight_ties[i].copy, name);
+        const struct tensor_out *source = find_outgoing(outgoing, source_name);
+        if (source != NULL && find_outgoing(outgoing, name) == NULL) {
+            struct tensor_out *copy = &outgoing->list[outgoing->count];
+            *copy = *source;
+            copy->name = strcpy(outgoing->names[outgoing->count++], name);
+        }
+    }
+}
+
 static enum berth_status collect(struct collecting *collecting) {
     const struct weights *weights = collecting->weights;
     if (outgoing_is_copy(collecting->conversion)) {
@@ -290,11 +328,13 @@ static enum berth_status collect(struct collecting *collecting) {
         }
         return BERTH_OK;
     }
+    int once = collecting->conversion->target->unties || collecting->conversion->names->ties > 0;
     for (size_t i = 0; i < weights->count; i++) {
-        if (!collecting->conversion->target->unties || !weights->list[i].tied) {
+        if (!once || !weights->list[i].tied) {
             TRY(add_weight(collecting, &weights->list[i]));
         }
     }
+    add_ties(collecting);
     return check_stacks(collecting);
 }
 
@@ -332,6 +372,7 @@ static enum berth_status make_room(struct collecting *collecting) {
             outgoing->bytes += aligned(outgoing_bytes(collecting->conversion, &weights->list[i]));
         }
     }
+    room += WEIGHT_TIES;
     outgoing->list = memory_array(room + 1, sizeof *outgoing->list);
     outgoing->names = memory_array(room + 1, sizeof *outgoing->names);
     collecting->parts = memory_array_zeroed(room + 1, sizeof *collecting->parts);

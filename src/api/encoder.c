@@ -2,6 +2,7 @@
 // An encoder in memory, for embeddings: texts in, one row of numbers for each out.
 //
 // Threads may share one (inference.h).
+#include "api/arguments.h"
 #include "api/inference.h"
 #include "berth.h"
 #include "core/memory.h"
@@ -35,7 +36,9 @@ static enum berth_status load(struct inference *inference, const struct berth_lo
 
 enum berth_status berth_encoder_open(const struct berth_config *config, struct berth_log log,
                                      struct berth_encoder **encoder, struct berth_error *error) {
+    REQUIRE(encoder, error);
     *encoder = NULL;
+    REQUIRE_CONFIG(config, error);
     struct berth_encoder *opened = memory_array_zeroed(1, sizeof *opened);
     if (opened == NULL) {
         return error_no_memory(error, sizeof *opened, "an encoder");
@@ -58,7 +61,7 @@ void berth_encoder_close(struct berth_encoder *encoder) {
 }
 
 size_t berth_encoder_size(const struct berth_encoder *encoder) {
-    return (size_t)encoder->inference.predictor.files.shape.hidden_size;
+    return encoder != NULL ? (size_t)encoder->inference.predictor.files.shape.hidden_size : 0;
 }
 
 // --- pooling ------------------------------------------------------------------------------------
@@ -132,12 +135,23 @@ static enum berth_status run(const struct inference *inference, struct call *cal
     return inference_run(inference, args, error);
 }
 
+static enum berth_status check_call(const char *const *texts, size_t count, const float *embeddings,
+                                    struct berth_embedding how, struct berth_error *error) {
+    REQUIRE(embeddings, error);
+    TRY(argument_texts(texts, count, error));
+    return (unsigned)how.pooling < sizeof pools / sizeof *pools
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE, "no pooling has the number %d", (int)how.pooling);
+}
+
 enum berth_status berth_encoder_embed(const struct berth_encoder *encoder, const char *const *texts,
                                       size_t count, struct berth_embedding how, float *embeddings,
                                       struct berth_error *error) {
+    REQUIRE(encoder, error);
     if (count == 0) {
         return BERTH_OK;
     }
+    TRY(check_call(texts, count, embeddings, how, error));
     struct pair_example *examples = memory_array_zeroed(count, sizeof *examples);
     if (examples == NULL) {
         return error_no_memory(error, count * sizeof *examples, "the texts");

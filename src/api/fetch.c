@@ -4,6 +4,7 @@
 //
 // A snapshot's ref is written when all its files are there, so whoever looks a name up in the cache
 // finds a whole snapshot or the one before.
+#include "api/arguments.h"
 #include "api/fetching.h"
 #include "api/model_files.h"
 #include "core/file.h"
@@ -219,6 +220,11 @@ static enum berth_status fetch_online(struct fetch *fetch, const volatile int *s
 enum berth_status berth_fetch(const char *name, const struct berth_fetch_settings *settings,
                               struct berth_log log, const volatile int *stop, char **path,
                               struct berth_error *error) {
+    static const struct berth_fetch_settings usual = {.retries = -1};
+    REQUIRE(path, error);
+    *path = NULL;
+    REQUIRE(name, error);
+    settings = settings != NULL ? settings : &usual;
     int is_url = is_whole_url(name);
     const struct known_set *known = is_url || settings->dataset ? NULL : fetch_find_known(name);
     int model = !is_url && known == NULL && !settings->dataset;
@@ -232,7 +238,6 @@ enum berth_status berth_fetch(const char *name, const struct berth_fetch_setting
         .net = {.log = log,
                 .stop = stop,
                 .retries = settings->retries >= 0 ? settings->retries : DEFAULT_RETRIES}};
-    *path = NULL;
     TRY(check_settings(&fetch, error));
     enum berth_status status = find_folders(&fetch, error);
     if (status == BERTH_OK) {

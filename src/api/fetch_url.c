@@ -80,7 +80,7 @@ static enum berth_status find_cached(const struct fetch *fetch, const char *name
     }
     char *path = path_join(fetch->repo, "etag");
     if (cached->file != NULL && path != NULL && file_exists(path)) {
-        file_read(path, NAME_LIMIT, &cached->etag, &length, NULL);
+        (void)file_read(path, NAME_LIMIT, &cached->etag, &length, NULL);
     }
     memory_free(path);
     return status;

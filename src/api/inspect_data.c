@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What files of pre-training instances hold: every row is read, and so checked.
+#include "api/arguments.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "data/pretraining_file.h"
@@ -92,6 +93,9 @@ static enum berth_status add_folder(const char *folder, struct berth_data_info *
 
 enum berth_status berth_inspect_data(const char *path, struct berth_data_info *info,
                                      struct berth_error *error) {
+    struct berth_data_info unwanted;
+    info = info != NULL ? info : &unwanted;
     *info = (struct berth_data_info){0};
+    REQUIRE(path, error);
     return dir_exists(path) ? add_folder(path, info, error) : add_file(path, info, error);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The public jobs: fine-tune, predict, evaluate, show.
-#include "berth.h"
+#include "api/arguments.h"
+#include "core/memory.h"
 #include "task/squad_metrics.h"
 #include "train/deepspeed.h"
 #include "train/finetune.h"
@@ -9,16 +10,30 @@
 #include <math.h>
 #include <string.h>
 
+static enum berth_status train(const struct task *task, const struct berth_config *config,
+                               struct berth_log log, const volatile int *stop,
+                               struct berth_run_result *result, struct berth_error *error) {
+    REQUIRE_CONFIG(config, error);
+    return finetune(task, config, log, stop, result, error);
+}
+
+static enum berth_status infer(const struct task *task, const struct berth_config *config,
+                               struct berth_log log, const volatile int *stop,
+                               struct berth_run_result *result, struct berth_error *error) {
+    REQUIRE_CONFIG(config, error);
+    return predict(task, config, log, stop, result, error);
+}
+
 enum berth_status berth_finetune_squad(const struct berth_config *config, struct berth_log log,
                                        const volatile int *stop, struct berth_run_result *result,
                                        struct berth_error *error) {
-    return finetune(&task_squad, config, log, stop, result, error);
+    return train(&task_squad, config, log, stop, result, error);
 }
 
 enum berth_status berth_predict_squad(const struct berth_config *config, struct berth_log log,
                                       const volatile int *stop, struct berth_run_result *result,
                                       struct berth_error *error) {
-    return predict(&task_squad, config, log, stop, result, error);
+    return infer(&task_squad, config, log, stop, result, error);
 }
 
 // The test set by the model that was just written, with the settings of its training.
@@ -39,7 +54,7 @@ static enum berth_status predict_trained(const struct task *task, const struct b
 enum berth_status berth_finetune_classify(const struct berth_config *config, struct berth_log log,
                                           const volatile int *stop, struct berth_run_result *result,
                                           struct berth_error *error) {
-    TRY(finetune(&task_classify, config, log, stop, result, error));
+    TRY(train(&task_classify, config, log, stop, result, error));
     return config->dry_run || !task_predicts(config)
                ? BERTH_OK
                : predict_trained(&task_classify, config, log, stop, error);
@@ -48,23 +63,24 @@ enum berth_status berth_finetune_classify(const struct berth_config *config, str
 enum berth_status berth_predict_classify(const struct berth_config *config, struct berth_log log,
                                          const volatile int *stop, struct berth_run_result *result,
                                          struct berth_error *error) {
-    return predict(&task_classify, config, log, stop, result, error);
+    return infer(&task_classify, config, log, stop, result, error);
 }
 
 enum berth_status berth_pretrain(const struct berth_config *config, struct berth_log log,
                                  const volatile int *stop, struct berth_run_result *result,
                                  struct berth_error *error) {
-    return finetune(&task_pretrain, config, log, stop, result, error);
+    return train(&task_pretrain, config, log, stop, result, error);
 }
 
 enum berth_status berth_evaluate_pretrain(const struct berth_config *config, struct berth_log log,
                                           const volatile int *stop, struct berth_run_result *result,
                                           struct berth_error *error) {
-    return predict(&task_pretrain, config, log, stop, result, error);
+    return infer(&task_pretrain, config, log, stop, result, error);
 }
 
 double berth_run_metric(const struct berth_run_result *result, const char *name) {
-    for (size_t i = 0; i < result->metric_count; i++) {
+    size_t count = result != NULL && name != NULL ? result->metric_count : 0;
+    for (size_t i = 0; i < count; i++) {
         if (strcmp(result->metrics[i].name, name) == 0) {
             return result->metrics[i].value;
         }
@@ -76,14 +92,22 @@ enum berth_status berth_evaluate_squad(const char *dataset_path, const char *pre
                                        const char *null_odds_path, double null_threshold,
                                        struct berth_log log, char **text,
                                        struct berth_error *error) {
-    return squad_evaluate_files(dataset_path, predictions_path, null_odds_path, null_threshold,
-                                &log, text, error);
+    char *unwanted = NULL;
+    REQUIRE(dataset_path, error);
+    REQUIRE(predictions_path, error);
+    enum berth_status status =
+        squad_evaluate_files(dataset_path, predictions_path, null_odds_path, null_threshold, &log,
+                             text != NULL ? text : &unwanted, error);
+    memory_free(unwanted);
+    return status;
 }
 
 enum berth_status berth_show_squad(const struct berth_config *config,
                                    struct berth_selection samples, struct berth_log log,
                                    int (*visit)(void *context, const struct berth_sample *sample),
                                    void *context, struct berth_error *error) {
+    REQUIRE_CONFIG(config, error);
+    REQUIRE(visit, error);
     struct show_args args = {
         .config = config, .samples = samples, .log = &log, .visit = visit, .context = context};
     return show_squad(&args, error);

@@ -3,6 +3,7 @@
 //
 // Threads: any number may call berth_model_answer on one model (inference.h). Text work is
 // tokenising, choosing and cutting answers.
+#include "api/arguments.h"
 #include "api/inference.h"
 #include "berth.h"
 #include "core/memory.h"
@@ -35,7 +36,9 @@ static enum berth_status load(struct berth_model *model, const struct berth_log 
 
 enum berth_status berth_model_open(const struct berth_config *config, struct berth_log log,
                                    struct berth_model **model, struct berth_error *error) {
+    REQUIRE(model, error);
     *model = NULL;
+    REQUIRE_CONFIG(config, error);
     struct berth_model *opened = memory_array_zeroed(1, sizeof *opened);
     if (opened == NULL) {
         return error_no_memory(error, sizeof *opened, "a model");
@@ -128,7 +131,14 @@ static enum berth_status run(const struct berth_model *model, struct call *call,
 enum berth_status berth_model_answer(const struct berth_model *model, const char *question,
                                      const char *context, struct berth_answer *answers,
                                      size_t capacity, size_t *count, struct berth_error *error) {
+    REQUIRE(count, error);
     *count = 0;
+    REQUIRE(model, error);
+    REQUIRE(question, error);
+    REQUIRE(context, error);
+    if (capacity > 0) {
+        REQUIRE(answers, error);
+    }
     struct call call = {.example = {.id = "question",
                                     .title = "",
                                     .question = question,
@@ -147,7 +157,7 @@ enum berth_status berth_model_answer(const struct berth_model *model, const char
 }
 
 void berth_answers_free(struct berth_answer *answers, size_t count) {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && answers != NULL; i++) {
         memory_free(answers[i].text);
         answers[i].text = NULL;
     }

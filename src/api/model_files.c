@@ -2,6 +2,7 @@
 // The files of a model, and finding a model by its name.
 #include "api/model_files.h"
 
+#include "api/arguments.h"
 #include "berth.h"
 #include "core/file.h"
 #include "core/memory.h"
@@ -206,7 +207,9 @@ static enum berth_status find_in_cache(const char *id, char **path, struct berth
 
 enum berth_status berth_find_model(const char *name_or_path, char **path,
                                    struct berth_error *error) {
+    REQUIRE(path, error);
     *path = NULL;
+    REQUIRE(name_or_path, error);
     if (hub_is_id(name_or_path) && !file_exists(name_or_path) && !dir_exists(name_or_path)) {
         return find_in_cache(name_or_path, path, error);
     }

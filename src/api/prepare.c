@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Data for pre-training: which stages run, on what, and where their files lie.
+#include "api/arguments.h"
 #include "api/settings.h"
 #include "core/file.h"
 #include "core/log.h"
@@ -436,9 +437,14 @@ enum berth_status berth_prepare(const struct berth_config *config,
                                 const struct berth_prepare_input *input, struct berth_log log,
                                 const volatile int *stop, struct berth_prepare_result *result,
                                 struct berth_error *error) {
+    struct berth_prepare_result unwanted;
+    result = result != NULL ? result : &unwanted;
+    *result = (struct berth_prepare_result){0};
+    REQUIRE_CONFIG(config, error);
+    REQUIRE(input, error);
+    TRY(argument_texts(input->texts, input->text_count, error));
     struct job job = {
         .config = *config, .input = input, .log = &log, .stop = stop, .result = result};
-    *result = (struct berth_prepare_result){0};
     enum berth_status status = run(&job, error);
     tokenizer_close(job.tokenizer);
     memory_free(job.text);
@@ -451,10 +457,15 @@ enum berth_status berth_prepare(const struct berth_config *config,
 enum berth_status berth_pack(const struct berth_config *config, const char *input_dir,
                              const char *output_dir, struct berth_log log, const volatile int *stop,
                              struct berth_pack_result *result, struct berth_error *error) {
+    struct berth_pack_result unwanted;
+    result = result != NULL ? result : &unwanted;
+    *result = (struct berth_pack_result){0};
+    REQUIRE_CONFIG(config, error);
+    REQUIRE(input_dir, error);
+    REQUIRE(output_dir, error);
     struct pack_stage stage = {.input = input_dir,
                                .folder = output_dir,
                                .seed = (uint64_t)seed_of(config),
                                .threads = machine_threads(config)};
-    *result = (struct berth_pack_result){0};
     return run_pack_stage(&stage, &log, stop, result, error);
 }

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The public reporter: a thin door to the report room.
+#include "api/arguments.h"
 #include "core/memory.h"
 #include "report/reporter.h"
 #include "train/deepspeed.h"
 
 enum berth_status berth_reporter_open(const struct berth_config *config, int file_descriptor,
                                       struct berth_reporter **reporter, struct berth_error *error) {
+    REQUIRE(reporter, error);
+    *reporter = NULL;
+    REQUIRE_CONFIG(config, error);
     struct berth_config own = *config;
     char *folder = NULL;
-    *reporter = NULL;
     if (config->logging_dir == NULL && config->deepspeed_config != NULL) {
         TRY(deepspeed_logging_dir(config->deepspeed_config, &folder, error));
         own.logging_dir = folder;
@@ -19,12 +22,12 @@ enum berth_status berth_reporter_open(const struct berth_config *config, int fil
 }
 
 struct berth_log berth_reporter_log(struct berth_reporter *reporter) {
-    return reporter_log(reporter);
+    return reporter != NULL ? reporter_log(reporter) : (struct berth_log){0};
 }
 
 enum berth_status berth_reporter_check(const struct berth_reporter *reporter,
                                        struct berth_error *error) {
-    return reporter_check(reporter, error);
+    return reporter != NULL ? reporter_check(reporter, error) : BERTH_OK;
 }
 
 void berth_reporter_close(struct berth_reporter *reporter) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The public tokenizer: the text room's, opened by the settings, with pieces beside the ids.
+#include "api/arguments.h"
 #include "api/settings.h"
 #include "core/memory.h"
 
@@ -10,7 +11,9 @@ struct berth_tokenizer {
 enum berth_status berth_tokenizer_open(const struct berth_config *config,
                                        struct berth_tokenizer **tokenizer,
                                        struct berth_error *error) {
+    REQUIRE(tokenizer, error);
     *tokenizer = NULL;
+    REQUIRE_CONFIG(config, error);
     struct berth_tokenizer *made = memory_new(sizeof *made);
     if (made == NULL) {
         return error_no_memory(error, sizeof *made, "a tokenizer");
@@ -35,10 +38,16 @@ enum berth_status berth_tokenizer_encode(const struct berth_tokenizer *tokenizer
                                          size_t length, struct berth_token **tokens, size_t *count,
                                          size_t *ill_formed, struct berth_error *error) {
     struct token_list list = {0};
+    REQUIRE(tokens, error);
+    REQUIRE(count, error);
     *tokens = NULL;
     *count = 0;
+    REQUIRE(tokenizer, error);
+    if (length > 0) {
+        REQUIRE(text, error);
+    }
     enum berth_status status;
-    TRY_DONE(tokenizer_encode(tokenizer->rules, text, length, &list, error));
+    TRY_DONE(tokenizer_encode(tokenizer->rules, length > 0 ? text : "", length, &list, error));
     *tokens = memory_array(list.count, sizeof **tokens);
     if (*tokens == NULL) {
         status = error_no_memory(error, list.count * sizeof **tokens, "tokens");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training of a vocabulary: words from the files, pieces from the words, a file from the pieces.
-#include "berth.h"
+#include "api/arguments.h"
 #include "core/file.h"
 #include "data/corpus_words.h"
 #include "text/vocabulary_train.h"
@@ -66,9 +66,9 @@ static enum berth_status write(const struct string_index *pieces, const char *pa
     TRY(file_writer_open(&writer, path, error));
     for (size_t i = 0; i < pieces->count; i++) {
         // Failures are kept by the writer and told by its commit.
-        file_writer_put(&writer, string_index_bytes(pieces, i), string_index_length(pieces, i),
-                        NULL);
-        file_writer_put(&writer, "\n", 1, NULL);
+        (void)file_writer_put(&writer, string_index_bytes(pieces, i),
+                              string_index_length(pieces, i), NULL);
+        (void)file_writer_put(&writer, "\n", 1, NULL);
     }
     return file_writer_commit(&writer, error);
 }
@@ -104,8 +104,13 @@ enum berth_status berth_vocab_train(const struct berth_config *config,
                                     const struct berth_vocab_settings *settings,
                                     struct berth_log log, const volatile int *stop,
                                     struct berth_vocab_result *result, struct berth_error *error) {
-    struct job job = {.config = config, .settings = settings, .log = &log, .stop = stop};
+    struct berth_vocab_result unwanted;
+    result = result != NULL ? result : &unwanted;
     *result = (struct berth_vocab_result){0};
+    REQUIRE_CONFIG(config, error);
+    REQUIRE(settings, error);
+    TRY(argument_texts(settings->texts, settings->text_count, error));
+    struct job job = {.config = config, .settings = settings, .log = &log, .stop = stop};
     enum berth_status status = run(&job, result, error);
     word_counts_done(&job.counts);
     string_index_done(&job.pieces);

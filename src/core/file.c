@@ -407,7 +407,7 @@ enum berth_status file_writer_commit(struct file_writer *writer, struct berth_er
     }
     char *parent = file_parent(writer->path);
     if (status != BERTH_OK) {
-        writer_report(writer, error);
+        (void)writer_report(writer, error);
     } else if (parent == NULL) {
         status = file_no_path(error);
     } else {
@@ -440,7 +440,7 @@ enum berth_status file_write(const char *path, const void *bytes, size_t length,
                              struct berth_error *error) {
     struct file_writer writer;
     TRY(file_writer_open(&writer, path, error));
-    file_writer_put(&writer, bytes, length, error);
+    (void)file_writer_put(&writer, bytes, length, error);
     return file_writer_commit(&writer, error);
 }
 

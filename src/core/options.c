@@ -275,13 +275,34 @@ int option_is_given(const struct berth_config *config, const struct option_row *
     return config->given[index / 64] >> index % 64 & 1;
 }
 
+static int prints_alike(const struct berth_config *a, const struct berth_config *b,
+                        const struct option_row *row) {
+    char first[256], second[256];
+    option_print(a, row, first, sizeof first);
+    option_print(b, row, second, sizeof second);
+    return strcmp(first, second) == 0;
+}
+
 int option_is_chosen(const struct berth_config *config, const struct option_row *row) {
     struct berth_config defaults;
-    char now[256], usual[256];
     option_defaults(&defaults);
-    option_print(config, row, now, sizeof now);
-    option_print(&defaults, row, usual, sizeof usual);
-    return option_is_given(config, row) || strcmp(now, usual) != 0;
+    return option_is_given(config, row) || !prints_alike(config, &defaults, row);
+}
+
+// A value is good when its text can be set.
+enum berth_status option_check(const struct berth_config *config, struct berth_error *error) {
+    struct berth_config defaults, set;
+    option_defaults(&defaults);
+    set = defaults;
+    for (size_t i = 0; i < option_row_count; i++) {
+        const struct option_row *row = &option_rows[i];
+        char text[256];
+        option_print(config, row, text, sizeof text);
+        if (!prints_alike(config, &defaults, row)) {
+            TRY(option_set(&set, row, text, error));
+        }
+    }
+    return BERTH_OK;
 }
 
 int option_resumes(const struct berth_config *config) {
@@ -292,18 +313,25 @@ void option_set_default(struct berth_config *config, const char *name, const cha
     const struct option_row *row = option_find(name);
     size_t index = (size_t)(row - option_rows);
     if (!option_is_chosen(config, row)) {
-        option_set(config, row, value, NULL);
+        (void)option_set(config, row, value, NULL);
         config->given[index / 64] &= ~(UINT64_C(1) << index % 64);
     }
 }
 
 // --- printing ------------------------------------------------------------------------------------
 
-static void print_choice(const char *choices, int number, char *text, size_t size) {
-    while (number-- > 0) {
-        choices += strcspn(choices, "|") + 1;
+// A number that stands for no choice is printed as it is.
+static void print_choice(const char *choices, unsigned number, char *text, size_t size) {
+    const char *choice = choices;
+    for (unsigned left = number; left > 0 && choice != NULL; left--) {
+        choice = strchr(choice, '|');
+        choice = choice != NULL ? choice + 1 : NULL;
     }
-    snprintf(text, size, "%.*s", (int)strcspn(choices, "|"), choices);
+    if (choice == NULL) {
+        snprintf(text, size, "%u", number);
+    } else {
+        snprintf(text, size, "%.*s", (int)strcspn(choice, "|"), choice);
+    }
 }
 
 void option_print(const struct berth_config *config, const struct option_row *row, char *text,
@@ -322,7 +350,7 @@ void option_print(const struct berth_config *config, const struct option_row *ro
         break;
     }
     case OPTION_CHOICE:
-        print_choice(row->choices, (int)*(const enum berth_precision *)field, text, size);
+        print_choice(row->choices, (unsigned)*(const enum berth_precision *)field, text, size);
         break;
     case OPTION_TEXT: {
         const char *value = *(const char *const *)field;

@@ -94,6 +94,9 @@ void option_set_default(struct berth_config *config, const char *name, const cha
 // BERTH_USAGE where a row with choices holds none of them: a struct can be filled by hand.
 enum berth_status option_check_choice(const struct berth_config *config, const char *name,
                                       struct berth_error *error);
+// BERTH_USAGE where a setting is none that option_set would take and not the default: a struct can
+// be filled by hand.
+enum berth_status option_check(const struct berth_config *config, struct berth_error *error);
 // The field's value as text, independent of the locale.
 void option_print(const struct berth_config *config, const struct option_row *row, char *text,
                   size_t size);

@@ -133,8 +133,9 @@ static void multiply(struct cpu *cpu, const struct task *t, enum product product
     int status = gemm_run(cpu->gemm, t->plans[product], omp_get_thread_num(), a, b, c, NULL);
     if (status != 0) {
         struct berth_error error;
-        error_set(&error, BERTH_INTERNAL, "oneDNN failed in attention over %lld tokens (status %d)",
-                  (long long)t->length, status);
+        (void)error_set(&error, BERTH_INTERNAL,
+                        "oneDNN failed in attention over %lld tokens (status %d)",
+                        (long long)t->length, status);
         cpu_fail(cpu, BERTH_INTERNAL, &error);
     }
 }

@@ -403,7 +403,7 @@ static struct gemm_plan *plan_new(struct gemm *gemm, const struct gemm_shape *sh
     }
     if (plan == NULL || plan->memories == NULL) {
         memory_free(plan);
-        error_no_memory(error, sizeof *plan, "a matrix product");
+        (void)error_no_memory(error, sizeof *plan, "a matrix product");
         return NULL;
     }
     plan->shape = *shape;
@@ -420,7 +420,7 @@ static struct gemm_plan *plan_new(struct gemm *gemm, const struct gemm_shape *sh
     omp_set_num_threads(outer);
     if (status != dnnl_success) {
         plan_free(plan, gemm->threads);
-        library_error(error, status, "prepare", shape);
+        (void)library_error(error, status, "prepare", shape);
         return NULL;
     }
     return plan;

@@ -43,7 +43,8 @@ static int cut_kind(const struct cut *c, int64_t index) {
 
 static void fail_product(struct cpu *cpu, int status) {
     struct berth_error error;
-    error_set(&error, BERTH_INTERNAL, "oneDNN failed in a matrix product (status %d)", status);
+    (void)error_set(&error, BERTH_INTERNAL, "oneDNN failed in a matrix product (status %d)",
+                    status);
     cpu_fail(cpu, BERTH_INTERNAL, &error);
 }
 

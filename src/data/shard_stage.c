@@ -199,8 +199,8 @@ static enum berth_status place(struct job *job, const struct tally *tallies, int
     enum berth_status status = shard_places_make(&job->plan, sentences, count, &job->places, error);
     memory_free(sentences);
     if (status == BERTH_BAD_DATA) {
-        error_prefix(error, status, "%s: nothing to make shards of",
-                     job->asked->sources[0].paths[0]);
+        (void)error_prefix(error, status, "%s: nothing to make shards of",
+                           job->asked->sources[0].paths[0]);
     }
     return status;
 }

@@ -83,7 +83,8 @@ struct output {
 
 static void flush(struct output *out) {
     out->crc = crc32c(out->crc, out->bytes, out->gathered);
-    file_writer_put(&out->file, out->bytes, out->gathered, NULL); // the commit tells of a failure
+    (void)file_writer_put(&out->file, out->bytes, out->gathered,
+                          NULL); // the commit tells of a failure
     out->gathered = 0;
 }
 

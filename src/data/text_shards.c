@@ -76,8 +76,8 @@ enum berth_status shard_writer_put(struct shard_writer *writer, const char *text
     const char *begin;
     size_t bytes, count = 0;
     for (; sentences_next(&sentences, &begin, &bytes); count++) {
-        file_writer_put(file, begin, bytes, NULL);
-        file_writer_put(file, "\n", 1, NULL);
+        (void)file_writer_put(file, begin, bytes, NULL);
+        (void)file_writer_put(file, "\n", 1, NULL);
         counts->bytes += bytes + 1;
     }
     counts->sentences += count;

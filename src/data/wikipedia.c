@@ -288,8 +288,8 @@ static enum berth_status write_article(struct job *job, const struct article *ar
         TRY(begin_file(job, error));
         job->saved.files++;
     }
-    file_writer_put(&job->writer, job->header.bytes, job->header.length, error);
-    file_writer_put(&job->writer, article->plain, article->plain_length, error);
+    (void)file_writer_put(&job->writer, job->header.bytes, job->header.length, error);
+    (void)file_writer_put(&job->writer, article->plain, article->plain_length, error);
     TRY(file_writer_put(&job->writer, footer, strlen(footer), error));
     job->written += size;
     job->saved.articles++;

@@ -31,7 +31,7 @@ struct out {
 };
 
 static void put(struct out *out, const void *bytes, size_t length) {
-    file_writer_put(&out->writer, bytes, length, out->error);
+    (void)file_writer_put(&out->writer, bytes, length, out->error);
     out->position += length;
 }
 

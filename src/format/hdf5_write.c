@@ -491,7 +491,7 @@ static enum berth_status put_dataset(struct file_writer *file, const struct hdf5
     put_chunk_tree(&bytes, written);
     TRY(put_bytes(file, &bytes, error));
     uint64_t end = written->begin + written->data.length;
-    file_writer_put(file, written->data.bytes, written->data.length, error);
+    (void)file_writer_put(file, written->data.bytes, written->data.length, error);
     return file_writer_put(file, zeros, aligned(end) - end, error);
 }
 

@@ -229,8 +229,8 @@ enum berth_status json_write_file(const json *value, enum json_style style, cons
     struct file_writer writer;
     enum berth_status status = file_writer_open(&writer, path, error);
     if (status == BERTH_OK) {
-        file_writer_put(&writer, text, strlen(text), error);
-        file_writer_put(&writer, "\n", 1, error);
+        (void)file_writer_put(&writer, text, strlen(text), error);
+        (void)file_writer_put(&writer, "\n", 1, error);
         status = file_writer_commit(&writer, error);
         file_writer_abort(&writer);
     }

@@ -249,9 +249,9 @@ static void write_weights(struct weights *weights, struct file_writer *file,
         protobuf_raw_varint(&begin, GRAPH_INITIALISER << 3 | PROTOBUF_BYTES);
         protobuf_raw_varint(&begin, weights->header.length + numbers);
         weights->failed |= begin.failed;
-        file_writer_put(file, begin.bytes, begin.length, error);
-        file_writer_put(file, weights->header.bytes, weights->header.length, error);
-        file_writer_put(file, tensor->data, (size_t)numbers, error);
+        (void)file_writer_put(file, begin.bytes, begin.length, error);
+        (void)file_writer_put(file, weights->header.bytes, weights->header.length, error);
+        (void)file_writer_put(file, tensor->data, (size_t)numbers, error);
     }
     protobuf_done(&begin);
 }
@@ -265,8 +265,8 @@ static enum berth_status write_data_file(const struct weights *weights, const ch
         const struct tensor_out *tensor = &weights->graph->weights[i];
         if (is_external(weights, tensor)) {
             uint64_t bytes = tensor_bytes(tensor);
-            file_writer_put(&file, tensor->data, (size_t)bytes, error);
-            file_writer_put(&file, zeros, (size_t)(align(bytes) - bytes), error);
+            (void)file_writer_put(&file, tensor->data, (size_t)bytes, error);
+            (void)file_writer_put(&file, zeros, (size_t)(align(bytes) - bytes), error);
         }
     }
     return file_writer_commit(&file, error);
@@ -296,7 +296,7 @@ static uint64_t measure_graph(struct weights *weights) {
 
 static void put_part(struct file_writer *file, const struct protobuf_writer *part,
                      struct berth_error *error) {
-    file_writer_put(file, part->bytes, part->length, error);
+    (void)file_writer_put(file, part->bytes, part->length, error);
 }
 
 static enum berth_status no_memory(const char *path, struct berth_error *error) {
@@ -339,7 +339,7 @@ static enum berth_status write_files(struct weights *weights, const char *path,
     TRY_DONE(write_model_file(weights, path, &head, error));
 done:
     if (status != BERTH_OK && weights->location != NULL) {
-        file_remove(data_path, NULL);
+        (void)file_remove(data_path, NULL);
     }
     protobuf_done(&head);
     return status;

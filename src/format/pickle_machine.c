@@ -28,7 +28,7 @@ void *machine_reserve(struct machine *machine, void *block, size_t *room, size_t
                       size_t size) {
     void *grown = memory_grow(block, room, needed, size);
     if (grown == NULL) {
-        error_no_memory(machine->error, needed * size, machine->source.file->path);
+        (void)error_no_memory(machine->error, needed * size, machine->source.file->path);
     }
     return grown;
 }

@@ -73,11 +73,11 @@ static enum berth_status write_parts(const char *path, const struct json_line *h
     }
     struct file_writer writer;
     TRY(file_writer_open(&writer, path, error));
-    file_writer_put(&writer, length_bytes, sizeof length_bytes, error);
-    file_writer_put(&writer, header->text, header->length, error);
-    file_writer_put(&writer, "       ", (size_t)length - header->length, error);
+    (void)file_writer_put(&writer, length_bytes, sizeof length_bytes, error);
+    (void)file_writer_put(&writer, header->text, header->length, error);
+    (void)file_writer_put(&writer, "       ", (size_t)length - header->length, error);
     for (size_t i = 0; i < count; i++) {
-        file_writer_put(&writer, sorted[i]->data, tensor_bytes(sorted[i]), error);
+        (void)file_writer_put(&writer, sorted[i]->data, tensor_bytes(sorted[i]), error);
     }
     return file_writer_commit(&writer, error);
 }

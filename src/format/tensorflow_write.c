@@ -28,7 +28,7 @@ static char *join(const char *prefix, const char *ending, struct berth_error *er
     size_t size = strlen(prefix) + strlen(ending) + 1;
     char *path = memory_new(size);
     if (path == NULL) {
-        file_no_path(error);
+        (void)file_no_path(error);
         return NULL;
     }
     snprintf(path, size, "%s%s", prefix, ending);
@@ -180,14 +180,14 @@ static enum berth_status make_index(struct tensorflow_writer *writer,
 
 // A quoted text of protocol buffers' text form.
 static void put_quoted(struct file_writer *file, const char *text, struct berth_error *error) {
-    file_writer_put(file, "\"", 1, error);
+    (void)file_writer_put(file, "\"", 1, error);
     for (; *text != '\0'; text++) {
         if (*text == '"' || *text == '\\') {
-            file_writer_put(file, "\\", 1, error);
+            (void)file_writer_put(file, "\\", 1, error);
         }
-        file_writer_put(file, text, 1, error);
+        (void)file_writer_put(file, text, 1, error);
     }
-    file_writer_put(file, "\"\n", 2, error);
+    (void)file_writer_put(file, "\"\n", 2, error);
 }
 
 static enum berth_status write_state(const char *prefix, struct berth_error *error) {
@@ -205,7 +205,7 @@ static enum berth_status write_state(const char *prefix, struct berth_error *err
     memory_free(path);
     TRY(status);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        file_writer_put(&file, keys[i], strlen(keys[i]), error);
+        (void)file_writer_put(&file, keys[i], strlen(keys[i]), error);
         put_quoted(&file, name, error);
     }
     return file_writer_commit(&file, error);

@@ -168,7 +168,7 @@ enum berth_status tfrecord_put(struct file_writer *writer, const void *bytes, si
                                struct berth_error *error) {
     unsigned char header[TFRECORD_HEADER_BYTES], footer[TFRECORD_FOOTER_BYTES];
     tfrecord_frame(bytes, length, header, footer);
-    file_writer_put(writer, header, sizeof header, error);
-    file_writer_put(writer, bytes, length, error);
+    (void)file_writer_put(writer, header, sizeof header, error);
+    (void)file_writer_put(writer, bytes, length, error);
     return file_writer_put(writer, footer, sizeof footer, error);
 }

@@ -83,9 +83,10 @@ static void put_ordered_dict(struct output *out) {
 }
 
 // ("storage", class, key, "cpu", elements), BINPERSID.
-static void put_storage(struct output *out, const struct tensor_out *tensor, int64_t elements) {
+static void put_storage(struct output *out, const struct tensor_out *tensor, size_t number,
+                        int64_t elements) {
     char key[32];
-    snprintf(key, sizeof key, "%zu", out->tensors++);
+    snprintf(key, sizeof key, "%zu", number);
     put_code(out, '(');
     put_text(out, "storage");
     put_name(out, "torch", storages[tensor->dtype]);
@@ -103,7 +104,23 @@ static int64_t count_elements(const struct tensor_out *tensor) {
     return count;
 }
 
-static enum berth_status put_tensor(struct output *out, const struct tensor_out *tensor) {
+// The first of a list that is the same block of numbers as list[index]: they share a storage, as
+// tied weights do in torch.
+static size_t find_storage(const struct tensor_out *list, size_t index) {
+    const struct tensor_out *tensor = &list[index];
+    int64_t elements = count_elements(tensor);
+    for (size_t i = 0; i < index && elements > 0; i++) {
+        if (list[i].data == tensor->data && list[i].dtype == tensor->dtype &&
+            count_elements(&list[i]) == elements) {
+            return i;
+        }
+    }
+    return index;
+}
+
+// `number`: of its storage.
+static enum berth_status put_tensor(struct output *out, const struct tensor_out *tensor,
+                                    size_t number) {
     int64_t stride[TENSOR_MAX_RANK], step = 1;
     if (tensor->dtype >= TENSOR_OTHER || storages[tensor->dtype] == NULL) {
         return error_set(out->error, BERTH_CANT_CREATE,
@@ -115,7 +132,7 @@ static enum berth_status put_tensor(struct output *out, const struct tensor_out 
     }
     put_name(out, "torch._utils", "_rebuild_tensor_v2");
     put_code(out, '(');
-    put_storage(out, tensor, count_elements(tensor));
+    put_storage(out, tensor, number, count_elements(tensor));
     put_integer(out, 0);
     put_tuple(out, tensor->shape, (size_t)tensor->rank);
     put_tuple(out, stride, (size_t)tensor->rank);
@@ -142,11 +159,13 @@ static void end_entry(struct output *out, size_t index, size_t count, char fill)
 }
 
 static enum berth_status put_tensors(struct output *out, const struct torch_node *node) {
+    size_t first = out->tensors;
+    out->tensors += node->count;
     put_ordered_dict(out);
     for (size_t i = 0; i < node->count; i++) {
         begin_entry(out, i);
         put_text(out, node->tensors[i].name);
-        TRY(put_tensor(out, &node->tensors[i]));
+        TRY(put_tensor(out, &node->tensors[i], first + find_storage(node->tensors, i)));
         end_entry(out, i, node->count, 'u'); // SETITEMS
     }
     return BERTH_OK;
@@ -199,7 +218,7 @@ static enum berth_status put_node(struct output *out, const struct torch_node *n
         return put_tensors(out, node);
     }
     if (node->kind == TORCH_TENSOR) {
-        return put_tensor(out, node->tensors);
+        return put_tensor(out, node->tensors, out->tensors++);
     }
     if (node->kind == TORCH_DICT || node->kind == TORCH_LIST) {
         return put_children(out, node, depth);
@@ -230,8 +249,12 @@ static enum berth_status add_data(struct archive *archive, const struct torch_no
     size_t children = node->kind == TORCH_DICT || node->kind == TORCH_LIST ? node->count : 0;
     for (size_t i = 0; i < tensors; i++) {
         const struct tensor_out *tensor = &node->tensors[i];
+        size_t number = archive->tensors++;
+        if (find_storage(node->tensors, i) != i) {
+            continue;
+        }
         char name[32];
-        snprintf(name, sizeof name, "data/%zu", archive->tensors++);
+        snprintf(name, sizeof name, "data/%zu", number);
         uint64_t elements = (uint64_t)count_elements(tensor);
         TRY(add(archive, name, tensor->data, elements * tensor_dtype_size(tensor->dtype)));
     }

@@ -325,34 +325,52 @@ static int set_texts(const struct bert_config *config, const char *architecture,
     return failed;
 }
 
-// In their files the two names of the erf form and those of the tanh form are one.
-enum berth_status bert_config_write_google(const struct bert_config *config, const char *path,
-                                           struct berth_error *error) {
-    json *object = json_new_object();
+// The file's own text as an object, to be freed, which is where unknown keys come from.
+static enum berth_status source_object(const struct bert_config *config, const char *name,
+                                       json **object, struct berth_error *error) {
+    if (config->source_json == NULL) {
+        *object = json_new_object();
+        return BERTH_OK;
+    }
+    return json_read_memory(name, config->source_json, strlen(config->source_json), object, error);
+}
+
+// In their files the two names of the erf form and those of the tanh form are one; of the types of
+// tensors they say nothing.
+static int set_google_values(const struct bert_config *config, json *object) {
+    static const char *const not_theirs[] = {"hidden_act", "dtype", "torch_dtype"};
+    for (size_t i = 0; i < LENGTH(not_theirs); i++) {
+        json_remove(object, not_theirs[i]);
+    }
     int failed = set_values(config, object);
     failed |=
         json_set(object, "hidden_act", json_new_text(activation_name(object, config->hidden_act)));
-    json_remove(object, "pad_token_id");
+    if (config->pad_token_id == 0) {
+        json_remove(object, "pad_token_id");
+    }
     if (config->layer_norm_eps == 1e-12) {
         json_remove(object, "layer_norm_eps");
     }
+    return failed;
+}
+
+enum berth_status bert_config_write_google(const struct bert_config *config, const char *path,
+                                           struct berth_error *error) {
+    json *object;
+    TRY(source_object(config, path, &object, error));
     enum berth_status status =
-        failed == 0 ? json_write_file(object, JSON_INDENT_2_SORTED, path, error)
-                    : error_set(error, BERTH_NO_MEMORY, "out of memory for the text of %s", path);
+        set_google_values(config, object) == 0
+            ? json_write_file(object, JSON_INDENT_2_SORTED, path, error)
+            : error_set(error, BERTH_NO_MEMORY, "out of memory for the text of %s", path);
     json_free(object);
     return status;
 }
 
-// The settings as an object, to be freed; the file's own text is where unknown keys come from.
+// The settings as an object, to be freed.
 static enum berth_status make_object(const struct bert_config *config, const char *architecture,
                                      const char *name, json **object, struct berth_error *error) {
     *object = NULL;
-    if (config->source_json == NULL) {
-        *object = json_new_object();
-    } else {
-        TRY(json_read_memory(name, config->source_json, strlen(config->source_json), object,
-                             error));
-    }
+    TRY(source_object(config, name, object, error));
     if (set_values(config, *object) != 0 || set_texts(config, architecture, *object) != 0) {
         json_free(*object);
         *object = NULL;

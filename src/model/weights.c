@@ -122,18 +122,15 @@ static enum berth_status check_architecture(const struct weights *weights,
 
 // --- ties ---------------------------------------------------------------------------------------
 
-// Tensors that torch's files hold twice as one block of numbers; transformers' own have them once.
-static const struct tie_row {
-    const char *copy, *source;
-} tie_rows[] = {
+const struct weight_tie weight_ties[WEIGHT_TIES] = {
     {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
     {"cls.predictions.decoder.bias", "cls.predictions.bias"},
 };
 
 static void mark_ties(struct weights *weights) {
-    for (size_t i = 0; i < sizeof tie_rows / sizeof *tie_rows; i++) {
-        struct weight *copy = (struct weight *)weights_find(weights, tie_rows[i].copy);
-        const struct weight *source = weights_find(weights, tie_rows[i].source);
+    for (size_t i = 0; i < WEIGHT_TIES; i++) {
+        struct weight *copy = (struct weight *)weights_find(weights, weight_ties[i].copy);
+        const struct weight *source = weights_find(weights, weight_ties[i].source);
         if (copy != NULL && source != NULL) {
             const struct tensor_entry *a = copy->entry, *b = source->entry;
             copy->tied = a->begin == b->begin && a->end == b->end && copy->rank == source->rank &&

@@ -24,6 +24,14 @@ struct weight {
     int64_t shape[TENSOR_MAX_RANK]; // in our order
 };
 
+// Two parameters of a model that are one: torch's files hold them twice as one block of numbers,
+// transformers' own have the source alone.
+struct weight_tie {
+    const char *copy, *source;
+};
+#define WEIGHT_TIES 2
+extern const struct weight_tie weight_ties[WEIGHT_TIES];
+
 struct weights {
     struct tensor_file file;
     struct weight *list; // sorted by name, all distinct

@@ -382,8 +382,8 @@ static enum berth_status run(struct work *work, struct berth_error *error) {
     }
     enum berth_status status = check_content(work, error);
     if (status == BERTH_BAD_DATA) {
-        file_remove(work->partial_path, NULL);
-        file_remove(work->etag_path, NULL);
+        (void)file_remove(work->partial_path, NULL);
+        (void)file_remove(work->etag_path, NULL);
     }
     TRY(status);
     return publish(work, error);
@@ -405,7 +405,7 @@ enum berth_status download(const struct net *net, const struct download *what,
     TRY(take_lock(&work, &lock, error));
     enum berth_status status = run(&work, error);
     if (status != BERTH_OK && work.partial.descriptor >= 0 && work.partial.size == 0) {
-        file_remove(work.partial_path, NULL); // nothing to go on from
+        (void)file_remove(work.partial_path, NULL); // nothing to go on from
     }
     file_partial_close(&work.partial);
     file_lock_let_go(&lock);

@@ -219,7 +219,7 @@ static void write_record(void *context, const struct berth_record *record) {
     }
     struct berth_error error;
     if (event_file_record(&reporter->events, record, &error) != BERTH_OK) {
-        error_prefix(&error, error.status, "logging_dir: no more scalars are written");
+        (void)error_prefix(&error, error.status, "logging_dir: no more scalars are written");
         console_warning(&reporter->console, error.message);
     }
 }

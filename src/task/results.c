@@ -55,10 +55,10 @@ static void put_field(struct file_writer *writer, const struct berth_field *fiel
     char real[NUMBER_TEXT_SIZE];
     number_print_python(real, sizeof real, field->real);
     if (field->type == BERTH_INTEGER) {
-        file_writer_printf(writer, error, "%s = %" PRId64 "\n", field->key, field->integer);
+        (void)file_writer_printf(writer, error, "%s = %" PRId64 "\n", field->key, field->integer);
     } else {
-        file_writer_printf(writer, error, "%s = %s\n", field->key,
-                           field->type == BERTH_REAL ? real : field->text);
+        (void)file_writer_printf(writer, error, "%s = %s\n", field->key,
+                                 field->type == BERTH_REAL ? real : field->text);
     }
 }
 
@@ -219,7 +219,7 @@ enum berth_status results_write_probabilities(const char *folder, const char *na
         char text[NUMBER_TEXT_SIZE];
         size_t column = i % width;
         print_single(text, probability(predictions, predictions->logits + i - column, column));
-        file_writer_printf(&writer, error, "%s%c", text, column + 1 < width ? '\t' : '\n');
+        (void)file_writer_printf(&writer, error, "%s%c", text, column + 1 < width ? '\t' : '\n');
     }
     return close_writer(&writer, error);
 }
@@ -229,13 +229,14 @@ enum berth_status results_write_predictions(const char *folder, const char *name
                                             struct berth_error *error) {
     struct file_writer writer;
     TRY(open_writer(&writer, folder, name, error));
-    file_writer_printf(&writer, error, "index\tprediction\n");
+    (void)file_writer_printf(&writer, error, "index\tprediction\n");
     for (size_t i = 0; i < predictions->count; i++) {
         if (predictions->labels != NULL) {
-            file_writer_printf(&writer, error, "%zu\t%s\n", i,
-                               predictions->labels[results_predicted_class(predictions, i)]);
+            (void)file_writer_printf(&writer, error, "%zu\t%s\n", i,
+                                     predictions->labels[results_predicted_class(predictions, i)]);
         } else {
-            file_writer_printf(&writer, error, "%zu\t%.3f\n", i, (double)predictions->logits[i]);
+            (void)file_writer_printf(&writer, error, "%zu\t%.3f\n", i,
+                                     (double)predictions->logits[i]);
         }
     }
     return close_writer(&writer, error);

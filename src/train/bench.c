@@ -36,6 +36,19 @@ static struct engine_shape shape_of(const struct bench *bench) {
     return shape;
 }
 
+static enum berth_status make_engine(struct bench *bench, const struct engine_shape *shape,
+                                     struct berth_error *error) {
+    struct berth_config config = *bench->settings->config;
+    const struct bert_config *model = &bench->data.files.shape;
+    TRY(engine_init(&bench->engine, &bench->state, comm_self(), model, shape, error));
+    if (!trains(bench)) {
+        return BERTH_OK;
+    }
+    TRY(optimizer_settle(&config, error));
+    const struct update_rules rules = update_rules_of(&config, model);
+    return updater_init(&bench->updater, &bench->engine, &rules, error);
+}
+
 static enum berth_status prepare(struct bench *bench, struct bench_figures *figures,
                                  struct berth_error *error) {
     const struct berth_config *config = bench->settings->config;
@@ -56,9 +69,7 @@ static enum berth_status prepare(struct bench *bench, struct bench_figures *figu
     TRY(state_init(&bench->state, bench->device, &bench->data.files.table, compute, trains(bench),
                    error));
     TRY(model_files_initialise(&data->files, config, &bench->state, error));
-    TRY(engine_init(&bench->engine, &bench->state, comm_self(), &data->files.shape, &shape, error));
-    struct update_rules rules = update_rules_of(config, &data->files.shape);
-    return trains(bench) ? updater_init(&bench->updater, &bench->engine, &rules, error) : BERTH_OK;
+    return make_engine(bench, &shape, error);
 }
 
 static void count_step(struct bench *bench, int64_t step, double seconds, double passes,

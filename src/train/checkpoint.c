@@ -95,7 +95,7 @@ enum berth_status checkpoint_write(const struct checkpoint_content *content, con
         status = dir_publish(temporary, path, error);
     }
     if (status != BERTH_OK) {
-        dir_remove(temporary, NULL);
+        (void)dir_remove(temporary, NULL);
     }
 done:
     memory_free(path);

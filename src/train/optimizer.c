@@ -128,23 +128,21 @@ static unsigned clips_of(const struct berth_config *config) {
 }
 
 struct optimizer optimizer_of(const struct berth_config *config) {
-    struct berth_config settled = *config;
-    optimizer_settle(&settled, NULL);
-    const struct name_list *list = find_list(settled.no_decay);
+    const struct name_list *list = find_list(config->no_decay);
     return (struct optimizer){
-        .row = row_of(&settled),
-        .beta1 = settled.adam_beta1,
-        .beta2 = settled.adam_beta2,
-        .epsilon = settled.adam_epsilon,
-        .weight_decay = settled.weight_decay,
-        .max_grad_norm = settled.max_grad_norm,
-        .min_coeff = settled.min_coeff,
-        .max_coeff = settled.max_coeff,
-        .bias_correction = settled.bias_correction,
-        .l2_mode = !settled.adam_w_mode,
-        .epsilon_inside_root = settled.eps_inside_sqrt,
-        .clips = clips_of(&settled),
-        .no_decay = list != NULL ? list->parts : settled.no_decay,
+        .row = row_of(config),
+        .beta1 = config->adam_beta1,
+        .beta2 = config->adam_beta2,
+        .epsilon = config->adam_epsilon,
+        .weight_decay = config->weight_decay,
+        .max_grad_norm = config->max_grad_norm,
+        .min_coeff = config->min_coeff,
+        .max_coeff = config->max_coeff,
+        .bias_correction = config->bias_correction,
+        .l2_mode = !config->adam_w_mode,
+        .epsilon_inside_root = config->eps_inside_sqrt,
+        .clips = clips_of(config),
+        .no_decay = list != NULL ? list->parts : config->no_decay,
         .own_list = list == NULL,
     };
 }

@@ -63,7 +63,7 @@ struct optimizer {
 // that the optimizer does not know are BERTH_USAGE and BERTH_CONFIG and name what is known.
 enum berth_status optimizer_settle(struct berth_config *config, struct berth_error *error);
 
-// From settings that optimizer_settle took or would take.
+// From settings that optimizer_settle has completed.
 struct optimizer optimizer_of(const struct berth_config *config);
 
 // 1 when weight decay acts on the parameter of that name: no part of no_decay is in it.

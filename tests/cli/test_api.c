@@ -6,6 +6,7 @@
 #include "cli/harness.h"
 #include "core/memory.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,8 +44,7 @@ static int remove_files(void **state) {
     return system(command);
 }
 
-// --- what they give
-// -------------------------------------------------------------------------------
+// --- what they give ------------------------------------------------------------------------------
 
 static void tokens_carry_pieces_ids_and_places(void **state) {
     static const struct berth_token expected[] = {
@@ -146,8 +146,209 @@ static void statuses_have_names(void **state) {
     assert_string_equal(berth_version(), BERTH_VERSION);
 }
 
-// --- memory that is out
-// ---------------------------------------------------------------------------
+// --- arguments that are not there ----------------------------------------------------------------
+
+#define REFUSED(argument, call)                                                                    \
+    do {                                                                                           \
+        error.message[0] = '\0';                                                                   \
+        assert_int_equal(call, BERTH_USAGE);                                                       \
+        if (strstr(error.message, argument) == NULL) {                                             \
+            fail_msg("%s: \"%s\" is not named in: %s", #call, argument, error.message);            \
+        }                                                                                          \
+    } while (0)
+
+static int see(void *context, const struct berth_sample *sample) {
+    return 1;
+}
+
+static void missing_handles_and_settings_are_named(void **state) {
+    const struct berth_log log = {0};
+    struct berth_error error;
+    struct berth_config config;
+    struct berth_reporter *reporter;
+    struct berth_tokenizer *tokenizer;
+    struct berth_model *a_model;
+    struct berth_encoder *encoder;
+    berth_config_init(&config);
+    REFUSED("config", berth_config_set(NULL, "seed", "1", &error));
+    REFUSED("name", berth_config_set(&config, NULL, "1", &error));
+    REFUSED("value", berth_config_set(&config, "seed", NULL, &error));
+    REFUSED("config", berth_reporter_open(NULL, 2, &reporter, &error));
+    assert_null(reporter);
+    REFUSED("reporter", berth_reporter_open(&config, 2, NULL, &error));
+    REFUSED("config", berth_tokenizer_open(NULL, &tokenizer, &error));
+    assert_null(tokenizer);
+    REFUSED("tokenizer", berth_tokenizer_open(&config, NULL, &error));
+    REFUSED("config", berth_model_open(NULL, log, &a_model, &error));
+    assert_null(a_model);
+    REFUSED("model", berth_model_open(&config, log, NULL, &error));
+    REFUSED("config", berth_encoder_open(NULL, log, &encoder, &error));
+    assert_null(encoder);
+    REFUSED("encoder", berth_encoder_open(&config, log, NULL, &error));
+    assert_int_equal(berth_config_set(NULL, NULL, NULL, NULL), BERTH_USAGE);
+}
+
+static void missing_inputs_are_named(void **state) {
+    const struct berth_log log = {0};
+    struct berth_error error;
+    struct berth_config config;
+    struct berth_tokenizer *tokenizer;
+    struct berth_token *tokens;
+    struct berth_answer answer;
+    size_t count;
+    float numbers[8];
+    const char *none = NULL;
+    struct berth_embedding how = {BERTH_POOL_MEAN, 0};
+    berth_config_init(&config);
+    config.vocab_file = vocab;
+    assert_int_equal(berth_tokenizer_open(&config, &tokenizer, &error), BERTH_OK);
+    REFUSED("tokenizer", berth_tokenizer_encode(NULL, "a", 1, &tokens, &count, NULL, &error));
+    REFUSED("text", berth_tokenizer_encode(tokenizer, NULL, 1, &tokens, &count, NULL, &error));
+    REFUSED("tokens", berth_tokenizer_encode(tokenizer, "a", 1, NULL, &count, NULL, &error));
+    REFUSED("count", berth_tokenizer_encode(tokenizer, "a", 1, &tokens, NULL, NULL, &error));
+    assert_int_equal(berth_tokenizer_encode(tokenizer, NULL, 0, &tokens, &count, NULL, &error),
+                     BERTH_OK);
+    berth_tokens_free(tokens);
+    berth_tokenizer_close(tokenizer);
+
+    struct berth_encoder *encoder;
+    config.model_name_or_path = model;
+    config.max_seq_length = 16;
+    assert_int_equal(berth_encoder_open(&config, log, &encoder, &error), BERTH_OK);
+    REFUSED("encoder", berth_encoder_embed(NULL, &none, 1, how, numbers, &error));
+    REFUSED("text 1", berth_encoder_embed(encoder, NULL, 1, how, numbers, &error));
+    REFUSED("text 1", berth_encoder_embed(encoder, &none, 1, how, numbers, &error));
+    REFUSED("embeddings", berth_encoder_embed(encoder, &none, 1, how, NULL, &error));
+    assert_int_equal(berth_encoder_embed(encoder, NULL, 0, how, NULL, &error), BERTH_OK);
+    how.pooling = (enum berth_pooling)9;
+    none = "hello";
+    REFUSED("pooling", berth_encoder_embed(encoder, &none, 1, how, numbers, &error));
+    berth_encoder_close(encoder);
+
+    struct berth_model *asked;
+    assert_int_equal(berth_model_open(&config, log, &asked, &error), BERTH_OK);
+    REFUSED("model", berth_model_answer(NULL, "a", "b", &answer, 1, &count, &error));
+    REFUSED("question", berth_model_answer(asked, NULL, "b", &answer, 1, &count, &error));
+    REFUSED("context", berth_model_answer(asked, "a", NULL, &answer, 1, &count, &error));
+    REFUSED("answers", berth_model_answer(asked, "a", "b", NULL, 1, &count, &error));
+    REFUSED("count", berth_model_answer(asked, "a", "b", &answer, 1, NULL, &error));
+    assert_int_equal(berth_model_answer(asked, "hello", "world", NULL, 0, &count, &error),
+                     BERTH_OK);
+    assert_int_equal(count, 0);
+    berth_model_close(asked);
+}
+
+static void missing_paths_and_jobs_are_named(void **state) {
+    const struct berth_log log = {0};
+    struct berth_error error;
+    struct berth_config config;
+    struct berth_convert_settings conversion = {.to = NULL};
+    struct berth_prepare_input input = {.text_count = 1};
+    struct berth_vocab_settings words = {.text_count = 1};
+    const struct berth_selection samples = {.count = 1};
+    char *text;
+    berth_config_init(&config);
+    REFUSED("config", berth_finetune_squad(NULL, log, NULL, NULL, &error));
+    REFUSED("config", berth_predict_squad(NULL, log, NULL, NULL, &error));
+    REFUSED("config", berth_pretrain(NULL, log, NULL, NULL, &error));
+    REFUSED("config", berth_evaluate_pretrain(NULL, log, NULL, NULL, &error));
+    REFUSED("config", berth_finetune_classify(NULL, log, NULL, NULL, &error));
+    REFUSED("config", berth_predict_classify(NULL, log, NULL, NULL, &error));
+    REFUSED("--", berth_finetune_squad(&config, log, NULL, NULL, &error));
+    REFUSED("--", berth_predict_squad(&config, log, NULL, NULL, &error));
+    REFUSED("--", berth_pretrain(&config, log, NULL, NULL, &error));
+    REFUSED("--", berth_evaluate_pretrain(&config, log, NULL, NULL, &error));
+    REFUSED("--", berth_finetune_classify(&config, log, NULL, NULL, &error));
+    REFUSED("--", berth_predict_classify(&config, log, NULL, NULL, &error));
+    REFUSED("config", berth_show_squad(NULL, samples, log, see, NULL, &error));
+    REFUSED("visit", berth_show_squad(&config, samples, log, NULL, NULL, &error));
+    REFUSED("--", berth_show_squad(&config, samples, log, see, NULL, &error));
+    REFUSED("dataset_path", berth_evaluate_squad(NULL, "b", NULL, 0, log, &text, &error));
+    REFUSED("predictions_path", berth_evaluate_squad("a", NULL, NULL, 0, log, &text, &error));
+    REFUSED("path", berth_inspect(NULL, add, NULL, &text, &error));
+    REFUSED("path", berth_inspect_data(NULL, NULL, &error));
+    REFUSED("path", berth_verify(NULL, NULL, &error));
+    REFUSED("name_or_file", berth_init_model(NULL, folder, 1, &error));
+    REFUSED("output_dir", berth_init_model("tiny", NULL, 1, &error));
+    REFUSED("input", berth_convert(NULL, folder, &conversion, log, &error));
+    REFUSED("output_dir", berth_convert(model, NULL, &conversion, log, &error));
+    REFUSED("settings", berth_convert(model, folder, NULL, log, &error));
+    REFUSED("to", berth_convert(model, folder, &conversion, log, &error));
+    REFUSED("\"a\"", berth_compare(NULL, model, 0, NULL, NULL, NULL, &error));
+    REFUSED("\"b\"", berth_compare(model, NULL, 0, NULL, NULL, NULL, &error));
+    REFUSED("name", berth_fetch(NULL, NULL, log, NULL, &text, &error));
+    REFUSED("path", berth_fetch("a/b", NULL, log, NULL, NULL, &error));
+    REFUSED("name_or_path", berth_find_model(NULL, &text, &error));
+    REFUSED("path", berth_find_model("a/b", NULL, &error));
+    REFUSED("config", berth_prepare(NULL, &input, log, NULL, NULL, &error));
+    REFUSED("input", berth_prepare(&config, NULL, log, NULL, NULL, &error));
+    REFUSED("text 1", berth_prepare(&config, &input, log, NULL, NULL, &error));
+    REFUSED("config", berth_pack(NULL, "a", "b", log, NULL, NULL, &error));
+    REFUSED("input_dir", berth_pack(&config, NULL, "b", log, NULL, NULL, &error));
+    REFUSED("output_dir", berth_pack(&config, "a", NULL, log, NULL, NULL, &error));
+    REFUSED("config", berth_vocab_train(NULL, &words, log, NULL, NULL, &error));
+    REFUSED("settings", berth_vocab_train(&config, NULL, log, NULL, NULL, &error));
+    REFUSED("text 1", berth_vocab_train(&config, &words, log, NULL, NULL, &error));
+}
+
+static void what_nobody_wants_is_not_given(void **state) {
+    struct berth_error error;
+    struct berth_run_result result = {0};
+    berth_config_init(NULL);
+    assert_true(isnan(berth_run_metric(NULL, "f1")));
+    assert_true(isnan(berth_run_metric(&result, NULL)));
+    assert_null(berth_reporter_log(NULL).write);
+    assert_int_equal(berth_reporter_check(NULL, NULL), BERTH_OK);
+    assert_int_equal(berth_encoder_size(NULL), 0);
+    berth_reporter_close(NULL);
+    berth_model_close(NULL);
+    berth_encoder_close(NULL);
+    berth_answers_free(NULL, 3);
+    berth_tokens_free(NULL);
+    berth_string_free(NULL);
+    assert_int_equal(berth_inspect(model, NULL, NULL, NULL, &error), BERTH_OK);
+    assert_int_equal(berth_inspect(vocab, NULL, NULL, NULL, NULL), BERTH_BAD_DATA);
+    assert_int_equal(berth_inspect_data(folder, NULL, &error), BERTH_OK);
+    assert_int_equal(berth_verify(model, NULL, NULL), BERTH_BAD_DATA);
+    assert_int_equal(berth_compare(model, model, 0, NULL, NULL, NULL, &error), BERTH_OK);
+}
+
+// Inference needs no optimizer, whatever the settings say of one.
+static void an_encoder_opens_with_any_optimizer(void **state) {
+    struct berth_config config;
+    struct berth_encoder *encoder;
+    struct berth_error error;
+    berth_config_init(&config);
+    config.model_name_or_path = model;
+    config.vocab_file = vocab;
+    config.max_seq_length = 16;
+    config.optimizer = "lamb";
+    config.adam_w_mode = 0;
+    assert_int_equal(berth_encoder_open(&config, (struct berth_log){0}, &encoder, &error),
+                     BERTH_OK);
+    berth_encoder_close(encoder);
+}
+
+static void settings_filled_by_hand_are_checked(void **state) {
+    struct berth_config config;
+    struct berth_tokenizer *tokenizer;
+    struct berth_error error;
+    berth_config_init(&config);
+    config.vocab_file = vocab;
+    config.precision = (enum berth_precision)7;
+    REFUSED("precision", berth_tokenizer_open(&config, &tokenizer, &error));
+    config.precision = BERTH_FP32;
+    config.optimizer = "none such";
+    REFUSED("optimizer", berth_tokenizer_open(&config, &tokenizer, &error));
+    config.optimizer = NULL;
+    config.max_seq_length = -5;
+    REFUSED("max_seq_length", berth_tokenizer_open(&config, &tokenizer, &error));
+    config.max_seq_length = 16;
+    config.learning_rate = NAN;
+    REFUSED("learning_rate", berth_tokenizer_open(&config, &tokenizer, &error));
+}
+
+// --- memory that is out --------------------------------------------------------------------------
 
 static enum berth_status tokenize(struct berth_error *error) {
     struct berth_config config;
@@ -219,6 +420,12 @@ int main(void) {
         cmocka_unit_test(a_new_model_can_be_inspected),
         cmocka_unit_test(the_seed_decides_the_weights),
         cmocka_unit_test(statuses_have_names),
+        cmocka_unit_test(missing_handles_and_settings_are_named),
+        cmocka_unit_test(missing_inputs_are_named),
+        cmocka_unit_test(missing_paths_and_jobs_are_named),
+        cmocka_unit_test(what_nobody_wants_is_not_given),
+        cmocka_unit_test(an_encoder_opens_with_any_optimizer),
+        cmocka_unit_test(settings_filled_by_hand_are_checked),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, make_files, remove_files);

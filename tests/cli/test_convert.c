@@ -3,6 +3,7 @@
 // of an output, under its name or a temporary one.
 #include "berth.h"
 #include "core/scratch.h"
+#include "format/json.h"
 #include "format/safetensors.h"
 
 #include <errno.h>
@@ -342,8 +343,8 @@ static void assert_same_file(const char *a, const char *b, const char *name) {
     memory_free(bytes[1]);
 }
 
-static void go_round(const char *to, int kernel_layers) {
-    struct berth_convert_settings there = {.to = to, .kernel_layers = kernel_layers, .step = 7};
+static void go_round(const char *to, const char *names) {
+    struct berth_convert_settings there = {.to = to, .names = names, .step = 7};
     struct berth_convert_settings back = {.to = "hf"};
     struct berth_comparison comparison;
     struct berth_error error = {0};
@@ -374,25 +375,124 @@ static void test_round_trips(void **state) {
         make_model(scratch("model"));
         retype_model(dtypes[i / 2], i % 2 == 1);
         for (size_t k = 0; k < sizeof round_targets / sizeof *round_targets; k++) {
-            go_round(round_targets[k], 0);
+            go_round(round_targets[k], NULL);
         }
-        go_round("deepspeed", 1);
+        go_round("deepspeed", "nvidia");
+        go_round("deepspeed", "kernel");
         assert_int_equal(dir_remove(scratch("model"), NULL), BERTH_OK);
     }
 }
+
+// --- config.json --------------------------------------------------------------------------------
+
+// Every value another than Hugging Face's default.
+static const char odd_config[] =
+    "{\"vocab_size\": 9, \"hidden_size\": 8, \"num_hidden_layers\": 1, \"num_attention_heads\": 2, "
+    "\"intermediate_size\": 16, \"max_position_embeddings\": 16, \"type_vocab_size\": 3, "
+    "\"model_type\": \"bert\", \"initializer_range\": 0.03125, \"hidden_dropout_prob\": 0.25, "
+    "\"attention_probs_dropout_prob\": 0.0625, \"classifier_dropout\": 0.375, "
+    "\"layer_norm_eps\": 1e-06, \"hidden_act\": \"gelu_new\", \"pad_token_id\": 1, "
+    "\"problem_type\": \"multi_label_classification\", "
+    "\"id2label\": {\"0\": \"a\", \"1\": \"b\", \"2\": \"c\"}, "
+    "\"label2id\": {\"a\": 0, \"b\": 1, \"c\": 2}, \"use_cache\": false, "
+    "\"nobody_knows\": {\"this\": [1, 2]}}";
+
+static json *read_json(const char *folder, const char *name) {
+    json *object = NULL;
+    char *path = path_join(scratch(folder), name);
+    if (file_exists(path)) {
+        assert_int_equal(json_read_file(path, &object, NULL), BERTH_OK);
+    }
+    memory_free(path);
+    return object;
+}
+
+static int is_value(const json *a, const json *b) {
+    char *text = json_write(a, JSON_COMPACT),
+         *other = b != NULL ? json_write(b, JSON_COMPACT) : NULL;
+    int equal = other != NULL && strcmp(text, other) == 0;
+    memory_free(text);
+    memory_free(other);
+    return equal;
+}
+
+// All of odd_config is in the file of `folder`, where it has one.
+static int expect_odd_config(const char *folder, const char *name, const char *way) {
+    json *expected, *found = read_json(folder, name);
+    assert_int_equal(json_read_memory("", odd_config, sizeof odd_config - 1, &expected, NULL),
+                     BERTH_OK);
+    struct json_walk walk = {.object = expected};
+    int there = found != NULL;
+    while (there && json_walk_next(&walk)) {
+        if (!is_value(walk.value, json_member(found, walk.key))) {
+            fail_msg("%s: %s has lost %s", way, name, walk.key);
+        }
+    }
+    json_free(expected);
+    json_free(found);
+    return there;
+}
+
+static void convert_to(const char *from, const char *folder, const char *to) {
+    struct berth_convert_settings settings = {.to = to, .allow_lossy = 1};
+    char *input = memory_string(scratch(from));
+    assert_int_equal(berth_convert(input, scratch(folder), &settings, (struct berth_log){0}, NULL),
+                     BERTH_OK);
+    memory_free(input);
+}
+
+// From every format, with either of the two files, to every format.
+static void test_configs_survive(void **state) {
+    (void)state;
+    static const char *const all[] = {"hf",        "torch", "tensorflow", "nvidia",
+                                      "deepspeed", "onnx",  "gguf"};
+    int found = 0;
+    const char *file = scratch("shape.json");
+    assert_int_equal(file_write(file, odd_config, sizeof odd_config - 1, NULL), BERTH_OK);
+    assert_int_equal(berth_init_model(file, scratch("model"), 1, NULL), BERTH_OK);
+    for (size_t i = 0; i < 2 * sizeof round_targets / sizeof *round_targets; i++) {
+        const char *from = round_targets[i / 2];
+        convert_to("model", "other", from);
+        if (i % 2 == 1) { // Google's alone
+            char *path = path_join(scratch("other"), "config.json");
+            assert_int_equal(file_remove(path, NULL), BERTH_OK);
+            memory_free(path);
+            if (!file_exists(scratch("other/bert_config.json"))) {
+                assert_int_equal(dir_remove(scratch("other"), NULL), BERTH_OK);
+                continue;
+            }
+        }
+        for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+            char way[64];
+            snprintf(way, sizeof way, "%s to %s", from, all[k]);
+            convert_to("other", "home", all[k]);
+            assert_true(expect_odd_config("home", "config.json", way));
+            found += expect_odd_config("home", "bert_config.json", way);
+            assert_int_equal(dir_remove(scratch("home"), NULL), BERTH_OK);
+        }
+        assert_int_equal(dir_remove(scratch("other"), NULL), BERTH_OK);
+    }
+    assert_int_equal(found, 3 * 8); // to three of the formats, from five and, with Google's, three
+}
+
+// --- padding ------------------------------------------------------------------------------------
 
 // NVIDIA's and DeepSpeed's models have a multiple of 8 rows for their words; those behind the last
 // word are zero.
 static void test_padding_rows(void **state) {
     (void)state;
-    static const char *const names[] = {"nvidia", "deepspeed"};
+    static const char *const targets_with_names[] = {"nvidia", "deepspeed"};
     make_model(scratch("model"));
     retype_model(TENSOR_F32, 0);
     for (size_t i = 0; i < 2; i++) {
         struct tensor_file file;
         char *path;
         float words[16 * HIDDEN], bias[16];
-        assert_int_equal(convert(names[i], NULL), BERTH_OK);
+        const struct berth_convert_settings settings = {.to = targets_with_names[i],
+                                                        .names = "nvidia"};
+        assert_int_equal(
+            berth_convert(scratch("model"), scratch("out"), &settings, (struct berth_log){0}, NULL),
+            BERTH_OK);
         assert_int_equal(tensor_file_find_in(scratch("out"), &path, NULL), BERTH_OK);
         assert_int_equal(tensor_file_open(&file, path, NULL), BERTH_OK);
         const char *key = i == 0 ? "model." : "module.";
@@ -418,14 +518,9 @@ static void test_padding_rows(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_round_trips),
-        TEST(test_padding_rows),
-        TEST(test_names),
-        TEST(test_equal_names),
-        TEST(test_failing_calls),
-        TEST(test_no_memory),
-        TEST(test_no_memory_to_compare),
-        TEST(test_output_filled_meanwhile),
+        TEST(test_round_trips), TEST(test_configs_survive),      TEST(test_padding_rows),
+        TEST(test_names),       TEST(test_equal_names),          TEST(test_failing_calls),
+        TEST(test_no_memory),   TEST(test_no_memory_to_compare), TEST(test_output_filled_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,7 +41,7 @@ rm -r hf google
 
 # --- torch, tensorflow, nvidia, deepspeed: there and back ---------------------------------------
 
-for to in torch tensorflow nvidia deepspeed "deepspeed --kernel-layers"; do
+for to in torch tensorflow nvidia deepspeed "deepspeed --names nvidia" "deepspeed --kernel-layers"; do
     run convert squad-minilm there --to $to --step 12
     expect_code 0
     run convert there back
@@ -56,7 +56,7 @@ for to in torch tensorflow nvidia deepspeed "deepspeed --kernel-layers"; do
 done
 
 # What the others' programs look for, and every way to name a model.
-run convert squad-minilm deepspeed --to deepspeed --step 12
+run convert squad-minilm deepspeed --to deepspeed --step 12 --names nvidia
 [ "$(cat deepspeed/latest)" = global_step12 ] || fail "latest: $(cat deepspeed/latest)"
 grep -q '"intermediate_size": 64' deepspeed/bert_config.json || fail "no bert_config.json"
 run convert squad-minilm nvidia --to nvidia --step 9
@@ -88,7 +88,13 @@ expect_err 'expected the name of a folder'
 rm -r deepspeed nvidia expected
 run convert squad-minilm new --kernel-layers
 expect_code 2
-expect_err deepspeed
+expect_err "hf has: huggingface; deepspeed has them"
+run convert squad-minilm new --to deepspeed --names bingbert
+expect_code 2
+expect_err "deepspeed has: huggingface, nvidia, kernel"
+run convert squad-minilm new --to deepspeed --names huggingface --kernel-layers
+expect_code 2
+expect_err contradicts
 run convert squad-minilm new --to nvidia --step -1
 expect_code 2
 expect_left ""
@@ -126,6 +132,22 @@ expect_err "4 tensors are no part of the model"
 expect_err "3 rows that pad the vocabulary to 16 words"
 cmp -s "$data/nvidia/model.safetensors" back/model.safetensors || fail "not what transformers saved"
 grep -q BertForPreTraining back/config.json || fail "no architecture"
+# DeepSpeed's module has the model's own names unless others are asked for, and what is tied, too.
+for names in "" nvidia huggingface; do
+    run convert theirs "deepspeed$names" --to deepspeed ${names:+--names $names}
+    expect_code 0
+    run inspect "deepspeed$names"
+    expect_out module.cls.predictions.decoder.weight
+    case "$names" in
+        huggingface) expect_out module.cls.predictions.decoder.bias
+                     expect_out module.bert.encoder.layer.0.intermediate.dense.weight ;;
+        *) expect_out module.bert.encoder.layer.0.intermediate.dense_act.weight
+           ! grep -q decoder.bias "$out" || fail "NVIDIA's decoder has no bias" ;;
+    esac
+    run convert "deepspeed$names" again
+    cmp -s back/model.safetensors again/model.safetensors || fail "deepspeed with names '$names' differs"
+    rm -r "deepspeed$names" again
+done
 run compare theirs back # the decoder is the words
 expect_code 0
 expect_out "30 tensors, 30 compared, 0 differ"

@@ -21,9 +21,9 @@ what="an installed library"
 cmake --install "$BUILD" --prefix "$work/prefix" >"$out" 2>"$err" || fail "installing failed"
 PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name berth.pc)")
 export PKG_CONFIG_PATH
-flags=$(pkg-config --define-prefix --cflags --libs berth)
+flags=$(pkg-config --cflags --libs berth)
 $CC ${SANITIZE:+-fsanitize=$SANITIZE} "$SOURCE" $flags -o "$work/answer" 2>"$err" || fail "compiling"
-library=$(pkg-config --define-prefix --variable=libdir berth)
+library=$(pkg-config --variable=libdir berth)
 LD_LIBRARY_PATH=$library "$work/answer" "$work/model" 'Where did Ada live?' 'Ada lived in Oslo.' \
     >"$out" 2>"$err"
 code=$?

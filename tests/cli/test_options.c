@@ -110,6 +110,39 @@ static void bad_values_name_option_range_and_value(void **state) {
     expect_refusal("lerning_rate", "1", "did you mean \"learning_rate\"");
 }
 
+// A struct can be filled by hand: what option_set refuses, option_check does.
+static void values_set_by_hand_are_checked(void **state) {
+    struct berth_error error;
+    for (size_t i = 0; i < option_row_count; i++) {
+        const struct option_row *row = &option_rows[i];
+        struct berth_config config;
+        option_defaults(&config);
+        void *field = (char *)&config + row->offset;
+        assert_int_equal(option_check(&config, &error), BERTH_OK);
+        switch (row->type) {
+        case OPTION_INTEGER:
+            *(int64_t *)field = (int64_t)row->minimum - 2;
+            break;
+        case OPTION_REAL:
+            *(double *)field = NAN;
+            break;
+        case OPTION_CHOICE:
+            *(enum berth_precision *)field = (enum berth_precision)99;
+            break;
+        case OPTION_TEXT:
+            if (row->choices == NULL) {
+                continue;
+            }
+            *(const char **)field = "no such choice";
+            break;
+        case OPTION_FLAG: // every number is a truth value
+            continue;
+        }
+        assert_int_equal(option_check(&config, &error), BERTH_USAGE);
+        assert_non_null(strstr(error.message, row->name));
+    }
+}
+
 static void values_arrive_in_their_fields(void **state) {
     struct berth_config config;
     struct berth_error error;
@@ -181,6 +214,7 @@ int main(void) {
         cmocka_unit_test(both_spellings_are_the_same_name),
         cmocka_unit_test(typos_find_the_nearest_name),
         cmocka_unit_test(bad_values_name_option_range_and_value),
+        cmocka_unit_test(values_set_by_hand_are_checked),
         cmocka_unit_test(values_arrive_in_their_fields),
         cmocka_unit_test(the_schedules_offered_are_those_that_exist),
         cmocka_unit_test(numbers_print_shortest_and_read_back),

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# An installed tree is complete, can be moved, and needs nothing but pkg-config: the example is built
-# against the shared and against the static library; the header stands alone under C11.
+# An installed tree is complete, can be moved, and needs nothing but pkg-config: programs are built
+# against the shared and against the static library, also one that has a name of its own for
+# everything inside the library; the header stands alone under C11. berth.pc is right wherever the
+# folders are.
 set -u
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -10,14 +12,15 @@ die() {
     [ ! -s "$work/log" ] || tail -n 20 "$work/log" >&2
     exit 1
 }
+package() { pkg-config "$@" berth; }
+sanitize=${SANITIZE:+-fsanitize=$SANITIZE}
 
-"$CMAKE" --install "$BUILD" --prefix "$work/first" >"$work/log" 2>&1 || die "installing"
-mv "$work/first" "$work/moved"
-root=$work/moved
+# --- the tree ---
+root=$work/tree
+"$CMAKE" --install "$BUILD" --prefix "$root" >"$work/log" 2>&1 || die "installing"
 pc=$(find "$root" -name berth.pc)
 [ -n "$pc" ] || die "no berth.pc"
 export PKG_CONFIG_PATH=${pc%/*}
-package() { pkg-config --define-prefix "$@" berth; }
 library=$(package --variable=libdir)
 for file in "$root/include/berth.h" "$library/libberth.a" "$library/libberth.so" "$root/bin/berth"; do
     [ -s "$file" ] || die "$file is not installed"
@@ -26,27 +29,97 @@ done
 "$root/bin/berth" --version 2>"$work/log" | grep -qF "$BERTH_VERSION" ||
     die "the program tells another version"
 
-sanitize=${SANITIZE:+-fsanitize=$SANITIZE}
 echo '#include <berth.h>' >"$work/alone.c"
 # shellcheck disable=SC2046
 "$CC" -std=c11 -Wall -Wextra -Wpedantic -Werror $(package --cflags) -fsyntax-only "$work/alone.c" \
     2>"$work/log" || die "the header does not stand alone"
 
-# shellcheck disable=SC2046
-"$CC" $sanitize "$EXAMPLE_SOURCE" $(package --cflags --libs) -o "$work/shared" 2>"$work/log" ||
-    die "building against the shared library"
-# shellcheck disable=SC2046
-"$CC" $sanitize "$EXAMPLE_SOURCE" $(package --cflags) \
-    $(package --libs --static | sed 's/-lberth /-l:libberth.a /') -o "$work/static" 2>"$work/log" ||
-    die "building against the static library"
+# --- names: what the header declares leaves the library, and nothing else ---
+grep -oE '\bberth_[a-z0-9_]+\(' "$root/include/berth.h" | tr -d '(' | sort -u >"$work/declared"
+nm -D --defined-only "$library/libberth.so" | awk '{print $3}' | sort -u >"$work/shared.names"
+nm -g --defined-only "$library/libberth.a" | awk 'NF == 3 {print $3}' | sort -u >"$work/static.names"
+for kind in shared static; do
+    diff "$work/declared" "$work/$kind.names" >"$work/log" ||
+        die "$kind: the names are not those of berth.h"
+done
+
+# --- programs ---
+# build KIND PROGRAM SOURCE...: against one of the libraries alone
+mkdir "$work/only-static"
+cp "$library/libberth.a" "$work/only-static"
+build() {
+    local kind=$1 program=$2
+    shift 2
+    if [ "$kind" = shared ]; then
+        # shellcheck disable=SC2046
+        "$CC" $sanitize "$@" $(package --cflags --libs) -o "$program"
+    else
+        # shellcheck disable=SC2046
+        "$CC" $sanitize "$@" $(package --cflags) "-L$work/only-static" \
+            $(package --libs --static | sed "s|-L$library ||") -o "$program"
+    fi >"$work/log" 2>&1 || die "building ${program##*/} against the $kind library"
+}
+
+find "$BUILD/src" -path '*/berth_*.dir/*.o' -exec nm -g --defined-only {} + |
+    awk 'NF == 3 && $3 ~ /^[a-zA-Z_][a-zA-Z_0-9]*$/ && $3 !~ /^(berth|__)/ {print $3}' | sort -u >"$work/inside"
+grep -qx file_exists "$work/inside" || die "the names inside were not found"
+{
+    echo 'void abort(void);'
+    sed 's/.*/void &(void) { abort(); }/' "$work/inside"
+} >"$work/clash.c"
+
+mkdir "$work/models"
+printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' hello wor '##ld' 1 . 5 >"$work/models/vocab.txt"
+for model in a b; do
+    size=16
+    [ "$model" = a ] || size=24
+    cat >"$work/models/$model.json" <<END
+{"model_type": "bert", "vocab_size": 11, "hidden_size": $size, "num_hidden_layers": 2, "num_attention_heads": 2,
+ "intermediate_size": 32, "max_position_embeddings": 64, "initializer_range": 0.25}
+END
+done
 
 for kind in shared static; do
     path=
     [ "$kind" = static ] || path=$library
+    build $kind "$work/$kind" "$EXAMPLE_SOURCE"
     LD_LIBRARY_PATH=$path "$work/$kind" >"$work/log" 2>&1
     [ $? -eq 2 ] || die "$kind: no arguments should be exit code 2"
     LD_LIBRARY_PATH=$path "$work/$kind" "$work/none" 'Where?' 'There.' >"$work/log" 2>&1
     [ $? -eq 66 ] || die "$kind: a missing model should be exit code 66"
     grep -qF "$work/none" "$work/log" || die "$kind: the error does not name the folder"
+
+    build $kind "$work/$kind-embedder" "$EMBEDDER_SOURCE" -w -fno-builtin "$work/clash.c" -pthread
+    for locale in C ${LOCALES:+test_TR.UTF-8}; do
+        rm -rf "$work/models/a" "$work/models/b"
+        LOCPATH=${LOCALES:-} LC_ALL=$locale LD_LIBRARY_PATH=$path "$work/$kind-embedder" "$work/models" \
+            >"$work/$kind.$locale" 2>"$work/log"
+        code=$?
+        [ ! -s "$work/log" ] || die "$kind, locale $locale: something printed on standard error"
+        cp "$work/$kind.$locale" "$work/log"
+        [ "$code" -eq 0 ] || die "$kind, locale $locale: a program with names of its own, exit code $code"
+        grep -v '^[0-9]* numbers, the same in a thread:' "$work/log" && die "$kind, locale $locale: something printed"
+        cmp -s "$work/shared.C" "$work/log" || die "$kind, locale $locale: other numbers"
+    done
 done
+
+# --- a tree that was moved ---
+mv "$root" "$work/moved"
+PKG_CONFIG_PATH=$work/moved${PKG_CONFIG_PATH#"$root"}
+[ "$(package --define-prefix --variable=includedir)" = "$work/moved/include" ] ||
+    die "the moved tree's header is not found"
+
+# --- folders that are not below the prefix ---
+"$CMAKE" -S "$SOURCE" -B "$work/build" -DBERTH_BUILD_TESTS=OFF "-DCMAKE_C_COMPILER=$CC" \
+    "-DCMAKE_INSTALL_LIBDIR=$work/elsewhere/lib" "-DCMAKE_INSTALL_INCLUDEDIR=$work/headers" \
+    >"$work/log" 2>&1 || die "configuring with absolute folders"
+"$CMAKE" --install "$work/build" --prefix "$work/unused" --component headers >"$work/log" 2>&1 ||
+    die "installing into absolute folders"
+PKG_CONFIG_PATH=$work/elsewhere/lib/pkgconfig
+[ "$(package --variable=includedir)" = "$work/headers" ] && [ -s "$work/headers/berth.h" ] ||
+    die "berth.h is not where berth.pc says"
+[ "$(package --variable=libdir)" = "$work/elsewhere/lib" ] ||
+    die "the library is not where berth.pc says"
+[ "$(package --variable=prefix)" = "$work/unused" ] ||
+    die "berth.pc has not the prefix of the installation"
 echo "all good"

@@ -335,13 +335,18 @@ static void check_copy(const struct run *run) {
     }
 }
 
+static struct optimizer settled_optimizer(struct berth_config *config) {
+    assert_int_equal(optimizer_settle(config, NULL), BERTH_OK);
+    return optimizer_of(config);
+}
+
 static void follow(const struct optimizer_case *c, enum dtype compute, double loss_scale) {
     struct run run;
     open_run(&run, c->name, compute, 2);
     if (c->change != NULL) {
         c->change(&run.config);
     }
-    take_optimizer(&run, optimizer_of(&run.config));
+    take_optimizer(&run, settled_optimizer(&run.config));
     struct model model = model_new(&run);
     for (int number = 0; number < UPDATES; number++) {
         step_run(&run, number, loss_scale);
@@ -373,7 +378,7 @@ static struct optimizer with_list(const char *list) {
     struct berth_config config;
     option_defaults(&config);
     config.no_decay = list;
-    return optimizer_of(&config);
+    return settled_optimizer(&config);
 }
 
 static void test_lists(void **state) {
@@ -426,7 +431,7 @@ static void test_any_list_is_followed(void **state) {
     open_run(&run, "adamw", DTYPE_BF16, 2);
     run.config.no_decay = "layer.0.,word_embeddings,output.dense.weight";
     run.config.weight_decay = 0.5;
-    take_optimizer(&run, optimizer_of(&run.config));
+    take_optimizer(&run, settled_optimizer(&run.config));
     float *before = memory_new((size_t)run.table.total * sizeof *before);
     memcpy(before, run.state.master, (size_t)run.table.total * sizeof *before);
     struct optimizer_step step = {.learning_rate = 0.25, .gradient_scale = 1};
@@ -454,7 +459,7 @@ static void test_same_bits_for_any_number_of_threads(void **state) {
         for (int threads = 1; threads <= 4; threads *= 2) {
             struct run run;
             open_run(&run, cases[i].name, DTYPE_F32, threads);
-            take_optimizer(&run, optimizer_of(&run.config));
+            take_optimizer(&run, settled_optimizer(&run.config));
             for (int number = 0; number < UPDATES; number++) {
                 step_run(&run, number, 1);
             }

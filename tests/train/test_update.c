@@ -155,6 +155,7 @@ static void open_setup(struct setup *setup, double dropout, const char *average,
     assert_int_equal(state_init(&setup->state, setup->device, &setup->table, compute, 1, NULL),
                      BERTH_OK);
     read_weights(setup);
+    assert_int_equal(optimizer_settle(&setup->config, NULL), BERTH_OK);
     struct update_rules rules = update_rules_of(&setup->config, &setup->golden->shape);
     struct engine_shape shape = {.train = {2048, SEQUENCES, 0, 48}};
     assert_int_equal(engine_init(&setup->engine, &setup->state, comm_self(), &setup->golden->shape,

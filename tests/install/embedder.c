@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program that embeds the library beside names of its own (clash.c, which test_install.sh writes,
+// defines every name that the library uses inside): two threads with a model each, a failure
+// between them, and everything that must not happen to a process: output, another locale, another
+// working directory. Prints what the models gave, for comparison between runs.
+//
+//   embedder FOLDER      with vocab.txt, a.json and b.json; models are made in it
+#include <berth.h>
+#include <locale.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROUNDS = 20, SIZE_LIMIT = 64 };
+
+struct worker {
+    char folder[512], vocab[512];
+    float first[SIZE_LIMIT];
+    size_t size;
+    int differs;
+};
+
+static void stop(const char *what, const struct berth_error *error) {
+    printf("FAILED: %s: %s\n", what, error->message);
+    exit(1);
+}
+
+static void make_model(const char *folder, const char *name, struct worker *worker) {
+    char config[512];
+    struct berth_error error;
+    snprintf(config, sizeof config, "%s/%s.json", folder, name);
+    snprintf(worker->folder, sizeof worker->folder, "%s/%s", folder, name);
+    snprintf(worker->vocab, sizeof worker->vocab, "%s/vocab.txt", folder);
+    if (berth_init_model(config, worker->folder, 7, &error) != BERTH_OK) {
+        stop("making a model", &error);
+    }
+}
+
+static void embed_once(struct worker *worker, float *to) {
+    static const char *const texts[] = {"hello world 1.5"};
+    struct berth_config config;
+    struct berth_encoder *encoder;
+    struct berth_error error;
+    berth_config_init(&config);
+    config.model_name_or_path = worker->folder;
+    config.vocab_file = worker->vocab;
+    config.threads = 1;
+    if (berth_encoder_open(&config, (struct berth_log){0}, &encoder, &error) != BERTH_OK) {
+        stop("opening an encoder", &error);
+    }
+    worker->size = berth_encoder_size(encoder);
+    if (worker->size > SIZE_LIMIT ||
+        berth_encoder_embed(encoder, texts, 1, (struct berth_embedding){BERTH_POOL_MEAN, 1}, to,
+                            &error) != BERTH_OK) {
+        stop("embedding", &error);
+    }
+    berth_encoder_close(encoder);
+    config.model_name_or_path = "/nonexistent/model";
+    if (berth_encoder_open(&config, (struct berth_log){0}, &encoder, &error) != BERTH_NO_INPUT ||
+        strstr(error.message, "/nonexistent/model") == NULL) {
+        stop("a missing model", &error);
+    }
+}
+
+static void *work(void *context) {
+    struct worker *worker = context;
+    float again[SIZE_LIMIT];
+    for (int i = 0; i < ROUNDS; i++) {
+        embed_once(worker, again);
+        worker->differs |= memcmp(again, worker->first, worker->size * sizeof *again) != 0;
+    }
+    return NULL;
+}
+
+int main(int count, char **words) {
+    struct worker workers[2] = {0};
+    pthread_t threads[2];
+    if (count != 2 || setlocale(LC_ALL, "") == NULL) {
+        puts("FAILED: a folder and a locale that exist, please");
+        return 2;
+    }
+    char *locale = strdup(setlocale(LC_ALL, NULL));
+    for (int i = 0; i < 2; i++) {
+        make_model(words[1], i == 0 ? "a" : "b", &workers[i]);
+        embed_once(&workers[i], workers[i].first);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_create(&threads[i], NULL, work, &workers[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        printf("%zu numbers, %s:", workers[i].size,
+               workers[i].differs ? "other ones beside another thread" : "the same in a thread");
+        for (size_t j = 0; j < workers[i].size; j++) {
+            unsigned bits;
+            memcpy(&bits, &workers[i].first[j], sizeof bits);
+            printf(" %08x", bits);
+        }
+        puts("");
+    }
+    if (strcmp(locale, setlocale(LC_ALL, NULL)) != 0) {
+        puts("FAILED: the locale was changed");
+    }
+    free(locale);
+    return workers[0].differs || workers[1].differs;
+}
