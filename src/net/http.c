@@ -28,6 +28,7 @@ struct http {
 // One request and its redirects while it runs.
 struct exchange {
     struct http *http;
+    const char *url; // of the request that runs
     const struct http_sink *sink;
     struct http_answer *answer;
     struct berth_error *error;
@@ -134,6 +135,12 @@ enum berth_status http_host(const char *url, char **host, struct berth_error *er
 static size_t on_header(char *bytes, size_t one, size_t length, void *context) {
     struct exchange *exchange = context;
     http_take_header(exchange->answer, bytes, length);
+    if (exchange->answer->fault != NULL) {
+        exchange->status = error_set(exchange->error, BERTH_BAD_DATA,
+                                     "%s: the server's %s makes no sense, or comes twice: refused",
+                                     exchange->url, exchange->answer->fault);
+        return 0;
+    }
     return length;
 }
 
@@ -241,7 +248,8 @@ static int is_transient(long status) {
 static enum berth_status transfer_failed(struct exchange *exchange, CURLcode code,
                                          const char *url) {
     static const CURLcode hopeless[] = {CURLE_URL_MALFORMAT, CURLE_UNSUPPORTED_PROTOCOL,
-                                        CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE};
+                                        CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE,
+                                        CURLE_WEIRD_SERVER_REPLY};
     exchange->answer->worth_a_retry = is_transient(exchange->answer->status);
     if (exchange->status != BERTH_OK) {
         return exchange->status; // the sink has told why
@@ -274,6 +282,7 @@ static enum berth_status perform(struct exchange *exchange, const struct http_re
         return error_set(exchange->error, BERTH_NO_MEMORY, "out of memory for a request");
     }
     http_forget_response(exchange->answer);
+    exchange->url = url;
     set_options(exchange, url, list);
     CURLcode code = curl_easy_perform(exchange->http->curl);
     curl_easy_setopt(exchange->http->curl, CURLOPT_HTTPHEADER, NULL);

@@ -165,7 +165,9 @@ static int send_head(const struct server *server, int socket, const struct serve
                      const struct slice *slice) {
     char head[REQUEST_SIZE], range[128] = "", length[64] = "", etag[300] = "", headers[2048];
     own_headers(server, route, headers);
-    if (slice->status == 206) {
+    if (strstr(headers, "Content-Range:") != NULL) {
+        range[0] = '\0'; // the route has its own
+    } else if (slice->status == 206) {
         snprintf(range, sizeof range, "Content-Range: bytes %lld-%zu/%zu\r\n",
                  (long long)slice->first + (long long)route->range_shift, route->length - 1,
                  route->length);
