@@ -38,7 +38,8 @@ struct mediawiki_reader {
     void *context;
     struct mediawiki_site site;
     uint64_t from, fed;
-    char first;    // byte that is neither white space nor of a byte order mark; NUL before it came
+    char first; // the first byte that is neither white space nor of a byte order mark; NUL before
+                // it came
     size_t prefix; // bytes given to expat that are not the file's
     char tail[4];  // the first bytes of a character that is not whole yet
     size_t tail_length;
@@ -284,10 +285,10 @@ static enum berth_status parse(struct mediawiki_reader *reader, const char *byte
     enum XML_Error code = XML_GetErrorCode(reader->parser);
     if (code == XML_ERROR_NO_MEMORY) {
         reader->status = error_no_memory(error, length, reader->name);
-    } else if (is_final && reader->from == 0 && reader->first != '<') {
+    } else if (is_final && reader->first != '<' && reader->first != '\0') {
         reader->status = error_set(
-            error, BERTH_BAD_DATA, "%s: %s; expected a MediaWiki export, .xml or .xml.bz2",
-            reader->name, reader->first == '\0' ? "the file is empty" : "no XML");
+            error, BERTH_BAD_DATA,
+            "%s: this is no XML; expected a MediaWiki export, .xml or .xml.bz2", reader->name);
     } else if (is_final) {
         reader->status = error_set(error, BERTH_BAD_DATA,
                                    "%s: ends at byte %" PRIu64 " of the XML, before </mediawiki>: "
