@@ -215,6 +215,21 @@ static void test_sizes_that_make_no_sense(void **state) {
     }
 }
 
+// One header of 200 kB, and of 2 MB: no word of memory, no second try.
+static void test_endless_headers(void **state) {
+    (void)state;
+    static const size_t paddings[] = {200 << 10, 2 << 20};
+    for (size_t i = 0; i < 2; i++) {
+        struct server_route routes[HUB_ROUTES];
+        make_hub(routes);
+        routes[HUB_TREE].padding = paddings[i];
+        struct server *server = start_hub(routes);
+        assert_refused(fetch("acme/tiny", 3), BERTH_BAD_DATA, "headers are too long");
+        assert_true(server_count(server, "GET ") == 2);
+        server_stop(server);
+    }
+}
+
 // A listing that announces more than any has is refused before its body comes.
 static void test_a_listing_of_absurd_size(void **state) {
     (void)state;
@@ -671,6 +686,7 @@ int main(void) {
         NET_TEST(test_refusals),
         NET_TEST(test_sizes_that_are_lies),
         NET_TEST(test_sizes_that_make_no_sense),
+        NET_TEST(test_endless_headers),
         NET_TEST(test_a_listing_of_absurd_size),
         NET_TEST(test_other_content_than_promised),
         NET_TEST(test_another_etag_than_listed),
