@@ -149,7 +149,7 @@ static size_t on_header(char *bytes, size_t one, size_t length, void *context) {
     }
     if (exchange->answer->fault != NULL) {
         exchange->status = error_set(exchange->error, BERTH_BAD_DATA,
-                                     "%s: the server's %s makes no sense, or comes twice: refused",
+                                     "%s: invalid or duplicate %s header from the server",
                                      exchange->url, exchange->answer->fault);
         return 0;
     }
