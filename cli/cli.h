@@ -107,11 +107,21 @@ enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *e
 
 // "berth: error: ...", "berth: warning: ...", "berth: note: ..." on standard error.
 void cli_error(const char *message);
+// "berth: ..."
+void cli_plain_message(const char *message);
 void cli_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cli_note(const struct cli_call *call, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 // A log for jobs without a reporter: warnings always, notes unless quiet.
 struct berth_log cli_log(struct cli_call *call);
+// From now on standard output, where it is a terminal, shows control characters in place of obeying
+// them, those of cli_style aside.
+void cli_guard_output(void);
+// Writes a sequence of the program's own to standard output.
+void cli_style(const char *sequence);
+// A name out of other people's files for a line of a listing: without control characters; valid
+// until the fourth call after.
+const char *cli_shown(const char *name);
 // Colours on standard output? Neither stream has any after cli_forbid_colours (--no-color).
 int cli_colour(void);
 void cli_forbid_colours(void);

@@ -24,9 +24,11 @@ struct listing {
 
 static void put_text(const struct berth_difference *difference) {
     if (difference->remark != NULL) {
-        printf("%-12s %-12s %s (%s)\n", "-", "-", difference->name, difference->remark);
+        printf("%-12s %-12s %s (%s)\n", "-", "-", cli_shown(difference->name),
+               cli_shown(difference->remark));
     } else {
-        printf("%-12.6g %-12.9f %s\n", difference->largest, difference->cosine, difference->name);
+        printf("%-12.6g %-12.9f %s\n", difference->largest, difference->cosine,
+               cli_shown(difference->name));
     }
 }
 

@@ -135,6 +135,9 @@ static enum berth_status build(struct job *job, struct cli_call *call, struct be
     struct berth_log log = cli_log(call);
     TRY(settings_tokenizer(config, &job->tokenizer, error));
     TRY(squad_read(config->predict_file, 0, &job->dataset, error));
+    if (config->strict_answers) {
+        TRY(squad_check_placed(&job->dataset, error));
+    }
     return squad_features_build(&job->dataset, job->tokenizer, &rules, machine_threads(config),
                                 &log, &job->set, error);
 }

@@ -8,16 +8,20 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *bold(void) {
-    return cli_colour() ? "\033[1m" : "";
+static void bold(void) {
+    cli_style(cli_colour() ? "\033[1m" : "");
 }
 
-static const char *plain(void) {
-    return cli_colour() ? "\033[0m" : "";
+static void plain(void) {
+    cli_style(cli_colour() ? "\033[0m" : "");
 }
 
 static void heading(const char *text) {
-    printf("\n%s%s%s\n", bold(), text, plain());
+    putchar('\n');
+    bold();
+    fputs(text, stdout);
+    plain();
+    putchar('\n');
 }
 
 // "  --learning_rate RATE, --lr"
@@ -97,8 +101,11 @@ void cli_help_verb(const struct cli_verb *verb) {
     int width = terminal_width(STDOUT_FILENO);
     berth_config_init(&defaults);
     option_job_defaults(&defaults, verb->jobs);
-    printf("%sberth %s%s%s%s\n", bold(), verb->name, verb->task != NULL ? " " : "",
-           verb->task != NULL ? verb->task : "", plain());
+    bold();
+    printf("berth %s%s%s", verb->name, verb->task != NULL ? " " : "",
+           verb->task != NULL ? verb->task : "");
+    plain();
+    putchar('\n');
     cli_wrap(verb->summary, width, 0);
     heading("usage");
     print_usage(verb);

@@ -34,7 +34,7 @@ static void put_text(const struct berth_tensor_info *info) {
         snprintf(shape + used, sizeof shape - used, "%s%" PRId64, i > 0 ? ", " : "",
                  info->shape[i]);
     }
-    printf("%-5s %-16s %s\n", info->dtype, strcat(shape, "]"), info->name);
+    printf("%-5s %-16s %s\n", info->dtype, strcat(shape, "]"), cli_shown(info->name));
 }
 
 static void put_json(struct json_line *line, const struct berth_tensor_info *info) {

@@ -36,7 +36,7 @@ struct highlighter {
 
 static void switch_colour(struct highlighter *out, int active) {
     if (out->colour && active != out->active) {
-        fputs(active ? HIGHLIGHT : PLAIN, stdout);
+        cli_style(active ? HIGHLIGHT : PLAIN);
     }
     out->active = active;
 }

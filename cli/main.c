@@ -117,7 +117,7 @@ static int finish(enum berth_status status, struct berth_error *error) {
     }
     int signal_code = cli_signal_exit_code();
     if (status == BERTH_INTERRUPTED) {
-        fprintf(stderr, "berth: %s\n", error->message); // as asked: no error
+        cli_plain_message(error->message); // as asked: no error
         return signal_code != 0 ? signal_code : BERTH_INTERRUPTED;
     }
     if (status != BERTH_OK) {
@@ -223,6 +223,7 @@ static enum berth_status run(int count, char **words, struct berth_error *error)
 
 int main(int count, char **words) {
     struct berth_error error = {.status = BERTH_OK};
+    cli_guard_output();
     signal(SIGPIPE, SIG_IGN); // a reader that went away is found when writing (cli_flush)
     while (count > 1 &&
            (strcmp(words[1], "--no-color") == 0 || strcmp(words[1], "--no_color") == 0)) {

@@ -14,15 +14,26 @@
 #include <string.h>
 #include <unistd.h>
 
-static void put_message(const char *kind, const char *colour, const char *message) {
-    int coloured = terminal_colour(STDERR_FILENO);
+#define MESSAGE_SIZE 4096
+
+// `kind` is written as it is, the message escaped.
+static void put_message(const char *kind, const char *message) {
+    char shown[MESSAGE_SIZE];
+    terminal_escape(shown, sizeof shown, message, "");
     fflush(stdout);
-    fprintf(stderr, "berth: %s%s:%s %s\n", coloured ? colour : "", kind,
-            coloured && *colour != '\0' ? "\033[0m" : "", message);
+    fprintf(stderr, "berth: %s%s\n", kind, shown);
+}
+
+static int is_coloured(void) {
+    return terminal_colour(STDERR_FILENO);
+}
+
+void cli_plain_message(const char *message) {
+    put_message("", message);
 }
 
 void cli_error(const char *message) {
-    put_message("error", "\033[1;31m", message);
+    put_message(is_coloured() ? "\033[1;31merror:\033[0m " : "error: ", message);
 }
 
 void cli_warning(const char *format, ...) {
@@ -31,7 +42,7 @@ void cli_warning(const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    put_message("warning", "\033[1;33m", message);
+    put_message(is_coloured() ? "\033[1;33mwarning:\033[0m " : "warning: ", message);
 }
 
 void cli_note(const struct cli_call *call, const char *format, ...) {
@@ -43,7 +54,7 @@ void cli_note(const struct cli_call *call, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    put_message("note", "", message);
+    put_message("note: ", message);
 }
 
 static void write_record(void *context, const struct berth_record *record) {
@@ -73,7 +84,7 @@ int cli_exit_code(enum berth_status status) {
 
 // --- input and output ----------------------------------------------------------------------------
 
-#define READ_LIMIT ((size_t)1 << 32)
+#define READ_LIMIT ((size_t)1 << 30)
 
 static enum berth_status read_standard_input(char **bytes, size_t *length,
                                              struct berth_error *error) {
@@ -88,6 +99,12 @@ static enum berth_status read_standard_input(char **bytes, size_t *length,
         *length += got;
         if (got == 0) {
             break;
+        }
+        if (*length > READ_LIMIT) {
+            memory_free(*bytes);
+            *bytes = NULL;
+            return error_set(error, BERTH_BAD_DATA,
+                             "standard input: larger than the limit of %zu bytes", READ_LIMIT);
         }
         if (*length + 1 == capacity) {
             capacity *= 2;

@@ -57,7 +57,7 @@ struct show {
 static void put_rule(const struct show *show, const char *title) {
     int left = show->width - (int)terminal_columns(title, strlen(title)) - 2;
     left = left > 2 ? left : 2;
-    fputs(show->colour ? MAGENTA : "", stdout);
+    cli_style(show->colour ? MAGENTA : "");
     for (int i = 0; i < left / 2; i++) {
         fputs("─", stdout);
     }
@@ -65,7 +65,8 @@ static void put_rule(const struct show *show, const char *title) {
     for (int i = left / 2; i < left; i++) {
         fputs("─", stdout);
     }
-    puts(show->colour ? PLAIN : "");
+    cli_style(show->colour ? PLAIN : "");
+    putchar('\n');
 }
 
 static void put_title(const struct show *show, const struct berth_sample *sample) {
@@ -86,8 +87,11 @@ static void put_sample(const struct show *show, const struct berth_sample *sampl
     char scores[64];
     number_format(scores, sizeof scores, "EM %.1f  F1 %.1f", sample->exact_match, sample->f1);
     put_title(show, sample);
-    printf("❓ %s%s%s\n🤖 ", show->colour ? BOLD : "", sample->question,
-           show->colour ? PLAIN : "");
+    fputs("❓ ", stdout);
+    cli_style(show->colour ? BOLD : "");
+    fputs(sample->question, stdout);
+    cli_style(show->colour ? PLAIN : "");
+    fputs("\n🤖 ", stdout);
     cli_highlight(sample->context, sample->answer.start, sample->answer.end, show->colour,
                   show->wrap, 3);
     if (!show->colour) {

@@ -124,6 +124,7 @@ struct berth_config {
     int skip_cache;             /* neither read nor write there */
     int overwrite_cache;        /* build anew and write */
     int version_2_with_negative;
+    int strict_answers;         /* refuse a file with an answer that is not at its answer_start */
     int64_t max_train_samples;  /* use only the first N questions; 0: all */
     int64_t max_eval_samples;
 

@@ -3,6 +3,7 @@
 #include "api/fetching.h"
 #include "core/file_partial.h"
 #include "core/memory.h"
+#include "format/hub_blob.h"
 #include "format/hub_cache.h"
 
 #include <ctype.h>
@@ -74,7 +75,8 @@ static enum berth_status find_cached(const struct fetch *fetch, const char *name
     }
     memory_free(commit);
     if (cached->file != NULL &&
-        (!file_exists(cached->file) || !file_lies_in(cached->file, fetch->repo))) {
+        (!file_exists(cached->file) || !file_lies_in(cached->file, fetch->repo) ||
+         hub_blob_check(fetch->repo, cached->file, NULL) != BERTH_OK)) {
         memory_free(cached->file);
         cached->file = NULL;
     }
@@ -221,8 +223,11 @@ enum berth_status fetch_known_set(struct fetch *fetch, int offline, struct berth
         char *blob = path_join(fetch->repo, "blobs");
         char *path = blob != NULL ? path_join(blob, files[i].blob) : NULL;
         int there = path != NULL && file_exists(path);
+        enum berth_status status =
+            offline && there ? hub_blob_check(fetch->repo, path, error) : BERTH_OK;
         memory_free(path);
         memory_free(blob);
+        TRY(status);
         if (offline && !there) {
             return error_set(error, BERTH_UNAVAILABLE, "%s of %s is not in the cache %s",
                              files[i].path, fetch->name, fetch->root);

@@ -5,6 +5,7 @@
 #include "core/memory.h"
 #include "data/pretraining_file.h"
 #include "format/hdf5.h"
+#include "format/tensor_file.h"
 
 #include <string.h>
 
@@ -67,7 +68,7 @@ static enum berth_status add_tfrecord(const char *path, struct berth_data_info *
 
 static enum berth_status add_file(const char *path, struct berth_data_info *info,
                                   struct berth_error *error) {
-    if (hdf5_recognise(path)) {
+    if (hdf5_recognise(path) || tensor_path_ends(path, ".hdf5") || tensor_path_ends(path, ".h5")) {
         return add_hdf5(path, info, error);
     }
     const char *slash = strrchr(path, '/');

@@ -219,6 +219,10 @@ static enum berth_status check_extracted(const struct job *job, const char *fold
     return status;
 }
 
+static int is_named(const struct berth_config *config, const char *option) {
+    return option_is_given(config, option_find(option));
+}
+
 static enum berth_status make_shards(struct job *job, struct berth_prepare_stage *done,
                                      struct berth_error *error) {
     const struct berth_config *config = &job->config;
@@ -230,6 +234,8 @@ static enum berth_status make_shards(struct job *job, struct berth_prepare_stage
                                          .test = (uint32_t)config->test_shards,
                                          .test_fraction = config->fraction_test_set,
                                          .seed = (uint64_t)config->seed},
+                                .training_is_named = is_named(config, "shards"),
+                                .test_is_named = is_named(config, "test_shards"),
                                 .threads = job->threads};
     if (extracted != NULL) {
         TRY(check_extracted(job, extracted, error));

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formatting of errors. Messages that are too long are cut at the end, never overflow.
+// Formatting of errors. Messages that are too long are cut at the end, never overflow. They hold
+// names out of other people's files, which must not steer the terminal that shows them.
 #include "core/error.h"
+
+#include "core/terminal.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,7 +12,9 @@
 static void write_message(struct berth_error *error, enum berth_status status, const char *format,
                           va_list arguments) {
     error->status = status;
-    vsnprintf(error->message, sizeof error->message, format, arguments);
+    char raw[sizeof error->message];
+    vsnprintf(raw, sizeof raw, format, arguments);
+    terminal_escape(error->message, sizeof error->message, raw, "");
 }
 
 enum berth_status error_set(struct berth_error *error, enum berth_status status, const char *format,

@@ -139,6 +139,30 @@ int file_lies_in(const char *path, const char *folder) {
            (real_path[length] == '/' || real_path[length] == '\0' || length == 1);
 }
 
+char *file_resolve(const char *path) {
+    char real[PATH_MAX];
+    return realpath(path, real) != NULL ? memory_string(real) : NULL;
+}
+
+static int64_t nanoseconds(struct timespec time) {
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+enum berth_status file_stamp_of(const char *path, struct file_stamp *stamp,
+                                struct berth_error *error) {
+    struct stat info;
+    if (lstat(path, &info) != 0 || !S_ISREG(info.st_mode)) {
+        return error_set(error, BERTH_NO_INPUT, "%s: expected a file", path);
+    }
+    *stamp =
+        (struct file_stamp){.size = (uint64_t)info.st_size,
+                            .number = (uint64_t)info.st_ino,
+                            .modified_ns = nanoseconds(info.st_mtim),
+                            .changed_ns = nanoseconds(info.st_ctim),
+                            .is_own = info.st_uid == geteuid() && (info.st_mode & S_IWOTH) == 0};
+    return BERTH_OK;
+}
+
 // --- locks --------------------------------------------------------------------------------------
 
 enum berth_status file_lock_try(struct file_lock *lock, const char *path, int *taken,

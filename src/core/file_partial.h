@@ -45,6 +45,20 @@ void file_lock_let_go(struct file_lock *lock);
 // there.
 int file_lies_in(const char *path, const char *folder);
 
+// The file that `path` leads to, all links followed, as an absolute path (memory_free); NULL when
+// there is none or memory is out.
+char *file_resolve(const char *path);
+
+// What tells whether a file has changed. Links are not followed; anything but a regular file is
+// BERTH_NO_INPUT.
+struct file_stamp {
+    uint64_t size, number; // number: the file's in its file system
+    int64_t modified_ns, changed_ns;
+    int is_own; // this user's, and nobody else may write it
+};
+enum berth_status file_stamp_of(const char *path, struct file_stamp *stamp,
+                                struct berth_error *error);
+
 // Bytes that may still be written in a folder; UINT64_MAX when the system does not tell.
 uint64_t dir_free_bytes(const char *path);
 

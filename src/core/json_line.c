@@ -43,13 +43,19 @@ static void put_escape(struct json_line *line, unsigned char c) {
     }
 }
 
+// U+0080 to U+009F, which terminals obey as they do those below U+0020.
+static int is_high_control(const unsigned char *text) {
+    return text[0] == 0xC2 && text[1] >= 0x80 && text[1] <= 0x9F;
+}
+
 static void put_string(struct json_line *line, const char *value) {
     const unsigned char *at = (const unsigned char *)value;
     put(line, "\"", 1);
     while (*at != '\0') {
         const unsigned char *run = at;
         size_t bytes = 1;
-        while (*at >= 0x20 && *at != '"' && *at != '\\' && (bytes = utf8_length(at)) > 0) {
+        while (*at >= 0x20 && *at != '"' && *at != '\\' && *at != 0x7F && !is_high_control(at) &&
+               (bytes = utf8_length(at)) > 0) {
             at += bytes;
         }
         put(line, (const char *)run, (size_t)(at - run));
@@ -59,6 +65,7 @@ static void put_string(struct json_line *line, const char *value) {
         if (bytes == 0) {
             put_text(line, "\xEF\xBF\xBD");
         } else {
+            at += is_high_control(at); // its second byte is its number
             put_escape(line, *at);
         }
         at++;

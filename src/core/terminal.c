@@ -5,8 +5,10 @@
 #include "core/terminal.h"
 
 #include "core/number.h"
+#include "core/utf8.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -114,4 +116,60 @@ size_t terminal_columns(const char *text, size_t length) {
         total += (size_t)columns;
     }
     return total;
+}
+
+// --- what a terminal obeys ----------------------------------------------------------------------
+
+// The bytes of the character at text when it may be shown, else 0.
+static size_t showable(const unsigned char *text) {
+    static const struct block obeyed[] = {
+        {0x00, 0x1F}, {0x7F, 0x9F}, {0x2028, 0x202E}, {0x2066, 0x2069}};
+    size_t bytes = utf8_length(text);
+    uint32_t character = 0;
+    if (bytes > 0) {
+        decode(text, bytes, &character);
+    }
+    return lies_in(obeyed, sizeof obeyed / sizeof *obeyed, character) ? 0 : bytes;
+}
+
+size_t terminal_escape(char *to, size_t size, const char *text, const char *kept) {
+    size_t used = 0;
+    while (*text != '\0') {
+        char piece[5];
+        size_t bytes = strchr(kept, *text) != NULL ? 1 : showable((const unsigned char *)text);
+        size_t length = bytes > 0 ? bytes : 4;
+        if (bytes > 0) {
+            memcpy(piece, text, bytes);
+        } else {
+            snprintf(piece, sizeof piece, "\\x%02x", (unsigned char)*text);
+        }
+        if (used + length >= size) {
+            break;
+        }
+        memcpy(to + used, piece, length);
+        used += length;
+        text += bytes > 0 ? bytes : 1;
+    }
+    to[used] = '\0';
+    return used;
+}
+
+size_t terminal_filter_end(struct terminal_filter *filter, char *shown) {
+    filter->held[filter->count] = '\0';
+    size_t length = filter->count == 1 && filter->held[0] == '\0'
+                        ? (size_t)snprintf(shown, TERMINAL_SHOWN, "\\x00")
+                        : terminal_escape(shown, TERMINAL_SHOWN, filter->held, "\n\t\r");
+    filter->count = 0;
+    return length;
+}
+
+size_t terminal_filter_take(struct terminal_filter *filter, char byte, char *shown) {
+    size_t length = 0;
+    if (filter->count > 0 && ((unsigned char)byte & 0xC0) != 0x80) {
+        length = terminal_filter_end(filter, shown);
+    }
+    filter->held[filter->count++] = byte;
+    unsigned char lead = (unsigned char)filter->held[0];
+    size_t whole = lead < 0xC2 || lead > 0xF4 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+    return filter->count == whole ? length + terminal_filter_end(filter, shown + length) : length;
 }

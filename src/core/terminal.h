@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What may be written to a file descriptor that people look at: is it a terminal, how wide, colours
-// or not. Every descriptor is judged by itself.
+// or not, which characters. Every descriptor is judged by itself.
 #ifndef BERTH_CORE_TERMINAL_H
 #define BERTH_CORE_TERMINAL_H
 
@@ -21,5 +21,23 @@ size_t terminal_character(const char *text, size_t length, int *columns);
 
 // The columns of text[0, length).
 size_t terminal_columns(const char *text, size_t length);
+
+// Writes the text to to[size], ending with NUL; what a terminal may obey in place of showing it
+// (control characters, those that turn the direction of writing, bytes that are no UTF-8) becomes
+// "\\x1b", except the characters of `kept` (such as "\n"). Cut at the end of a character. Returns
+// the length.
+size_t terminal_escape(char *to, size_t size, const char *text, const char *kept);
+
+// A stream of bytes on its way to a terminal, cut anywhere. Zero-initialise.
+struct terminal_filter {
+    char held[5]; // a character that is not whole yet
+    size_t count;
+};
+// Takes the next byte; shown[TERMINAL_SHOWN] gets what may be written now, its length is returned.
+// Newlines, tabs and carriage returns pass.
+#define TERMINAL_SHOWN 24
+size_t terminal_filter_take(struct terminal_filter *filter, char byte, char *shown);
+// The same for what is held, at the end.
+size_t terminal_filter_end(struct terminal_filter *filter, char *shown);
 
 #endif

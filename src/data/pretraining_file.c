@@ -22,7 +22,7 @@ static const struct container {
 
 // What is neither gets the first one's complaint.
 static const struct container *container_of(const char *path) {
-    for (size_t i = 1; i < sizeof containers / sizeof *containers; i++) {
+    for (size_t i = 0; i < sizeof containers / sizeof *containers; i++) {
         if (containers[i].recognise(path)) {
             return &containers[i];
         }

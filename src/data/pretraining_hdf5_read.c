@@ -136,15 +136,20 @@ enum berth_status pretraining_read_hdf5(const char *path, int32_t vocab_size, in
 
 static enum berth_status count_packed(struct reading *reading, int64_t *sequences,
                                       struct berth_error *error) {
-    int64_t width = reading->rows.widths[ROW_PACK_WEIGHTS], rows = reading->count;
-    int32_t *weights = memory_array((size_t)(rows * width) + 1, sizeof *weights);
+    int64_t width = reading->rows.widths[ROW_PACK_WEIGHTS];
+    int64_t most = reading->count < BLOCK_ROWS ? reading->count : BLOCK_ROWS;
+    int32_t *weights = memory_array((size_t)(most * width) + 1, sizeof *weights);
     if (weights == NULL) {
-        return error_no_memory(error, (size_t)(rows * width) * sizeof *weights, reading->rows.path);
+        return error_no_memory(error, (size_t)(most * width) * sizeof *weights, reading->rows.path);
     }
-    enum berth_status status =
-        hdf5_read_i32(&reading->file, reading->sets[ROW_PACK_WEIGHTS], 0, rows, weights, error);
-    for (int64_t i = 0; i < rows * width && status == BERTH_OK; i++) {
-        *sequences += weights[i] != 0;
+    enum berth_status status = BERTH_OK;
+    for (int64_t first = 0; first < reading->count && status == BERTH_OK; first += BLOCK_ROWS) {
+        int64_t left = reading->count - first, rows = left < BLOCK_ROWS ? left : BLOCK_ROWS;
+        status = hdf5_read_i32(&reading->file, reading->sets[ROW_PACK_WEIGHTS], first, rows,
+                               weights, error);
+        for (int64_t i = 0; i < rows * width && status == BERTH_OK; i++) {
+            *sequences += weights[i] != 0;
+        }
     }
     memory_free(weights);
     return status;

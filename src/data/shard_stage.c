@@ -8,9 +8,10 @@
 #include "format/digest.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
-enum { GROUPS = 16, GROUP_MAX = 64, POLL_ARTICLES = 64 };
+enum { GROUPS = 16, GROUP_MAX = 64, POLL_ARTICLES = 64, LONG_LINE_WORDS = 1000000 };
 #define HEAD_BYTES ((size_t)4096) // of each file, for the corpora's identity
 
 struct job {
@@ -116,7 +117,29 @@ struct tally {
     uint32_t *sentences;
     size_t count, capacity;
     uint64_t articles; // of all threads
+    uint64_t long_lines, most_words;
+    char path[256]; // of the line with most words, where it is a long one
 };
+
+// Words between blanks; few lines are long enough to be counted.
+static void look_at_lines(struct tally *tally, const char *text, size_t length, const char *path) {
+    const char *end = text + length, *next;
+    for (const char *line = text; line < end; line = next) {
+        const char *newline = memchr(line, '\n', (size_t)(end - line));
+        next = newline != NULL ? newline + 1 : end;
+        uint64_t words = 0;
+        for (const char *at = line; next - line > LONG_LINE_WORDS && at < next; at++) {
+            words += *at == ' ' || at + 1 == next;
+        }
+        if (words > LONG_LINE_WORDS) {
+            tally->long_lines++;
+        }
+        if (words > LONG_LINE_WORDS && words > tally->most_words) {
+            tally->most_words = words;
+            snprintf(tally->path, sizeof tally->path, "%s", path);
+        }
+    }
+}
 
 static uint32_t count_sentences(const char *text, size_t length) {
     struct sentences sentences = {.text = text, .length = length};
@@ -151,6 +174,7 @@ static enum berth_status count_part(struct job *job, uint64_t part, uint64_t par
     while (status == BERTH_OK && length > 0) {
         if (tally->articles % parts == part) {
             status = tally_put(tally, text, length, error);
+            look_at_lines(tally, text, length, corpus_path(articles.corpus));
         }
         if (++tally->articles % POLL_ARTICLES == 0) {
             stage_advance(&job->work, (int64_t)(position(&articles) - said));
@@ -205,13 +229,41 @@ static enum berth_status place(struct job *job, const struct tally *tallies, int
     return status;
 }
 
-static void note_fewer(const struct job *job) {
+static enum berth_status check_shards(const struct job *job, struct berth_error *error) {
     const struct shard_plan *asked = &job->asked->plan, *plan = &job->plan;
-    if (plan->training != asked->training || plan->test != asked->test) {
+    const int fewer_training = plan->training != asked->training;
+    const int fewer_test = plan->test != asked->test;
+    if ((fewer_training && job->asked->training_is_named) ||
+        (fewer_test && job->asked->test_is_named)) {
+        return error_set(error, BERTH_CONFIG,
+                         "%" PRIu64 " articles are fewer than %u shards for training and %u for "
+                         "testing need (two each): give shards %u and test_shards %u, or fewer",
+                         job->places.count, asked->training, asked->test, plan->training,
+                         plan->test);
+    }
+    if (fewer_training || fewer_test) {
         log_note(job->work.log,
                  "%" PRIu64 " articles are fewer than the shards need: %u for training and %u for "
                  "testing in place of %u and %u",
                  job->places.count, plan->training, plan->test, asked->training, asked->test);
+    }
+    return BERTH_OK;
+}
+
+static void warn_of_long_lines(const struct job *job, const struct tally *tallies, int parts) {
+    const struct tally *worst = &tallies[0];
+    uint64_t lines = 0;
+    for (int i = 0; i < parts; i++) {
+        lines += tallies[i].long_lines;
+        worst = tallies[i].most_words > worst->most_words ? &tallies[i] : worst;
+    }
+    if (lines > 0) {
+        log_warning(
+            job->work.log,
+            "%" PRIu64 " lines have more than %d words, one in %s %" PRIu64
+            ": each is taken as a part of one article; expected a sentence or a paragraph a "
+            "line, and an empty line behind each article",
+            lines, LONG_LINE_WORDS, worst->path, worst->most_words);
     }
 }
 
@@ -229,10 +281,11 @@ static enum berth_status find_places(struct job *job, struct berth_error *error)
     for (int i = 0; i < parts; i++) {
         memory_free(tallies[i].sentences);
     }
-    memory_free(tallies);
     if (status == BERTH_OK) {
-        note_fewer(job);
+        warn_of_long_lines(job, tallies, parts);
+        status = check_shards(job, error);
     }
+    memory_free(tallies);
     return status;
 }
 

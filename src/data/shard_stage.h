@@ -25,8 +25,9 @@ enum { CORPUS_SOURCES_MAX = 3 };
 struct shard_stage {
     struct corpus_source sources[CORPUS_SOURCES_MAX]; // articles in this order
     size_t source_count;
-    const char *folder, *name; // FOLDER/NAME_training_0.txt
-    struct shard_plan plan;    // as asked for
+    const char *folder, *name;            // FOLDER/NAME_training_0.txt
+    struct shard_plan plan;               // as asked for
+    int training_is_named, test_is_named; // the number was given: fewer are an error
     int threads;
     // After the run:
     int64_t articles, sentences, text_bytes; // of all shards
@@ -36,7 +37,9 @@ struct shard_stage {
 
 #define SHARD_MANIFEST "shards.json"
 
-// Fewer articles than shards make fewer shards, with a note. BERTH_BAD_DATA: no article at all.
+// Fewer articles than shards make fewer shards, with a note, or are BERTH_CONFIG where the number
+// is named; no file is made then. BERTH_BAD_DATA: no article at all. A line of so many words that
+// it must be a whole corpus is a warning.
 enum berth_status shard_stage_run(struct shard_stage *stage, const struct berth_log *log,
                                   const volatile int *stop, struct berth_error *error);
 

@@ -6,6 +6,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "data/squad_records.h"
+#include "format/encoding.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@ struct storage {
     json *root; // the file, or an array of its lines
     char *name;
     struct squad_answer *answers;
+    struct berth_error first_misplaced;
 };
 
 // --- JSON lines ---------------------------------------------------------------------------------
@@ -93,8 +95,8 @@ static enum berth_status read_lines(struct squad_reader *reader, const char *byt
 
 // --- the whole ----------------------------------------------------------------------------------
 
-static enum berth_status read_bytes(struct squad_reader *reader, const char *bytes, size_t length,
-                                    json **root) {
+static enum berth_status read_text(struct squad_reader *reader, const char *bytes, size_t length,
+                                   json **root) {
     if (is_blank(bytes, length)) {
         return error_set(reader->error, BERTH_BAD_DATA,
                          "%s: the file is empty; expected SQuAD data in JSON", reader->name);
@@ -117,6 +119,18 @@ static enum berth_status read_bytes(struct squad_reader *reader, const char *byt
     return BERTH_OK;
 }
 
+static enum berth_status read_bytes(struct squad_reader *reader, const char *bytes, size_t length,
+                                    json **root) {
+    struct buffer own = {0};
+    enum berth_status status =
+        encoding_normalise(reader->name, &bytes, &length, &own, reader->error);
+    if (status == BERTH_OK) {
+        status = read_text(reader, bytes, length, root);
+    }
+    buffer_done(&own);
+    return status;
+}
+
 // Hands the reader's arrays over; answers lie in one pool, in the order of the examples.
 static void publish(struct squad_reader *reader, struct storage *storage,
                     struct squad_dataset *dataset) {
@@ -128,9 +142,11 @@ static void publish(struct squad_reader *reader, struct storage *storage,
         }
     }
     storage->answers = reader->answers;
+    storage->first_misplaced = reader->first_misplaced;
     *dataset = (struct squad_dataset){.examples = reader->examples,
                                       .count = reader->count,
                                       .version_2 = reader->version_2,
+                                      .misplaced = reader->misplaced,
                                       .name = storage->name,
                                       .storage = storage};
 }
@@ -197,6 +213,14 @@ void squad_dataset_done(struct squad_dataset *dataset) {
         memory_free(dataset->examples);
     }
     *dataset = (struct squad_dataset){0};
+}
+
+enum berth_status squad_check_placed(const struct squad_dataset *dataset,
+                                     struct berth_error *error) {
+    const struct storage *storage = dataset->storage;
+    return dataset->misplaced == 0
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA, "%s", storage->first_misplaced.message);
 }
 
 static int by_id(const void *a, const void *b) {

@@ -11,11 +11,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SQUAD_FILE_LIMIT ((size_t)8 << 30) // bytes of a file
+#define SQUAD_FILE_LIMIT ((size_t)2 << 30) // bytes of a file
 
 struct squad_answer {
     const char *text;
-    int64_t start; // character (code point) of the context
+    int64_t start; // character (code point) of the context, below 0 too: what the file says
+    int misplaced; // the context does not have the text there, whatever its white space
 };
 
 struct squad_example {
@@ -33,16 +34,22 @@ struct squad_dataset {
     struct squad_example *examples; // in file order
     size_t count;
     int version_2;    // the file knows is_impossible
+    size_t misplaced; // answers
     const char *name; // the file, for messages; NULL in a data set made by hand
     void *storage;    // owns every string; NULL in a data set made by hand
 };
 
 // Reads a data set. `limit` > 0 keeps the first examples only. Errors name file, place and remedy:
-// no questions, missing keys, wrong types, an answer that does not lie in its context at
-// answer_start (the id, the text there and the remedy).
+// no questions, missing keys, wrong types. An answer that does not lie in its context at
+// answer_start is marked: squad_check_placed refuses it, training leaves its question out.
 enum berth_status squad_read(const char *path, int64_t limit, struct squad_dataset *dataset,
                              struct berth_error *error);
 void squad_dataset_done(struct squad_dataset *dataset);
+
+// BERTH_BAD_DATA when an answer is misplaced; of the first one the place, the id, the text that the
+// context has there and the remedy.
+enum berth_status squad_check_placed(const struct squad_dataset *dataset,
+                                     struct berth_error *error);
 
 // Reads a data set for scoring only, as the official scripts do: answer_start is neither needed nor
 // checked.

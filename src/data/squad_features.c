@@ -24,6 +24,7 @@
 
 #include <string.h>
 
+#define SKIPPED_NAMED 5
 #define FEATURES_LONGEST (1 << 24) // of any length option: keeps every sum within int64
 
 struct builder {
@@ -267,12 +268,16 @@ static enum berth_status locate_answer(const struct builder *builder,
     const struct squad_answer *answer = example->answers;
     const struct squad_document *document = plan->document;
     size_t text_length = strlen(answer->text), length = document->context_length;
-    size_t first_byte = characters_skip(document->context, length, answer->start);
-    size_t last_byte = characters_skip(
-        document->context, length, answer->start + characters_count(answer->text, text_length) - 1);
-    int64_t first = word_at(builder, document, first_byte);
-    int64_t last = word_at(builder, document, last_byte);
+    size_t first_byte =
+        answer->start < 0 ? SIZE_MAX : characters_skip(document->context, length, answer->start);
     int holds = 0;
+    int64_t first = -1, last = -1;
+    if (first_byte < length) {
+        size_t rest = characters_skip(document->context + first_byte, length - first_byte,
+                                      characters_count(answer->text, text_length) - 1);
+        first = word_at(builder, document, first_byte);
+        last = word_at(builder, document, rest < length - first_byte ? first_byte + rest : length);
+    }
     if (first >= 0) {
         TRY(words_hold(builder, document, first, last, answer->text, &holds, error));
     }
@@ -393,14 +398,25 @@ static enum berth_status place_windows(struct builder *builder, struct berth_err
     return squad_set_reserve(set, features, tokens, error);
 }
 
+// All in a number, then the first few by name.
 static void report_skipped(const struct builder *builder, const struct berth_log *log) {
-    for (size_t i = 0; i < builder->dataset->count; i++) {
+    size_t left = builder->set->skipped_examples;
+    if (left == 0) {
+        return;
+    }
+    log_warning(log, "%s: %zu of %zu questions are skipped; --strict_answers refuses such a file",
+                builder->name, left, builder->dataset->count);
+    left = left < SKIPPED_NAMED ? left : SKIPPED_NAMED;
+    for (size_t i = 0; left > 0; i++) {
         const struct squad_example *example = &builder->dataset->examples[i];
         if (builder->plans[i].skipped) {
+            left--;
             log_warning(log,
                         "%s: question \"%.60s\" is skipped: its answer \"%.200s\" is not among the "
-                        "words of its context (the white space differs)",
-                        builder->name, example->id, example->answers->text);
+                        "words of its context at character %lld%s",
+                        builder->name, example->id, example->answers->text,
+                        (long long)example->answers->start,
+                        example->answers->misplaced ? "" : " (the white space differs)");
         }
     }
 }

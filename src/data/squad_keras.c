@@ -28,7 +28,7 @@ struct document {
     size_t first_word; // in the set's pools
 };
 
-enum fate { KEPT, AT_THE_END, NO_TOKEN, TOO_LONG, FATES };
+enum fate { KEPT, MISPLACED, AT_THE_END, NO_TOKEN, TOO_LONG, FATES };
 
 struct entry {
     const struct document *document;
@@ -202,6 +202,10 @@ static enum berth_status locate_answer(const struct builder *builder, struct ent
     const struct document *document = entry->document;
     const struct squad_answer *answer =
         &builder->dataset->examples[entry->example].answers[entry->answer];
+    if (answer->misplaced) {
+        entry->fate = MISPLACED;
+        return BERTH_OK;
+    }
     char *clean = memory_string(answer->text);
     if (clean == NULL) {
         return error_no_memory(error, strlen(answer->text), "an answer");
@@ -353,6 +357,13 @@ static void report_left_out(const struct builder *builder, const struct berth_lo
                     builder->name, builder->set->skipped_examples,
                     (long long)builder->options->max_seq_length);
         return;
+    }
+    if (counts[MISPLACED] > 0) {
+        log_warning(
+            log,
+            "%s: %zu of %zu entries are skipped: their contexts do not have the answer at its "
+            "answer_start; --strict_answers refuses such a file",
+            builder->name, counts[MISPLACED], builder->entry_count);
     }
     log_note(log,
              "%s: %zu of %zu entries are left out: %zu with the answer at the context's end, %zu "

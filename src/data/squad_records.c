@@ -100,12 +100,12 @@ static int stands_at(const char *context, size_t length, size_t at, const char *
     return 1;
 }
 
-static enum berth_status misplaced(struct squad_reader *reader, const char *place, const char *id,
-                                   const struct squad_passage *passage,
-                                   const struct squad_answer *answer) {
+// Fills the complaint about the first misplaced answer.
+static void complain(struct squad_reader *reader, const char *place, const char *id,
+                     const struct squad_passage *passage, const struct squad_answer *answer) {
     const char *context = passage->context;
     size_t length = passage->context_length;
-    size_t at = characters_skip(context, length, answer->start);
+    size_t at = answer->start < 0 ? SIZE_MAX : characters_skip(context, length, answer->start);
     size_t text_length = strlen(answer->text);
     char found[SQUAD_SHOWN + 64], remedy[96];
     if (at == SIZE_MAX) {
@@ -115,46 +115,42 @@ static enum berth_status misplaced(struct squad_reader *reader, const char *plac
         size_t end =
             characters_skip(context + at, length - at, characters_count(answer->text, text_length));
         size_t bytes = end == SIZE_MAX ? length - at : end;
-        snprintf(found, sizeof found, "\"%.*s\" stands there", squad_shown(context + at, bytes),
+        snprintf(found, sizeof found, "there is \"%.*s\"", squad_shown(context + at, bytes),
                  context + at);
     }
     const char *elsewhere = text_length > 0 ? strstr(context, answer->text) : NULL;
     if (elsewhere != NULL) {
-        snprintf(remedy, sizeof remedy, "set answer_start to %lld, where the text stands",
+        snprintf(remedy, sizeof remedy, "set answer_start to %lld",
                  (long long)characters_count(context, (size_t)(elsewhere - context)));
     } else {
         snprintf(remedy, sizeof remedy,
                  "the context does not hold that text: correct it or remove the question");
     }
-    return error_set(
-        reader->error, BERTH_BAD_DATA,
-        "%s: %s: question \"%.*s\": the answer \"%.*s\" does not lie in its context at "
-        "character %lld: %s; %s",
-        reader->name, place, squad_shown(id, strlen(id)), id,
-        squad_shown(answer->text, text_length), answer->text, (long long)answer->start, found,
-        remedy);
+    error_set(&reader->first_misplaced, BERTH_BAD_DATA,
+              "%s: %s: question \"%.*s\": the answer \"%.*s\" does not lie in its context at "
+              "character %lld: %s; %s",
+              reader->name, place, squad_shown(id, strlen(id)), id,
+              squad_shown(answer->text, text_length), answer->text, (long long)answer->start, found,
+              remedy);
 }
 
-// An answer must stand in the context at its place; differing white space is let through, since
-// what it means is the feature builder's rule.
-static enum berth_status check_answer(struct squad_reader *reader, const char *place,
-                                      const char *id, const struct squad_passage *passage,
-                                      const struct squad_answer *answer) {
-    size_t at = characters_skip(passage->context, passage->context_length, answer->start);
-    size_t length = strlen(answer->text);
-    if (at == SIZE_MAX ||
-        !stands_at(passage->context, passage->context_length, at, answer->text, length)) {
-        return misplaced(reader, place, id, passage, answer);
-    }
-    return BERTH_OK;
+// Whether the context has the answer at its place; differing white space is let through, since what
+// it means is the feature builder's rule.
+static int is_placed(const struct squad_passage *passage, const struct squad_answer *answer) {
+    size_t at = answer->start < 0
+                    ? SIZE_MAX
+                    : characters_skip(passage->context, passage->context_length, answer->start);
+    return at != SIZE_MAX && stands_at(passage->context, passage->context_length, at, answer->text,
+                                       strlen(answer->text));
 }
 
 static enum berth_status add_answer(struct squad_reader *reader, const char *place,
                                     struct squad_example *example,
                                     const struct squad_passage *passage,
                                     struct squad_answer answer) {
-    if (reader->check_answers) {
-        TRY(check_answer(reader, place, example->id, passage, &answer));
+    answer.misplaced = reader->check_answers && !is_placed(passage, &answer);
+    if (answer.misplaced && reader->misplaced++ == 0) {
+        complain(reader, place, example->id, passage, &answer);
     }
     size_t needed = reader->answer_count + 1;
     struct squad_answer *grown =
@@ -178,11 +174,6 @@ static enum berth_status get_start(struct squad_reader *reader, const json *valu
         return wrong_type(reader, place, "answer_start", "an integer", value);
     }
     *start = json_as_integer(value);
-    if (*start < 0) {
-        return error_set(reader->error, BERTH_BAD_DATA,
-                         "%s: %s: key \"answer_start\" is %lld; it counts characters from 0",
-                         reader->name, place, (long long)*start);
-    }
     return BERTH_OK;
 }
 

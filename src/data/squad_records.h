@@ -20,6 +20,8 @@ struct squad_reader {
     struct squad_answer *answers;
     size_t answer_count, answer_capacity;
     int version_2;
+    size_t misplaced;                   // answers
+    struct berth_error first_misplaced; // the complaint about the first of them
 };
 
 // Whether the limit is reached.

@@ -8,13 +8,15 @@
 #include "data/caseless.h"
 #include "data/characters.h"
 #include "data/table_reader.h"
+#include "format/encoding.h"
 #include "text/unicode.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#define TABLE_FILE_LIMIT ((size_t)8 << 30)
+#define TABLE_FILE_LIMIT ((size_t)4 << 30)
+#define TABLE_LINE_LIMIT ((size_t)64 << 20)
 #define TABLE_COLUMNS_SHOWN 20
 
 struct storage {
@@ -76,16 +78,21 @@ static enum berth_status bad_byte(const struct table_reader *reader, size_t offs
                      offset + reader->skipped, what);
 }
 
+// A line that no table has: whatever the file is, its cells would be of no use.
+static enum berth_status check_lines(const struct table_reader *reader) {
+    const char *end = reader->text + reader->length, *next;
+    for (const char *line = reader->text; line < end; line = next) {
+        const char *newline = memchr(line, '\n', (size_t)(end - line));
+        next = newline != NULL ? newline + 1 : end;
+        if ((size_t)(next - line) > TABLE_LINE_LIMIT) {
+            return bad_byte(reader, (size_t)(line - reader->text),
+                            "a line of more than 64 MiB; expected one row a line");
+        }
+    }
+    return BERTH_OK;
+}
+
 static enum berth_status check_bytes(struct table_reader *reader) {
-    if (reader->length >= 2 &&
-        (memcmp(reader->text, "\xFF\xFE", 2) == 0 || memcmp(reader->text, "\xFE\xFF", 2) == 0)) {
-        return bad_byte(reader, 0, "the file is UTF-16; save it as UTF-8");
-    }
-    if (reader->length >= 3 && memcmp(reader->text, "\xEF\xBB\xBF", 3) == 0) {
-        reader->text += 3;
-        reader->length -= 3;
-        reader->skipped = 3;
-    }
     const char *nul = memchr(reader->text, '\0', reader->length);
     if (nul != NULL) {
         return bad_byte(reader, (size_t)(nul - reader->text),
@@ -95,6 +102,7 @@ static enum berth_status check_bytes(struct table_reader *reader) {
     if (bad < reader->length) {
         return bad_byte(reader, bad, "not UTF-8; save the file as UTF-8");
     }
+    TRY(check_lines(reader));
     if (strspn(reader->text, " \t\r\n") == reader->length) {
         return error_set(reader->error, BERTH_BAD_DATA,
                          "%s: the file is empty; expected a table with one row a line",
@@ -145,6 +153,27 @@ static void storage_free(struct storage *storage) {
     }
 }
 
+// Makes the reader's text UTF-8 without its mark. The bytes stay with their owner unless they are
+// converted: then *bytes is the new text.
+static enum berth_status normalise(struct table_reader *reader, char **bytes) {
+    struct buffer own = {0};
+    const char *text = *bytes;
+    TRY(encoding_normalise(reader->name, &text, &reader->length, &own, reader->error));
+    if (own.bytes == NULL) {
+        reader->skipped = (size_t)(text - *bytes);
+        reader->text = *bytes + reader->skipped;
+        return BERTH_OK;
+    }
+    buffer_put_byte(&own, '\0');
+    if (own.failed) {
+        buffer_done(&own);
+        return error_no_memory(reader->error, reader->length, reader->name);
+    }
+    memory_free(*bytes);
+    reader->text = *bytes = own.bytes;
+    return BERTH_OK;
+}
+
 // Takes `bytes` (NUL-terminated) over, in every case.
 static enum berth_status read_owned(const char *name, char *bytes, size_t length,
                                     const struct table_options *options, struct table *table,
@@ -155,7 +184,10 @@ static enum berth_status read_owned(const char *name, char *bytes, size_t length
     char *kept_name = memory_string(name);
     enum berth_status status = storage == NULL || kept_name == NULL
                                    ? error_no_memory(error, sizeof *storage, "a table")
-                                   : read_rows(&reader);
+                                   : normalise(&reader, &bytes);
+    if (status == BERTH_OK) {
+        status = read_rows(&reader);
+    }
     if (storage == NULL) {
         memory_free(bytes);
         memory_free(kept_name);

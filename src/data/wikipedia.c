@@ -12,6 +12,7 @@
 #include "data/wikipedia_state.h"
 #include "data/wikitext.h"
 #include "format/bzip2.h"
+#include "format/encoding.h"
 #include "format/mediawiki.h"
 
 #include <inttypes.h>
@@ -23,18 +24,23 @@
 
 // --- the dump -----------------------------------------------------------------------------------
 
-// A dump's XML in pieces: the blocks of bzip2, or of a plain file.
+// A dump's XML in pieces, as UTF-8: the blocks of bzip2, or of a plain file.
 struct dump {
     struct bzip2_reader *bzip2; // NULL: plain
     struct file_reader file;
     char *piece;         // of a plain file
+    uint64_t read;       // bytes of the plain file
     uint64_t at;         // byte of the XML that comes next
     uint64_t block, bit; // where the piece that came last begins
+    struct encoding_reader decoder;
+    size_t mark;        // bytes of the byte order mark that are still to be passed over
+    struct buffer text; // of a dump in UTF-16
 };
 
-static enum berth_status dump_open(struct dump *dump, const char *path, int threads,
-                                   const struct wikipedia_place *place, struct berth_error *error) {
-    *dump = (struct dump){.file.descriptor = -1, .at = place->block};
+static enum berth_status dump_open_at(struct dump *dump, const char *path, int threads,
+                                      const struct wikipedia_place *place,
+                                      struct berth_error *error) {
+    *dump = (struct dump){.file.descriptor = -1, .read = place->block, .at = place->block};
     if (bzip2_is(path)) {
         return bzip2_open(path, place->bit, threads, &dump->bzip2, error);
     }
@@ -45,32 +51,91 @@ static enum berth_status dump_open(struct dump *dump, const char *path, int thre
     return file_reader_open(&dump->file, path, error);
 }
 
-// The next piece; a *length of 0 is the end.
-static enum berth_status dump_next(struct dump *dump, const char **bytes, size_t *length,
-                                   struct berth_error *error) {
-    dump->block = dump->at;
+// The next piece as it is in the dump; a *length of 0 is the end.
+static enum berth_status dump_next_raw(struct dump *dump, const char **bytes, size_t *length,
+                                       struct berth_error *error) {
     if (dump->bzip2 != NULL) {
-        TRY(bzip2_next(dump->bzip2, bytes, length, &dump->bit, error));
-    } else {
-        uint64_t left = dump->file.size - dump->at;
-        *length = left < READ_SIZE ? (size_t)left : READ_SIZE;
-        *bytes = dump->piece;
-        TRY(file_reader_at(&dump->file, dump->at, dump->piece, *length, error));
+        return bzip2_next(dump->bzip2, bytes, length, &dump->bit, error);
     }
-    dump->at += *length;
+    uint64_t left = dump->file.size - dump->read;
+    *length = left < READ_SIZE ? (size_t)left : READ_SIZE;
+    *bytes = dump->piece;
+    TRY(file_reader_at(&dump->file, dump->read, dump->piece, *length, error));
+    dump->read += *length;
     return BERTH_OK;
-}
-
-static void dump_progress(const struct dump *dump, const struct berth_log *log) {
-    uint64_t done = dump->bzip2 != NULL ? bzip2_position(dump->bzip2) : dump->at;
-    uint64_t size = dump->bzip2 != NULL ? bzip2_size(dump->bzip2) : dump->file.size;
-    log_progress_bytes(log, PHASE, (int64_t)done, (int64_t)size);
 }
 
 static void dump_close(struct dump *dump) {
     bzip2_close(dump->bzip2);
     file_reader_close(&dump->file);
     memory_free(dump->piece);
+    buffer_done(&dump->text);
+}
+
+static enum berth_status dump_encoding(const char *path, enum encoding *encoding, size_t *mark,
+                                       struct berth_error *error) {
+    const struct wikipedia_place begin = {0, 0, 0};
+    struct dump dump;
+    const char *bytes;
+    size_t length;
+    enum berth_status status = dump_open_at(&dump, path, 1, &begin, error);
+    if (status == BERTH_OK) {
+        status = dump_next_raw(&dump, &bytes, &length, error);
+    }
+    if (status == BERTH_OK) {
+        *encoding = encoding_of(bytes, length, mark);
+    }
+    dump_close(&dump);
+    return status;
+}
+
+// Opens the dump at a place, one in UTF-16 at its beginning: what comes before the place is for the
+// caller to pass over.
+static enum berth_status dump_open(struct dump *dump, const char *path, int threads,
+                                   const struct wikipedia_place *place, struct berth_error *error) {
+    static const struct wikipedia_place begin = {0, 0, 0};
+    enum encoding encoding = ENCODING_UTF8;
+    size_t mark = 0;
+    *dump = (struct dump){.file.descriptor = -1};
+    TRY(dump_encoding(path, &encoding, &mark, error));
+    if (encoding == ENCODING_UTF32) {
+        return error_set(error, BERTH_BAD_DATA, "%s: the dump is UTF-32; convert it to UTF-8",
+                         path);
+    }
+    TRY(dump_open_at(dump, path, threads, encoding == ENCODING_UTF8 ? place : &begin, error));
+    dump->decoder.encoding = encoding;
+    dump->mark = encoding == ENCODING_UTF8 ? 0 : mark; // expat knows that of UTF-8
+    return BERTH_OK;
+}
+
+// The next piece; a *length of 0 is the end.
+static enum berth_status dump_next(struct dump *dump, const char **bytes, size_t *length,
+                                   struct berth_error *error) {
+    dump->block = dump->at;
+    TRY(dump_next_raw(dump, bytes, length, error));
+    if (dump->decoder.encoding != ENCODING_UTF8) {
+        int at_end = *length == 0;
+        buffer_clear(&dump->text);
+        size_t mark = dump->mark < *length ? dump->mark : *length;
+        encoding_put(&dump->decoder, *bytes + mark, *length - mark, &dump->text);
+        dump->mark -= mark;
+        if (at_end) {
+            encoding_end(&dump->decoder, &dump->text);
+        } else if (dump->text.length == 0) {
+            return dump_next(dump, bytes, length, error); // half a character
+        }
+        *bytes = dump->text.bytes;
+        *length = dump->text.length;
+        TRY(dump->text.failed ? error_no_memory(error, *length, "a piece of the dump") : BERTH_OK);
+    }
+    dump->at += *length;
+    return BERTH_OK;
+}
+
+static void dump_progress(const struct dump *dump, const struct berth_log *log) {
+    uint64_t done = dump->bzip2 != NULL ? bzip2_position(dump->bzip2) : dump->read;
+    uint64_t size = dump->bzip2 != NULL ? bzip2_size(dump->bzip2) : dump->file.size;
+    log_progress_bytes(log, PHASE, (int64_t)done, (int64_t)size);
 }
 
 // --- the job ------------------------------------------------------------------------------------
@@ -155,13 +220,40 @@ static enum berth_status take_page(void *context, const struct mediawiki_page *p
 
 // --- cleaning -----------------------------------------------------------------------------------
 
+// Whether the text would be taken for the beginning or the end of a document.
+static int is_mark(const char *text, size_t length) {
+    static const char *const marks[] = {"<doc id=", "</doc>"};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        size_t own = strlen(marks[i]);
+        if (length >= own && memcmp(text, marks[i], own) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+// Text between the marks: those within it become "&lt;doc id=" and "&lt;/doc>".
+static void put_text(struct buffer *to, const char *text, size_t length) {
+    const char *end = text + length, *begin = text;
+    for (const char *at = text; (at = memchr(at, '<', (size_t)(end - at))) != NULL; at++) {
+        if (is_mark(at, (size_t)(end - at))) {
+            buffer_put(to, begin, (size_t)(at - begin));
+            buffer_put_text(to, "&lt;");
+            begin = at + 1;
+        }
+    }
+    buffer_put(to, begin, (size_t)(end - begin));
+}
+
 // Into the cleaner's buffer, which may move: article->plain is set when all are done.
 static enum berth_status clean_one(const struct job *job, struct cleaner *cleaner,
                                    struct article *article, struct berth_error *error) {
     const char *plain;
     TRY(wikitext_clean(&cleaner->wikitext, job->batch.bytes + article->text, article->length,
                        &plain, &article->plain_length, error));
-    buffer_put(&cleaner->plain, plain, article->plain_length);
+    size_t before = cleaner->plain.length;
+    put_text(&cleaner->plain, plain, article->plain_length);
+    article->plain_length = cleaner->plain.length - before;
     return cleaner->plain.failed ? error_no_memory(error, article->plain_length, "cleaned text")
                                  : BERTH_OK;
 }
@@ -213,11 +305,12 @@ static enum berth_status clean_batch(struct job *job, struct berth_error *error)
 
 static void put_attribute(struct buffer *to, const char *text) {
     for (; *text != '\0'; text++) {
-        const char *escaped = *text == '&'   ? "&amp;"
-                              : *text == '"' ? "&quot;"
-                              : *text == '<' ? "&lt;"
-                              : *text == '>' ? "&gt;"
-                                             : NULL;
+        const char *escaped = *text == '&'                 ? "&amp;"
+                              : *text == '"'               ? "&quot;"
+                              : *text == '<'               ? "&lt;"
+                              : *text == '>'               ? "&gt;"
+                              : (unsigned char)*text < ' ' ? " "
+                                                           : NULL;
         if (escaped != NULL) {
             buffer_put_text(to, escaped);
         } else {
@@ -240,7 +333,7 @@ static void put_header(struct job *job, const struct article *article) {
     buffer_put_text(&job->header, "\" title=\"");
     put_attribute(&job->header, title);
     buffer_put_text(&job->header, "\">\n");
-    buffer_put_text(&job->header, title);
+    put_text(&job->header, title, strlen(title));
     buffer_put_text(&job->header, "\n\n");
 }
 
@@ -414,6 +507,15 @@ static enum berth_status read_dump(struct job *job, const volatile int *stop,
     }
     TRY(mediawiki_finish(job->reader, error));
     TRY(finish_batch(job, error));
+    if (job->saved.articles == 0) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: no article in it: of %" PRId64 " pages %" PRId64
+                         " are redirects, %" PRId64 " belong to other namespaces, %" PRId64
+                         " have no text, %" PRId64 " are damaged or too long",
+                         job->settings->dump, job->counts->pages, job->counts->redirects,
+                         job->counts->other_namespaces, job->saved.empty,
+                         job->counts->damaged + job->counts->oversize);
+    }
     *job->counts = counts_at(job, job->counts);
     job->last.counts = *job->counts;
     TRY(end_file(job, error));

@@ -77,29 +77,33 @@ void deflate_packer_done(struct deflate_packer *packer) {
     }
 }
 
-int deflate_unpack(const void *bytes, size_t length, void *to, size_t size) {
-    unsigned char beyond;
+int deflate_unpack(const struct deflate_pieces *pieces, uint64_t size) {
+    unsigned char in[PIECE], out[PIECE];
     z_stream *stream = new_stream();
-    if (length > UINT32_MAX || size > UINT32_MAX) {
-        memory_free(stream);
-        return 0;
-    }
     if (stream == NULL || inflateInit(stream) != Z_OK) {
         memory_free(stream);
         return -1;
     }
-    stream->next_in = (z_const Bytef *)bytes;
-    stream->avail_in = (uInt)length;
-    stream->next_out = to;
-    stream->avail_out = (uInt)size;
-    int result = inflate(stream, Z_FINISH);
-    if (result == Z_BUF_ERROR && stream->avail_out == 0) { // the end may still be to come
-        stream->next_out = &beyond;
-        stream->avail_out = 1;
-        result = inflate(stream, Z_FINISH);
-        result = stream->avail_out == 1 ? result : Z_DATA_ERROR;
+    uint64_t made = 0;
+    size_t more = 1;
+    int result = Z_OK;
+    while ((result == Z_OK || result == Z_BUF_ERROR) && made <= size) {
+        if (stream->avail_in == 0) {
+            more = pieces->give(pieces->context, in, sizeof in);
+            if (more == 0) {
+                break;
+            }
+            stream->next_in = in;
+            stream->avail_in = (uInt)more;
+        }
+        stream->next_out = out;
+        stream->avail_out = sizeof out;
+        result = inflate(stream, Z_NO_FLUSH);
+        pieces->take(pieces->context, made, out, sizeof out - stream->avail_out);
+        made += sizeof out - stream->avail_out;
     }
-    int fits = result == Z_STREAM_END && stream->total_out == size && stream->avail_in == 0;
+    int fits = result == Z_STREAM_END && made == size && stream->avail_in == 0 &&
+               pieces->give(pieces->context, in, 1) == 0;
     inflateEnd(stream);
     memory_free(stream);
     return result == Z_MEM_ERROR ? -1 : fits;

@@ -26,8 +26,15 @@ enum berth_status deflate_pack(struct deflate_packer *packer, int level, const v
                                size_t length, struct buffer *to, struct berth_error *error);
 void deflate_packer_done(struct deflate_packer *packer);
 
-// Unpacks a zlib stream that must fill to[size] exactly; 1 when it does and its checksum fits, 0
-// when not, -1 when memory is out.
-int deflate_unpack(const void *bytes, size_t length, void *to, size_t size);
+// Where a stream comes from and goes to, in pieces: `give` fills up to `room` bytes and returns how
+// many, 0 at the end; `take` gets what was unpacked, `at` bytes after the beginning.
+struct deflate_pieces {
+    size_t (*give)(void *context, unsigned char *to, size_t room);
+    void (*take)(void *context, uint64_t at, const unsigned char *bytes, size_t length);
+    void *context;
+};
+// Unpacks a zlib stream; 1 when it has `size` bytes, ends with what is given and its checksum fits,
+// 0 when not (not much more than `size` bytes are taken), -1 when memory is out.
+int deflate_unpack(const struct deflate_pieces *pieces, uint64_t size);
 
 #endif

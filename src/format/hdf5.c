@@ -9,7 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SUPERBLOCK_MAX = 96, HEAP_HEAD = 32, NODE_HEAD = 24, SYMBOL_BYTES = 40 };
+enum {
+    SUPERBLOCK_MAX = 96,
+    USER_BLOCK_LEAST = 512,
+    HEAP_HEAD = 32,
+    NODE_HEAD = 24,
+    SYMBOL_BYTES = 40
+};
 
 // --- the description ----------------------------------------------------------------------------
 
@@ -42,12 +48,22 @@ enum berth_status hdf5_wrong(const struct hdf5_file *file, uint64_t at, const ch
                      at, what);
 }
 
+enum berth_status hdf5_never_written(const struct hdf5_file *file, uint64_t at,
+                                     struct berth_error *error) {
+    return hdf5_wrong(file, at, "its numbers were never written: the file is not complete", error);
+}
+
+enum berth_status hdf5_bytes(const struct hdf5_file *file, uint64_t address, void *to, size_t bytes,
+                             struct berth_error *error) {
+    return file_reader_at(&file->file, file->base + address, to, bytes, error);
+}
+
 enum berth_status hdf5_describe(struct hdf5_file *file, uint64_t address, uint64_t length,
                                 unsigned char **block, struct hdf5_run *run,
                                 struct berth_error *error) {
     *block = NULL;
     *run = (struct hdf5_run){.begin = address};
-    if (address > file->file.size || length > file->file.size - address) {
+    if (address > file->size || length > file->size - address) {
         return hdf5_wrong(file, address,
                           "a part of the file's description lies beyond its end: "
                           "the file is truncated or damaged",
@@ -64,7 +80,7 @@ enum berth_status hdf5_describe(struct hdf5_file *file, uint64_t address, uint64
     if (*block == NULL) {
         return error_no_memory(error, (size_t)length, file->file.path);
     }
-    enum berth_status status = file_reader_at(&file->file, address, *block, (size_t)length, error);
+    enum berth_status status = hdf5_bytes(file, address, *block, (size_t)length, error);
     if (status != BERTH_OK) {
         memory_free(*block);
         *block = NULL;
@@ -207,6 +223,19 @@ struct superblock {
     uint64_t address_bytes, length_bytes, base, end, root;
 };
 
+// Where the signature is: at the begin, or after 512, 1024, ... bytes of somebody else's.
+static int find_signature(const struct file_reader *file, uint64_t *base) {
+    char head[HDF5_SIGNATURE_BYTES];
+    for (*base = 0; *base < file->size && file->size - *base >= sizeof head;
+         *base = *base == 0 ? USER_BLOCK_LEAST : 2 * *base) {
+        if (file_reader_at(file, *base, head, sizeof head, NULL) == BERTH_OK &&
+            memcmp(head, HDF5_SIGNATURE, sizeof head) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 static void take_superblock(struct hdf5_run *run, uint64_t version, struct superblock *block) {
     if (version >= 2) {
         block->address_bytes = hdf5_take(run, 1);
@@ -232,13 +261,14 @@ static void take_superblock(struct hdf5_run *run, uint64_t version, struct super
 static enum berth_status check_superblock(const struct hdf5_file *file, uint64_t version,
                                           const struct superblock *block,
                                           struct berth_error *error) {
-    if (version > 3 || block->address_bytes != 8 || block->length_bytes != 8 || block->base != 0) {
+    if (version > 3 || block->address_bytes != 8 || block->length_bytes != 8 ||
+        block->base != file->base) {
         return hdf5_wrong(file, 8,
                           "a kind of superblock that is not supported: expected version 0 "
                           "to 3 with addresses of 8 bytes",
                           error);
     }
-    if (block->end > file->file.size) {
+    if (block->end > file->file.size) { // counted from the user block's begin
         return error_set(error, BERTH_BAD_DATA,
                          "%s: HDF5 file: it says that it has %" PRIu64 " bytes, it has %" PRIu64
                          ": it is truncated",
@@ -250,16 +280,18 @@ static enum berth_status check_superblock(const struct hdf5_file *file, uint64_t
 static enum berth_status read_superblock(struct hdf5_file *file, uint64_t *root,
                                          struct berth_error *error) {
     unsigned char bytes[SUPERBLOCK_MAX + 8] = {0};
-    uint64_t size = file->file.size;
+    if (!find_signature(&file->file, &file->base)) {
+        return error_set(
+            error, BERTH_BAD_DATA,
+            "%s: no HDF5 file: it has no HDF5 signature at its begin, nor after a user "
+            "block of 512, 1024, ... bytes",
+            file->file.path);
+    }
+    uint64_t size = file->size = file->file.size - file->base;
     struct hdf5_run run = {.bytes = bytes,
                            .length = size < sizeof bytes ? (size_t)size : sizeof bytes};
     struct superblock block = {0};
-    TRY(file_reader_at(&file->file, 0, bytes, run.length, error));
-    if (size < HDF5_SIGNATURE_BYTES || memcmp(bytes, HDF5_SIGNATURE, HDF5_SIGNATURE_BYTES) != 0) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: no HDF5 file: it does not begin with HDF5's signature",
-                         file->file.path);
-    }
+    TRY(hdf5_bytes(file, 0, bytes, run.length, error));
     hdf5_skip(&run, HDF5_SIGNATURE_BYTES);
     uint64_t version = hdf5_take(&run, 1);
     take_superblock(&run, version, &block);
@@ -280,7 +312,10 @@ static void set_done(struct hdf5_dataset *set) {
 static enum berth_status check_data(struct hdf5_file *file, const struct hdf5_dataset *set,
                                     uint64_t place, struct berth_error *error) {
     int beyond = set->chunk_count == 0 && set->bytes > 0 &&
-                 (set->address > file->file.size || set->bytes > file->file.size - set->address);
+                 (set->address > file->size || set->bytes > file->size - set->address);
+    if (beyond && set->address == HDF5_NOWHERE) {
+        return hdf5_never_written(file, place, error);
+    }
     if (beyond || set->stored > file->data_left) {
         return hdf5_wrong(file, place,
                           "more data is announced than the file has: it is truncated "
@@ -361,13 +396,11 @@ static enum berth_status read_root(struct hdf5_file *file, struct hdf5_links *li
 
 int hdf5_recognise(const char *path) {
     struct file_reader file;
-    char head[HDF5_SIGNATURE_BYTES];
+    uint64_t base;
     if (file_reader_open(&file, path, NULL) != BERTH_OK) {
         return 0;
     }
-    int is = file.size >= sizeof head &&
-             file_reader_at(&file, 0, head, sizeof head, NULL) == BERTH_OK &&
-             memcmp(head, HDF5_SIGNATURE, sizeof head) == 0;
+    int is = find_signature(&file, &base);
     file_reader_close(&file);
     return is;
 }

@@ -7,9 +7,10 @@
 // as one chunk, implicitly or in a fixed array as the newest format has it). Groups inside the root
 // group, attributes and soft links are left out. Nothing in a file is believed: every address is
 // checked against the file's size, no byte of its description is read more than twice, and what a
-// chunk may unpack to is bounded by the bytes it takes. Written: superblock 0, one chunked data
-// set for each column, its numbers' bytes shuffled and compressed, as h5py does with
-// compression="gzip", shuffle=True.
+// chunk may unpack to is bounded by the bytes it takes; reading takes as much memory as the rows
+// that are asked for, however large a chunk is. A user block before the file is passed over.
+// Written: superblock 0, one chunked data set for each column, its numbers' bytes shuffled and
+// compressed, as h5py does with compression="gzip", shuffle=True.
 #ifndef BERTH_FORMAT_HDF5_H
 #define BERTH_FORMAT_HDF5_H
 
@@ -51,12 +52,14 @@ struct hdf5_dataset {
 
 struct hdf5_file {
     struct file_reader file;
+    uint64_t base, size; // where the HDF5 file begins after its user block; its bytes from there on
     struct hdf5_dataset *sets; // in the order of their names
     size_t count;
     uint64_t description_left, data_left; // what may still be read or claimed, in bytes
 };
 
-// Whether the file begins with HDF5's signature; 0 when it cannot be read.
+// Whether the file has HDF5's signature, at its begin or after a user block; 0 when it cannot be
+// read.
 int hdf5_recognise(const char *path);
 // Reads the description of every data set. Other files, later versions and kinds of data than the
 // head of this file names, contradictions and truncation are BERTH_BAD_DATA. On failure nothing is

@@ -41,7 +41,7 @@ static int is_packed(const struct index *index, uint32_t mask) {
 // Takes a chunk into the grid, where it must be the first.
 static enum berth_status put_chunk(struct index *index, uint64_t place, uint64_t number,
                                    struct hdf5_chunk chunk, struct berth_error *error) {
-    uint64_t size = index->file->file.size;
+    uint64_t size = index->file->size;
     if (chunk.address == HDF5_NOWHERE) {
         return bad(index, place, "a chunk was never written: the file is not complete", error);
     }
@@ -133,7 +133,7 @@ static enum berth_status read_implicit(struct index *index, struct berth_error *
     for (size_t i = 0; i < index->count; i++) {
         struct hdf5_chunk chunk = {.address = index->object->index_address + i * index->chunk_bytes,
                                    .size = index->chunk_bytes};
-        if (index->object->index_address > index->file->file.size) {
+        if (index->object->index_address > index->file->size) {
             chunk.address = HDF5_NOWHERE;
         }
         TRY(put_chunk(index, index->object->address, i, chunk, error));
@@ -218,7 +218,7 @@ static enum berth_status count_chunks(struct index *index, struct berth_error *e
     uint64_t count = 1;
     for (int i = 0; i < set->rank; i++) {
         uint64_t extent = (uint64_t)set->grid[i];
-        if (extent > 0 && count > index->file->file.size / extent) {
+        if (extent > 0 && count > index->file->size / extent) {
             return bad(index, index->object->address,
                        "more chunks are announced than the file has room for", error);
         }
@@ -240,6 +240,9 @@ enum berth_status hdf5_read_chunks(struct hdf5_file *file, struct hdf5_object *o
         .file = file, .object = object, .chunk_bytes = hdf5_chunk_bytes(&object->set)};
     if (!object->is_chunked || object->set.bytes == 0) {
         return BERTH_OK;
+    }
+    if (object->index_address == HDF5_NOWHERE) {
+        return hdf5_never_written(file, object->address, error);
     }
     TRY(count_chunks(&index, error));
     index.chunks = memory_array_zeroed(index.count, sizeof *index.chunks);

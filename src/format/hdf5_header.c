@@ -5,7 +5,13 @@
 
 #include <string.h>
 
-enum { BLOCKS_MAX = 64, FLAG_SHARED = 2, PREFIX_MIN = 16, PREFIX_MAX = 34 }; // prefix: bytes
+enum {
+    CHUNK_WIDTH_LIMIT = 16,
+    BLOCKS_MAX = 64,
+    FLAG_SHARED = 2,
+    PREFIX_MIN = 16,
+    PREFIX_MAX = 34
+}; // prefix: bytes
 
 struct block {
     uint64_t address, length;
@@ -102,6 +108,9 @@ static enum berth_status read_filters(struct header *header, struct hdf5_run *ru
             return bad(header, run, "a filter stands there twice, which is not supported", error);
         }
         set->filters[i] = (enum hdf5_filter)filter;
+    }
+    if (count == 2 && set->filters[0] == HDF5_DEFLATE) {
+        return bad(header, run, "gzip before shuffle, which is not supported", error);
     }
     set->filter_count = (int)count;
     return BERTH_OK;
@@ -279,7 +288,7 @@ static enum berth_status read_prefix(struct header *header, uint64_t address,
                                      struct berth_error *error) {
     unsigned char *bytes;
     struct hdf5_run run;
-    uint64_t left = address < header->file->file.size ? header->file->file.size - address : 0;
+    uint64_t left = address < header->file->size ? header->file->size - address : 0;
     uint64_t length = left < PREFIX_MAX ? left : PREFIX_MAX;
     length = length > PREFIX_MIN ? length : PREFIX_MIN; // fewer: describing it fails
     TRY(hdf5_describe(header->file, address, length, &bytes, &run, error));
@@ -318,6 +327,16 @@ static uint64_t volume(const int64_t *shape, int rank, uint64_t bytes, int *fits
     return bytes;
 }
 
+// Whether a row of a chunk is out of proportion to one of the data set, which may be narrower where
+// it can grow.
+static int is_wide(const struct hdf5_dataset *set) {
+    int fits = 1;
+    uint64_t size = tensor_dtype_size(set->dtype);
+    uint64_t chunk = volume(set->chunk + 1, set->rank - 1, size, &fits);
+    uint64_t row = volume(set->shape + 1, set->rank - 1, size, &fits);
+    return !fits || chunk / CHUNK_WIDTH_LIMIT > row + ((uint64_t)1 << 16);
+}
+
 static enum berth_status check_set(struct header *header, struct berth_error *error) {
     struct hdf5_object *object = header->object;
     struct hdf5_dataset *set = &object->set;
@@ -334,7 +353,7 @@ static enum berth_status check_set(struct header *header, struct berth_error *er
         set->grid[i] =
             fits ? set->shape[i] / set->chunk[i] + (set->shape[i] % set->chunk[i] > 0) : 0;
     }
-    int small = fits;
+    int small = fits && (!object->is_chunked || !is_wide(set));
     fits = fits &&
            (!object->is_chunked ||
             volume(set->chunk, set->rank, tensor_dtype_size(set->dtype), &small) <= UINT32_MAX);

@@ -29,6 +29,14 @@ enum berth_status hdf5_describe(struct hdf5_file *file, uint64_t address, uint64
                                 unsigned char **block, struct hdf5_run *run,
                                 struct berth_error *error);
 
+// The same of a data set, at its header, that has no place in the file.
+enum berth_status hdf5_never_written(const struct hdf5_file *file, uint64_t at,
+                                     struct berth_error *error);
+
+// Reads bytes of the data; addresses count from the file's base.
+enum berth_status hdf5_bytes(const struct hdf5_file *file, uint64_t address, void *to, size_t bytes,
+                             struct berth_error *error);
+
 // An entry of the root group.
 struct hdf5_link {
     char *name;

@@ -20,19 +20,29 @@ struct gathering {
     const struct hdf5_dataset *set;
     int64_t first, rows;
     unsigned char *to;
-    unsigned char *stored, *unpacked, *shuffled; // of one chunk
-    size_t chunk_bytes;
+    unsigned char *picked, *ordered; // the rows of one chunk that count, shuffled and not
+    size_t row_bytes, chunk_bytes;   // of a chunk
 };
 
 // --- one chunk ----------------------------------------------------------------------------------
 
+// A chunk's bytes as they go by, of which those of some rows are picked. Shuffled, the chunk is
+// `planes` parts, of which each holds one byte of every number; else it is one part.
+struct picking {
+    struct gathering *gathering;
+    const struct hdf5_chunk *chunk;
+    uint64_t read;                     // bytes of the stored chunk
+    size_t planes, plane, begin, each; // bytes of a plane, of it before the rows, and of the rows
+    enum berth_status status;          // of reading
+    struct berth_error *error;
+};
+
 // Byte b of every number stands together; puts them back.
-static void unshuffle(const struct gathering *gathering, const unsigned char *from,
-                      unsigned char *to) {
-    size_t size = tensor_dtype_size(gathering->set->dtype), count = gathering->chunk_bytes / size;
-    for (size_t i = 0; i < count; i++) {
-        for (size_t b = 0; b < size; b++) {
-            to[i * size + b] = from[b * count + i];
+static void unshuffle(const struct picking *picking) {
+    const struct gathering *gathering = picking->gathering;
+    for (size_t i = 0; i < picking->each; i++) {
+        for (size_t b = 0; b < picking->planes; b++) {
+            gathering->ordered[i * picking->planes + b] = gathering->picked[b * picking->each + i];
         }
     }
 }
@@ -45,34 +55,80 @@ static enum berth_status damaged(const struct gathering *gathering, const struct
                      gathering->file->file.path, gathering->set->name, chunk->address);
 }
 
-// Reads and unpacks; *bytes is within the gathering.
-static enum berth_status unpack(struct gathering *gathering, const struct hdf5_chunk *chunk,
-                                unsigned char **bytes, struct berth_error *error) {
-    const struct hdf5_dataset *set = gathering->set;
-    size_t length = (size_t)chunk->size;
-    *bytes = gathering->stored;
-    TRY(file_reader_at(&gathering->file->file, chunk->address, *bytes, length, error));
-    for (int i = set->filter_count; i-- > 0;) {
-        if ((chunk->mask >> i & 1) != 0) {
-            continue;
+static size_t give(void *context, unsigned char *to, size_t room) {
+    struct picking *picking = context;
+    uint64_t left = picking->chunk->size - picking->read;
+    size_t length = left < room ? (size_t)left : room;
+    picking->status = hdf5_bytes(picking->gathering->file, picking->chunk->address + picking->read,
+                                 to, length, picking->error);
+    picking->read += length;
+    return picking->status == BERTH_OK ? length : 0;
+}
+
+static void take(void *context, uint64_t at, const unsigned char *bytes, size_t length) {
+    const struct picking *picking = context;
+    for (size_t i = 0; i < picking->planes; i++) {
+        uint64_t begin = (uint64_t)i * picking->plane + picking->begin;
+        uint64_t end = begin + picking->each, stop = at + length;
+        uint64_t from = begin > at ? begin : at, to = end < stop ? end : stop;
+        if (from < to) {
+            memcpy(picking->gathering->picked + i * picking->each + (size_t)(from - begin),
+                   bytes + (size_t)(from - at), (size_t)(to - from));
         }
-        if (set->filters[i] == HDF5_SHUFFLE) {
-            if (length != gathering->chunk_bytes) {
-                return damaged(gathering, chunk, error);
-            }
-            unshuffle(gathering, *bytes, gathering->shuffled);
-            *bytes = gathering->shuffled;
-            continue;
-        }
-        int done = deflate_unpack(*bytes, length, gathering->unpacked, gathering->chunk_bytes);
-        if (done <= 0) {
-            return done < 0 ? error_no_memory(error, gathering->chunk_bytes, set->name)
-                            : damaged(gathering, chunk, error);
-        }
-        *bytes = gathering->unpacked;
-        length = gathering->chunk_bytes;
     }
-    return length == gathering->chunk_bytes ? BERTH_OK : damaged(gathering, chunk, error);
+}
+
+static enum berth_status take_plain(struct picking *picking) {
+    const struct gathering *gathering = picking->gathering;
+    for (size_t i = 0; i < picking->planes; i++) {
+        TRY(hdf5_bytes(gathering->file,
+                       picking->chunk->address + (uint64_t)i * picking->plane + picking->begin,
+                       gathering->picked + i * picking->each, picking->each, picking->error));
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status take_packed(struct picking *picking) {
+    const struct gathering *gathering = picking->gathering;
+    const struct deflate_pieces pieces = {.give = give, .take = take, .context = picking};
+    int done = deflate_unpack(&pieces, gathering->chunk_bytes);
+    TRY(picking->status);
+    return done > 0 ? BERTH_OK
+           : done < 0
+               ? error_no_memory(picking->error, gathering->chunk_bytes, gathering->set->name)
+               : damaged(gathering, picking->chunk, picking->error);
+}
+
+static int has_filter(const struct hdf5_dataset *set, const struct hdf5_chunk *chunk,
+                      enum hdf5_filter filter) {
+    for (int i = 0; i < set->filter_count; i++) {
+        if (set->filters[i] == filter && (chunk->mask >> i & 1) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+// The bytes of rows [first, first + rows) of the chunk, within the gathering.
+static enum berth_status pick(struct gathering *gathering, const struct hdf5_chunk *chunk,
+                              int64_t first, int64_t rows, const unsigned char **bytes,
+                              struct berth_error *error) {
+    const struct hdf5_dataset *set = gathering->set;
+    int shuffled = has_filter(set, chunk, HDF5_SHUFFLE);
+    struct picking picking = {.gathering = gathering,
+                              .chunk = chunk,
+                              .planes = shuffled ? tensor_dtype_size(set->dtype) : 1,
+                              .error = error};
+    picking.plane = gathering->chunk_bytes / picking.planes;
+    picking.begin = (size_t)first * gathering->row_bytes / picking.planes;
+    picking.each = (size_t)rows * gathering->row_bytes / picking.planes;
+    TRY(has_filter(set, chunk, HDF5_DEFLATE) ? take_packed(&picking) : take_plain(&picking));
+    *bytes = gathering->picked;
+    if (shuffled) {
+        unshuffle(&picking);
+        *bytes = gathering->ordered;
+    }
+    return BERTH_OK;
 }
 
 // --- its place among the rows -------------------------------------------------------------------
@@ -94,7 +150,8 @@ static int next_line(const struct box *box, int64_t index[TENSOR_MAX_RANK]) {
     return 0;
 }
 
-static void copy_box(const struct gathering *gathering, const struct box *box, int64_t skipped,
+// `from` begins with the chunk's first row that is in the box.
+static void copy_box(const struct gathering *gathering, const struct box *box,
                      const unsigned char *from) {
     const struct hdf5_dataset *set = gathering->set;
     size_t size = tensor_dtype_size(set->dtype);
@@ -104,7 +161,7 @@ static void copy_box(const struct gathering *gathering, const struct box *box, i
         int64_t source = 0, target = 0;
         for (int i = 0; i < box->rank; i++) {
             int64_t begin = i == 0 ? gathering->first : 0;
-            source = source * set->chunk[i] + index[i] + (i == 0 ? skipped : 0);
+            source = source * set->chunk[i] + index[i];
             target =
                 target * (i == 0 ? gathering->rows : set->shape[i]) + box->at[i] + index[i] - begin;
         }
@@ -139,27 +196,25 @@ static enum berth_status gather_chunk(struct gathering *gathering, size_t number
                                       struct berth_error *error) {
     struct box box;
     int64_t skipped;
-    unsigned char *bytes;
+    const unsigned char *bytes;
     if (!box_of(gathering, number, &box, &skipped)) {
         return BERTH_OK;
     }
-    TRY(unpack(gathering, &gathering->set->chunks[number], &bytes, error));
-    copy_box(gathering, &box, skipped, bytes);
+    TRY(pick(gathering, &gathering->set->chunks[number], skipped, box.shape[0], &bytes, error));
+    copy_box(gathering, &box, bytes);
     return BERTH_OK;
 }
 
 static enum berth_status gather(struct gathering *gathering, struct berth_error *error) {
     const struct hdf5_dataset *set = gathering->set;
-    size_t slabs = (size_t)set->grid[0], each = set->chunk_count / slabs, largest = 1;
+    size_t slabs = (size_t)set->grid[0], each = set->chunk_count / slabs;
     size_t first = (size_t)(gathering->first / set->chunk[0]) * each;
-    for (size_t i = 0; i < set->chunk_count; i++) {
-        largest = set->chunks[i].size > largest ? (size_t)set->chunks[i].size : largest;
-    }
-    gathering->stored = memory_new(largest);
-    gathering->unpacked = memory_new(gathering->chunk_bytes);
-    gathering->shuffled = memory_new(gathering->chunk_bytes);
-    if (gathering->stored == NULL || gathering->unpacked == NULL || gathering->shuffled == NULL) {
-        return error_no_memory(error, largest + 2 * gathering->chunk_bytes, set->name);
+    int64_t rows = gathering->rows < set->chunk[0] ? gathering->rows : set->chunk[0];
+    gathering->row_bytes = gathering->chunk_bytes / (size_t)set->chunk[0];
+    gathering->picked = memory_array((size_t)rows, gathering->row_bytes);
+    gathering->ordered = memory_array((size_t)rows, gathering->row_bytes);
+    if (gathering->picked == NULL || gathering->ordered == NULL) {
+        return error_no_memory(error, 2 * (size_t)rows * gathering->row_bytes, set->name);
     }
     int64_t end = gathering->first + gathering->rows;
     for (size_t i = first; i < set->chunk_count && (int64_t)(i / each) * set->chunk[0] < end; i++) {
@@ -183,8 +238,8 @@ enum berth_status hdf5_read(const struct hdf5_file *file, const struct hdf5_data
         return BERTH_OK;
     }
     if (set->chunk_count == 0) {
-        return file_reader_at(&file->file, set->address + (uint64_t)first * row, to,
-                              (size_t)((uint64_t)rows * row), error);
+        return hdf5_bytes(file, set->address + (uint64_t)first * row, to,
+                          (size_t)((uint64_t)rows * row), error);
     }
     struct gathering gathering = {.file = file,
                                   .set = set,
@@ -193,9 +248,8 @@ enum berth_status hdf5_read(const struct hdf5_file *file, const struct hdf5_data
                                   .to = to,
                                   .chunk_bytes = (size_t)hdf5_chunk_bytes(set)};
     enum berth_status status = gather(&gathering, error);
-    memory_free(gathering.stored);
-    memory_free(gathering.unpacked);
-    memory_free(gathering.shuffled);
+    memory_free(gathering.picked);
+    memory_free(gathering.ordered);
     return status;
 }
 

@@ -5,6 +5,7 @@
 #include "core/file_partial.h"
 #include "core/memory.h"
 #include "format/digest.h"
+#include "format/hub_blob.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #define ID_LIMIT 96
 #define PART_LIMIT 255
 #define PATH_LIMIT 1024
+#define SNAPSHOT_DEPTH 4
 
 // --- places -------------------------------------------------------------------------------------
 
@@ -189,21 +191,25 @@ static enum berth_status check_entry(const char *path, const char *repo,
                          "`berth fetch` completes it",
                          path);
     }
-    return stays_inside(path, repo)
-               ? BERTH_OK
-               : error_set(error, BERTH_BAD_DATA,
-                           "%s: a link that leaves the cache's folder %s: refused", path, repo);
+    if (!stays_inside(path, repo)) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: a link that leaves the cache's folder %s: refused", path, repo);
+    }
+    return file_exists(path) ? hub_blob_check(repo, path, error) : BERTH_OK;
 }
 
-static enum berth_status check_links(const char *folder, const char *repo,
-                                     struct berth_error *error) {
+// The folder, and what is in it down to `depth` folders more: nobody reads what lies deeper.
+static enum berth_status check_folder(const char *folder, const char *repo, int depth,
+                                      struct berth_error *error) {
     char **names;
     TRY(check_entry(folder, repo, error));
     TRY(dir_list(folder, &names, error));
     enum berth_status status = BERTH_OK;
     for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
         char *path = path_join(folder, names[i]);
-        status = path == NULL ? file_no_path(error) : check_entry(path, repo, error);
+        status = path == NULL                    ? file_no_path(error)
+                 : depth > 0 && dir_exists(path) ? check_folder(path, repo, depth - 1, error)
+                                                 : check_entry(path, repo, error);
         memory_free(path);
     }
     memory_free(names);
@@ -234,7 +240,7 @@ static enum berth_status find_folder(struct hub_snapshot *snapshot, const char *
         return BERTH_OK;
     }
     snapshot->folder = folder;
-    return check_links(folder, snapshot->repo, error);
+    return check_folder(folder, snapshot->repo, SNAPSHOT_DEPTH, error);
 }
 
 enum berth_status hub_snapshot_find(const char *root, const char *type, const char *id,

@@ -6,6 +6,7 @@
 //                         /snapshots/COMMIT/FILE    links to ../../blobs/ETAG
 //                         /refs/BRANCH              the commit, 40 hexadecimal digits
 //                         /trees/COMMIT.json        all files of the commit, with sizes and hashes
+//                         /verified/ETAG            of a blob that was hashed (hub_blob.h)
 //   ROOT/.locks/models--ORG--NAME/ETAG.lock
 //
 // What others wrote there is read with suspicion: names that lead elsewhere and links that leave
@@ -52,7 +53,8 @@ struct hub_snapshot {
 };
 // revision: branch, tag or commit. Not there: BERTH_OK and a NULL folder. A ref that holds no
 // commit or a folder whose links leave the repository (or the root's own blobs/): BERTH_BAD_DATA; a
-// link to a file that is gone: BERTH_NO_INPUT.
+// link to a file that is gone: BERTH_NO_INPUT. A blob whose content is not what its name says:
+// BERTH_BAD_DATA (hub_blob.h).
 enum berth_status hub_snapshot_find(const char *root, const char *type, const char *id,
                                     const char *revision, struct hub_snapshot *snapshot,
                                     struct berth_error *error);

@@ -5,6 +5,7 @@
 #include "format/json.h"
 
 #include "core/memory.h"
+#include "format/encoding.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -13,7 +14,7 @@
 // A macro of jansson's; json.h's own name is meant below.
 #undef json_is_boolean
 
-#define JSON_FILE_LIMIT ((size_t)1 << 32)
+#define JSON_FILE_LIMIT ((size_t)512 << 20)
 
 // --- reading ------------------------------------------------------------------------------------
 
@@ -53,9 +54,8 @@ static enum berth_status refuse_nul(const char *name, const char *bytes, size_t 
                      column + 1, (size_t)(nul - bytes));
 }
 
-enum berth_status json_read_memory(const char *name, const char *bytes, size_t length, json **value,
-                                   struct berth_error *error) {
-    *value = NULL;
+static enum berth_status parse(const char *name, const char *bytes, size_t length, json **value,
+                               struct berth_error *error) {
     TRY(refuse_nul(name, bytes, length, error));
     if (is_too_deep(bytes, length)) {
         return error_set(error, BERTH_BAD_DATA, "%s: JSON nested deeper than %d levels", name,
@@ -76,6 +76,18 @@ enum berth_status json_read_memory(const char *name, const char *bytes, size_t l
     }
     return error_set(error, BERTH_BAD_DATA, "%s: line %d, column %d (byte %d): not valid JSON: %s",
                      name, problem.line, problem.column, problem.position, problem.text);
+}
+
+enum berth_status json_read_memory(const char *name, const char *bytes, size_t length, json **value,
+                                   struct berth_error *error) {
+    struct buffer own = {0};
+    *value = NULL;
+    enum berth_status status = encoding_normalise(name, &bytes, &length, &own, error);
+    if (status == BERTH_OK) {
+        status = parse(name, bytes, length, value, error);
+    }
+    buffer_done(&own);
+    return status;
 }
 
 enum berth_status json_read_file(const char *path, json **value, struct berth_error *error) {

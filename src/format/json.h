@@ -18,8 +18,9 @@ typedef struct json_t json; // the one typedef: jansson's own name clashes with 
 
 #define JSON_DEPTH_LIMIT 512
 
-// Parses a file or memory; duplicate keys, invalid UTF-8, NUL bytes and nesting deeper than
-// JSON_DEPTH_LIMIT are errors. Integers beyond 64 bits become reals. Free with json_free.
+// Parses a file (of up to 512 MiB) or memory, in UTF-8 or UTF-16, with a byte order mark or
+// without; duplicate keys, invalid UTF-8, NUL bytes and nesting deeper than JSON_DEPTH_LIMIT are
+// errors. Integers beyond 64 bits become reals. Free with json_free.
 enum berth_status json_read_file(const char *path, json **value, struct berth_error *error);
 enum berth_status json_read_memory(const char *name, const char *bytes, size_t length, json **value,
                                    struct berth_error *error);

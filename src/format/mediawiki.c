@@ -38,6 +38,8 @@ struct mediawiki_reader {
     void *context;
     struct mediawiki_site site;
     uint64_t from, fed;
+    char first; // the first byte that is neither white space nor of a byte order mark; NUL before
+                // it came
     size_t prefix; // bytes given to expat that are not the file's
     char tail[4];  // the first bytes of a character that is not whole yet
     size_t tail_length;
@@ -177,6 +179,9 @@ static void end_page(struct mediawiki_reader *reader) {
         stop_no_memory(reader);
         return;
     }
+    for (size_t i = 0; i + 1 < title->length; i++) { // a title is one line, whatever it holds
+        title->bytes[i] = (unsigned char)title->bytes[i] < ' ' ? ' ' : title->bytes[i];
+    }
     page->title = title->bytes;
     page->text = text->bytes;
     page->end = position(reader) + (uint64_t)XML_GetCurrentByteCount(reader->parser);
@@ -280,6 +285,10 @@ static enum berth_status parse(struct mediawiki_reader *reader, const char *byte
     enum XML_Error code = XML_GetErrorCode(reader->parser);
     if (code == XML_ERROR_NO_MEMORY) {
         reader->status = error_no_memory(error, length, reader->name);
+    } else if (is_final && reader->first != '<' && reader->first != '\0') {
+        reader->status = error_set(
+            error, BERTH_BAD_DATA,
+            "%s: this is no XML; expected a MediaWiki export, .xml or .xml.bz2", reader->name);
     } else if (is_final) {
         reader->status = error_set(error, BERTH_BAD_DATA,
                                    "%s: ends at byte %" PRIu64 " of the XML, before </mediawiki>: "
@@ -355,6 +364,12 @@ static int may_go_on(const char *bytes, size_t left) {
     return left < whole;
 }
 
+static void look_at_first(struct mediawiki_reader *reader, const char *bytes, size_t length) {
+    for (size_t i = 0; i < length && reader->first == '\0'; i++) {
+        reader->first = strchr(" \t\r\n\xEF\xBB\xBF", bytes[i]) == NULL ? bytes[i] : '\0';
+    }
+}
+
 static enum berth_status feed_whole(struct mediawiki_reader *reader, const char *bytes,
                                     size_t length, struct berth_error *error) {
     while (length > 0) {
@@ -378,6 +393,7 @@ static enum berth_status feed_whole(struct mediawiki_reader *reader, const char 
 
 enum berth_status mediawiki_feed(struct mediawiki_reader *reader, const char *bytes, size_t length,
                                  struct berth_error *error) {
+    look_at_first(reader, bytes, length);
     // A character that was cut is put together with its next byte until it is whole or cannot be.
     while (reader->tail_length > 0 && length > 0) {
         char joined[sizeof reader->tail + 1];

@@ -19,7 +19,7 @@
 
 struct mediawiki_page {
     int64_t id, ns;     // namespace: 0 holds the articles
-    const char *title;  // NUL-terminated, not empty
+    const char *title;  // NUL-terminated, not empty, one line
     const char *text;   // NUL-terminated wikitext
     size_t text_length; // in bytes
     int is_redirect;

@@ -4,6 +4,7 @@
 
 #include "core/file_partial.h"
 #include "core/memory.h"
+#include "format/hub_blob.h"
 #include "format/hub_cache.h"
 #include "net/retry.h"
 
@@ -356,7 +357,7 @@ static enum berth_status publish(struct work *work, struct berth_error *error) {
     return file_remove(work->etag_path, error);
 }
 
-// Whether the blob came by another process, or long ago.
+// Whether the blob came by another process, or long ago, and is still good.
 static int is_there(const struct work *work) {
     char path[NAME_LIMIT];
     struct file_reader reader;
@@ -366,6 +367,12 @@ static int is_there(const struct work *work) {
     }
     int whole = work->total == NO_SIZE || reader.size == (uint64_t)work->total;
     file_reader_close(&reader);
+    struct berth_error error;
+    if (whole && hub_blob_check(work->what->repo, path, &error) != BERTH_OK) {
+        log_warning(&work->net->log, "%s: what the cache holds is damaged: downloading it again",
+                    work->what->name);
+        return 0;
+    }
     return whole;
 }
 
@@ -414,12 +421,20 @@ enum berth_status download(const struct net *net, const struct download *what,
 
 // --- documents ----------------------------------------------------------------------------------
 
+static enum berth_status refuse_long(const struct document *document, struct berth_error *error) {
+    return error_set(error, BERTH_BAD_DATA, "%s: more than %zu bytes", document->what,
+                     document->limit);
+}
+
 static enum berth_status document_begin(void *context, const struct http_answer *answer,
                                         struct berth_error *error) {
     struct document *document = context;
     document->length = 0;
     if (answer->status != 200) {
         return http_refusal(answer, document->what, error);
+    }
+    if (answer->length > 0 && (uint64_t)answer->length > document->limit) {
+        return refuse_long(document, error);
     }
     return is_page(answer) ? refuse_page(document->what, error) : BERTH_OK;
 }
@@ -429,8 +444,7 @@ static enum berth_status document_body(void *context, const void *bytes, size_t 
     struct document *document = context;
     size_t after = document->length + length;
     if (after > document->limit) {
-        return error_set(error, BERTH_BAD_DATA, "%s: more than %zu bytes", document->what,
-                         document->limit);
+        return refuse_long(document, error);
     }
     char *grown = memory_grow(document->text, &document->capacity, after + 1, 1);
     if (grown == NULL) {

@@ -17,6 +17,7 @@
 
 #define REDIRECTS_MAX 10
 #define DEFAULT_SECONDS 10
+#define HEADERS_MAX ((size_t)256 << 10) // bytes of all headers of a response
 
 struct http {
     CURL *curl;
@@ -28,11 +29,13 @@ struct http {
 // One request and its redirects while it runs.
 struct exchange {
     struct http *http;
+    const char *url; // of the request that runs
     const struct http_sink *sink;
     struct http_answer *answer;
     struct berth_error *error;
     enum berth_status status; // of the sink
     int begun;                // the sink's begin was called
+    size_t header_bytes;      // of the response
 };
 
 // --- opening ------------------------------------------------------------------------------------
@@ -131,9 +134,25 @@ enum berth_status http_host(const char *url, char **host, struct berth_error *er
 
 // --- headers ------------------------------------------------------------------------------------
 
+static enum berth_status refuse_headers(const struct exchange *exchange) {
+    return error_set(exchange->error, BERTH_BAD_DATA,
+                     "%s: the server's headers are too long: refused", exchange->url);
+}
+
 static size_t on_header(char *bytes, size_t one, size_t length, void *context) {
     struct exchange *exchange = context;
     http_take_header(exchange->answer, bytes, length);
+    exchange->header_bytes += length;
+    if (exchange->header_bytes > HEADERS_MAX) {
+        exchange->status = refuse_headers(exchange);
+        return 0;
+    }
+    if (exchange->answer->fault != NULL) {
+        exchange->status = error_set(exchange->error, BERTH_BAD_DATA,
+                                     "%s: invalid or duplicate %s header from the server",
+                                     exchange->url, exchange->answer->fault);
+        return 0;
+    }
     return length;
 }
 
@@ -238,13 +257,25 @@ static int is_transient(long status) {
     return status == 408 || status == 429 || status >= 500;
 }
 
+// libcurl has no code of its own for a line of headers beyond its limit (100 kB): it is out of
+// memory then, after the response has begun and before its body.
+static int is_in_headers(const struct exchange *exchange) {
+    curl_off_t first_byte = 0;
+    curl_easy_getinfo(exchange->http->curl, CURLINFO_STARTTRANSFER_TIME_T, &first_byte);
+    return first_byte > 0 && !exchange->begun;
+}
+
 static enum berth_status transfer_failed(struct exchange *exchange, CURLcode code,
                                          const char *url) {
     static const CURLcode hopeless[] = {CURLE_URL_MALFORMAT, CURLE_UNSUPPORTED_PROTOCOL,
-                                        CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE};
+                                        CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE,
+                                        CURLE_WEIRD_SERVER_REPLY};
     exchange->answer->worth_a_retry = is_transient(exchange->answer->status);
     if (exchange->status != BERTH_OK) {
         return exchange->status; // the sink has told why
+    }
+    if (code == CURLE_OUT_OF_MEMORY && is_in_headers(exchange)) {
+        return refuse_headers(exchange);
     }
     if (code == CURLE_OUT_OF_MEMORY) {
         return error_set(exchange->error, BERTH_NO_MEMORY, "out of memory for a connection");
@@ -274,6 +305,8 @@ static enum berth_status perform(struct exchange *exchange, const struct http_re
         return error_set(exchange->error, BERTH_NO_MEMORY, "out of memory for a request");
     }
     http_forget_response(exchange->answer);
+    exchange->url = url;
+    exchange->header_bytes = 0;
     set_options(exchange, url, list);
     CURLcode code = curl_easy_perform(exchange->http->curl);
     curl_easy_setopt(exchange->http->curl, CURLOPT_HTTPHEADER, NULL);

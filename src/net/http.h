@@ -28,6 +28,7 @@ struct http_answer {
     char next[2048];       // Link: <...>; rel="next"
     char location[2048];
     int encoded;       // with a Content-Encoding, which was not asked for
+    const char *fault; // NULL, or the header that makes no sense, a constant
     int worth_a_retry; // a failure that may pass: no connection, cut, timeout, 408, 429, 5xx
 };
 
@@ -56,7 +57,8 @@ enum berth_status http_open(struct http **http, const volatile int *stop,
 void http_close(struct http *http);
 
 // BERTH_OK for every complete response, whatever its status (see http_refusal). No connection, a
-// cut one and a timeout are BERTH_UNAVAILABLE, a stop BERTH_INTERRUPTED.
+// cut one and a timeout are BERTH_UNAVAILABLE, a stop BERTH_INTERRUPTED, headers that contradict
+// themselves BERTH_BAD_DATA.
 enum berth_status http_get(struct http *http, const struct http_request *request,
                            const struct http_sink *sink, struct http_answer *answer,
                            struct berth_error *error);

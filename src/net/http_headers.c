@@ -17,19 +17,34 @@ static void take_etag(char *to, size_t size, const char *value) {
     snprintf(to, size, "%.*s", (int)(length - (quoted ? 2 : 0)), value + quoted);
 }
 
-static void take_length(struct http_answer *answer, const char *value) {
-    number_parse_integer(value, &answer->length);
+// A number of bytes, digits alone. A second one leaves open where the body ends, even if it is the
+// same: two ends of a connection that disagree about it are how bodies are smuggled.
+static void take_size(struct http_answer *answer, int64_t *size, const char *value,
+                      const char *header) {
+    const size_t length = strlen(value);
+    if (*size != -1 || length == 0 || strspn(value, "0123456789") != length ||
+        !number_parse_integer(value, size)) {
+        answer->fault = header;
+    }
 }
 
-// "bytes 100-199/200", "bytes */200"
+static void take_length(struct http_answer *answer, const char *value) {
+    take_size(answer, &answer->length, value, "Content-Length");
+}
+
+// "bytes 100-199/200", "bytes */200", "bytes 100-199/*"
 static void take_range(struct http_answer *answer, const char *value) {
+    static const char header[] = "Content-Range";
     char first[32] = "", total[32] = "";
-    if (sscanf(value, "bytes %30[0-9]-%*[0-9]/%30[0-9]", first, total) == 2) {
-        number_parse_integer(first, &answer->range_first);
+    if (sscanf(value, "bytes %30[0-9]-%*[0-9]/%30[0-9*]", first, total) == 2) {
+        take_size(answer, &answer->range_first, first, header);
     } else if (sscanf(value, "bytes */%30[0-9]", total) != 1) {
+        answer->fault = header;
         return;
     }
-    number_parse_integer(total, &answer->range_total);
+    if (strcmp(total, "*") != 0) {
+        take_size(answer, &answer->range_total, total, header);
+    }
 }
 
 // <https://...>; rel="next", perhaps among others
@@ -55,7 +70,8 @@ static void take_linked_etag(struct http_answer *answer, const char *value) {
 }
 
 static void take_linked_size(struct http_answer *answer, const char *value) {
-    number_parse_integer(value, &answer->linked_size);
+    answer->linked_size = -1; // each response on the way may give it
+    take_size(answer, &answer->linked_size, value, "X-Linked-Size");
 }
 
 static void take_commit(struct http_answer *answer, const char *value) {
@@ -94,6 +110,7 @@ void http_forget_response(struct http_answer *answer) {
     answer->length = answer->range_first = answer->range_total = -1;
     answer->etag[0] = answer->type[0] = answer->next[0] = answer->location[0] = '\0';
     answer->encoded = 0;
+    answer->fault = NULL;
 }
 
 void http_take_header(struct http_answer *answer, const char *bytes, size_t length) {
@@ -102,7 +119,11 @@ void http_take_header(struct http_answer *answer, const char *bytes, size_t leng
         return; // none that counts here is so long
     }
     snprintf(line, sizeof line, "%.*s", (int)length, bytes);
-    line[strcspn(line, "\r\n")] = '\0';
+    size_t end = strcspn(line, "\r\n");
+    while (end > 0 && (line[end - 1] == ' ' || line[end - 1] == '\t')) {
+        end--;
+    }
+    line[end] = '\0';
     if (strncmp(line, "HTTP/", 5) == 0) { // also after "100 Continue" and a proxy's answer
         http_forget_response(answer);
         return;

@@ -6,8 +6,8 @@
 
 #include "net/http.h"
 
-// Takes one line, the status line included. Unknown ones and those that make no sense are passed
-// over.
+// Takes one line, the status line included. Unknown ones are passed over; a size that makes no
+// sense or comes a second time is answer->fault.
 void http_take_header(struct http_answer *answer, const char *bytes, size_t length);
 
 // What one response says of itself goes with the next; what it says of the content (linked_*,

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define PAGE_LIMIT ((size_t)64 << 20)
+#define FILES_LIMIT ((size_t)1 << 20) // of a repository
 
 // --- URLs ---------------------------------------------------------------------------------------
 
@@ -117,7 +118,11 @@ static enum berth_status ask_page(const struct hub *hub, const char *url,
         status = hub_listing_add(listing, hub->id, text, length, error);
     }
     memory_free(text);
-    // A page without a file would let a server lead us round in circles.
+    if (status == BERTH_OK && listing->count > FILES_LIMIT) {
+        status = error_set(error, BERTH_BAD_DATA, "%s: the hub lists more than %zu files: refused",
+                           hub->id, FILES_LIMIT);
+    }
+    // A page without a file is the last one.
     if (status == BERTH_OK && answer.next[0] != '\0' && listing->count > before) {
         *next = memory_string(answer.next);
         status = *next == NULL ? no_memory(error) : BERTH_OK;
@@ -127,14 +132,25 @@ static enum berth_status ask_page(const struct hub *hub, const char *url,
 
 static enum berth_status ask_files(const struct hub *hub, struct hub_listing *listing,
                                    struct berth_error *error) {
-    char *url = api_url(hub, "tree", listing->commit, "?recursive=true");
+    char *url = api_url(hub, "tree", listing->commit, "?recursive=true"), *landmark = NULL;
     enum berth_status status = url == NULL ? no_memory(error) : BERTH_OK;
-    while (status == BERTH_OK && url != NULL) {
+    for (size_t page = 1; status == BERTH_OK && url != NULL; page++) {
         char *next;
         status = ask_page(hub, url, listing, &next, error);
-        memory_free(url);
+        if ((page & (page - 1)) == 0) { // pages 1, 2, 4, ...: any circle leads back to one of them
+            memory_free(landmark);
+            landmark = url;
+        } else {
+            memory_free(url);
+        }
         url = next;
+        if (status == BERTH_OK && url != NULL && strcmp(url, landmark) == 0) {
+            status =
+                error_set(error, BERTH_BAD_DATA,
+                          "%s: the pages of the hub's listing lead in a circle: refused", hub->id);
+        }
     }
+    memory_free(landmark);
     memory_free(url);
     return status;
 }

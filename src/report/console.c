@@ -65,26 +65,30 @@ void console_clear(struct console *console) {
     }
 }
 
-void console_line(struct console *console, const char *text) {
+// `mark` is written as it is, the text escaped.
+static void put_line(struct console *console, const char *mark, const char *text) {
     char line[4096];
-    size_t limit = sizeof line - 8;
-    int length = snprintf(line, limit, "%s%s", console->bar_shown ? "\r\033[K" : "", text);
-    size_t used = (size_t)length < limit ? (size_t)length : limit - 1;
+    size_t limit = sizeof line - 2;
+    int begun = snprintf(line, limit, "%s%s", console->bar_shown ? "\r\033[K" : "", mark); // short
+    size_t used = (size_t)begun + terminal_escape(line + begun, limit - (size_t)begun, text, "");
     line[used++] = '\n';
     write_all(console, line, used);
     console->bar_shown = 0;
     console->line_time = console_now();
 }
 
+void console_line(struct console *console, const char *text) {
+    put_line(console, "", text);
+}
+
 void console_warning(struct console *console, const char *text) {
-    char line[2048];
-    snprintf(line, sizeof line, "berth: %swarning:%s %s", console->colour ? "\033[1;33m" : "",
-             console->colour ? "\033[0m" : "", text);
-    console_line(console, line);
+    put_line(console,
+             console->colour ? "berth: \033[1;33mwarning:\033[0m " : "berth: warning: ", text);
 }
 
 // --- progress ------------------------------------------------------------------------------------
 
+// `phase` is escaped.
 static void begin_phase(struct console *console, const char *phase, int64_t done) {
     snprintf(console->phase, sizeof console->phase, "%s", phase);
     console->phase_start = console_now();
@@ -162,11 +166,13 @@ static void end_phase(struct console *console, int64_t total) {
     console->phase[0] = '\0';
 }
 
-static void show_progress(struct console *console, const char *phase, int64_t done, int64_t total) {
+static void show_progress(struct console *console, const char *name, int64_t done, int64_t total) {
+    char phase[sizeof console->phase];
     if (!console->progress) {
         return;
     }
-    if (strncmp(phase, console->phase, sizeof console->phase - 1) != 0) {
+    terminal_escape(phase, sizeof phase, name, "");
+    if (strcmp(phase, console->phase) != 0) {
         if (done >= total && total > 0) {
             return; // a phase that ended before it was announced, or was announced twice
         }

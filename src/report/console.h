@@ -15,7 +15,7 @@ struct console {
     int bar_shown;    // the bar stands on the last line
     double bar_drawn; // when, monotonic seconds
     double line_time; // when the last plain progress line or step line was printed
-    char phase[64];   // of the bar
+    char phase[64];   // of the bar, escaped
     double phase_start;
     int64_t phase_first; // `done` when the phase began, for the rate
     char detail[64];     // right of the bar: "loss 1.234"
@@ -24,7 +24,7 @@ struct console {
 };
 
 void console_init(struct console *console, int descriptor, int progress);
-// A line of text; a newline is added.
+// A line of text, escaped (terminal.h); a newline is added.
 void console_line(struct console *console, const char *text);
 // "warning: text", yellow where colours are on.
 void console_warning(struct console *console, const char *text);

@@ -41,6 +41,7 @@ static const char *const fixed_settings[] = {
 static const char *const free_settings[] = {
     "cache_dir",
     "skip_cache",
+    "strict_answers",
     "overwrite_cache",
     "resume_from_checkpoint",
     "overwrite_output_dir",

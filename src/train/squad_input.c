@@ -182,17 +182,29 @@ static void put_into_cache(const struct opening *opening, const struct squad_cac
     }
 }
 
-// The file is read once: what is hashed is what is used.
+static enum berth_status check_answers(const struct opening *opening, struct berth_error *error) {
+    return opening->args->config->strict_answers
+               ? squad_check_placed(&opening->input->dataset, error)
+               : BERTH_OK;
+}
+
+static enum berth_status read_questions(const struct opening *opening, const char *bytes,
+                                        size_t length, struct berth_error *error) {
+    const struct squad_input_args *args = opening->args;
+    TRY(squad_read_memory(args->path, bytes, length, args->limit, &opening->input->dataset, error));
+    return check_answers(opening, error);
+}
+
+// The file is read once: what is hashed is what is used. Features alone do not say whether each
+// answer is at its place.
 static enum berth_status open_with_cache(const struct opening *opening, const char *bytes,
                                          size_t length, struct berth_error *error) {
-    struct squad_dataset *dataset = &opening->input->dataset;
-    int training = opening->options.training;
+    int early = !opening->options.training || opening->args->config->strict_answers;
     struct squad_cache_key key;
     TRY(squad_cache_key_of(bytes, length, opening->args->limit, opening->args->tokenizer,
                            &opening->options, &key, error));
-    if (!training) {
-        TRY(squad_read_memory(opening->args->path, bytes, length, opening->args->limit, dataset,
-                              error));
+    if (early) {
+        TRY(read_questions(opening, bytes, length, error));
     }
     char *file = squad_cache_path(opening->args->config->cache_dir, opening->args->path, &key);
     enum berth_status status = BERTH_OK;
@@ -202,9 +214,8 @@ static enum berth_status open_with_cache(const struct opening *opening, const ch
     if (take_from_cache(opening, &key, file)) {
         goto done;
     }
-    if (training) {
-        TRY_DONE(squad_read_memory(opening->args->path, bytes, length, opening->args->limit,
-                                   dataset, error));
+    if (!early) {
+        TRY_DONE(read_questions(opening, bytes, length, error));
     }
     TRY_DONE(build(opening, error));
     if (!opening->args->config->dry_run) {
@@ -219,6 +230,7 @@ static enum berth_status open_input(const struct opening *opening, struct berth_
     const struct berth_config *config = opening->args->config;
     if (config->cache_dir == NULL || config->skip_cache) {
         TRY(squad_read(opening->args->path, opening->args->limit, &opening->input->dataset, error));
+        TRY(check_answers(opening, error));
         return build(opening, error);
     }
     char *bytes;

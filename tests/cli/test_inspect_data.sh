@@ -42,4 +42,9 @@ mkdir "$work/folder" && cp "$data/nvidia.hdf5" "$work/folder" && cp "$work/cut.h
 run inspect "$work/folder"
 expect_code 65
 expect_err 'cut.hdf5'
+what="a file that is only named as HDF5"
+head -c 20000 /dev/zero >"$work/named.hdf5"
+run inspect "$work/named.hdf5"
+expect_code 65
+expect_err "no HDF5 file"
 finish

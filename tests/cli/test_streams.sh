@@ -161,4 +161,23 @@ expect_code 0
 expect_out generic
 run doctor --json
 expect_out '"instruction_sets":"generic'
+
+# Names out of other people's files are shown on a terminal, not obeyed: in listings, in messages.
+what="a hostile name on a terminal"
+header='{"a\u001b]0;owned\u0007b\nc\u009b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+size=$(printf '\\x%02x' ${#header})
+printf '%b' "$size\\0\\0\\0\\0\\0\\0\\0" >"$work/hostile.safetensors"
+printf '%s\0\0\0\0' "$header" >>"$work/hostile.safetensors"
+for words in inspect "compare $work/hostile.safetensors"; do
+    # shellcheck disable=SC2086
+    "$ON_TERMINAL" 120 "$BERTH" $words "$work/hostile.safetensors" >"$out" 2>"$err"
+    ! LC_ALL=C grep -q $'[\033\007]' "$out" || fail "a control character reached the terminal: $words"
+    ! LC_ALL=C grep -q $'\302\233' "$out" || fail "U+009B reached the terminal: $words"
+done
+run inspect "$work/hostile.safetensors"
+expect_code 0
+expect_out 'a\x1b]0;owned\x07b\x0ac\xc2\x9b'
+"$ON_TERMINAL" 120 "$BERTH" --no-color inspect "$work/"$'no\033[2Jne' >"$out" 2>"$err"
+! LC_ALL=C grep -q $'\033' "$out" || fail "a control character of a file's name in a message"
+expect_out 'no\x1b[2Jne'
 finish

@@ -159,7 +159,12 @@ missing 2 "the question has no words" answer --model "$work/model" --question $'
 missing 65 "$work/empty" tokenize --vocab "$work/empty"
 missing 65 "$work/empty" evaluate squad "$work/empty" "$work/empty"
 sed 's/"text": "Oslo"/"text": "Paris"/' "$work/data.json" >"$work/elsewhere.json"
-missing 65 q1 features squad --training --vocab "$vocab" --input "$work/elsewhere.json"
+missing 65 q1 features squad --training --strict_answers --vocab "$vocab" --input "$work/elsewhere.json"
+run features squad --training --vocab "$vocab" --input "$work/elsewhere.json"
+expect_code 0
+expect_err "1 of 8 questions are skipped"
+expect_err 'question "q1" is skipped'
+missing 65 q1 predict squad --model "$work/model" --strict_answers --input "$work/elsewhere.json" --output "$work/new"
 missing 73 "$work/data.json is a file" finetune squad --model "$work/model" --train "$work/none" \
     --output "$work/data.json/run"
 missing 73 "$work/data.json is a file" predict squad --model "$work/model" --input "$work/none" \

@@ -127,6 +127,36 @@ static void wants_one_training_answer(void **state) {
                    "question \"q\" has an empty answer");
 }
 
+// As in the original: what is not among the words from there on is skipped, a place within the
+// answer's own words will do.
+static void skips_misplaced_answers(void **state) {
+    static const struct {
+        const char *text;
+        size_t skipped;
+    } cases[] = {
+        {RECORD("an old bridge", "{\"text\":\"bridge\",\"answer_start\":0}"), 1},
+        {RECORD("an old bridge", "{\"text\":\"bridge\",\"answer_start\":13}"), 1},
+        {RECORD("an old bridge", "{\"text\":\"bridge\",\"answer_start\":99}"), 1},
+        {RECORD("an old bridge", "{\"text\":\"bridge\",\"answer_start\":-1}"), 1},
+        {RECORD("an old bridge", "{\"text\":\"bridge\",\"answer_start\":9223372036854775807}"), 1},
+        {RECORD("an old bridge", "{\"text\":\"nowhere\",\"answer_start\":3}"), 1},
+        {RECORD("an old bridge", "{\"text\":\"bridge\",\"answer_start\":6}"), 0},
+        {RECORD("an old bridge", "{\"text\":\"bridge\",\"answer_start\":9}"), 0}};
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        struct squad_feature_options options = plain;
+        options.rules = i % 2 == 0 ? SQUAD_RULES_GOOGLE : SQUAD_RULES_KERAS;
+        struct squad_feature_set set;
+        struct berth_error error = {0};
+        struct warnings warnings = {0};
+        assert_int_equal(build(cases[i / 2].text, options, &warnings, &set, &error), BERTH_OK);
+        const size_t skipped = i % 2 == 0 ? cases[i / 2].skipped : 1;
+        assert_int_equal(set.skipped_examples, skipped);
+        assert_int_equal(set.count, 1 - skipped);
+        assert_int_equal(warnings.count, skipped == 0 ? 0 : i % 2 == 0 ? 2 : 1);
+        squad_feature_set_done(&set);
+    }
+}
+
 static void skips_answers_with_other_blanks(void **state) {
     static const char *const texts[] = {
         RECORD("an old\\u00a0bridge", "{\"text\":\"old\\u00a0bridge\",\"answer_start\":3}"),
@@ -138,7 +168,7 @@ static void skips_answers_with_other_blanks(void **state) {
         assert_int_equal(build(texts[i], plain, &warnings, &set, &error), BERTH_OK);
         assert_int_equal(set.count, 0);
         assert_int_equal(set.skipped_examples, 1);
-        assert_int_equal(warnings.count, 1);
+        assert_int_equal(warnings.count, 2);
         assert_non_null(strstr(warnings.last, "set.json: question \"q\" is skipped"));
         squad_feature_set_done(&set);
     }
@@ -185,6 +215,7 @@ int main(void) {
         cmocka_unit_test(equals_the_python_rules),
         cmocka_unit_test(equals_the_python_rules_on_real_data),
         cmocka_unit_test(wants_one_training_answer),
+        cmocka_unit_test(skips_misplaced_answers),
         cmocka_unit_test(skips_answers_with_other_blanks),
         cmocka_unit_test(needs_room_for_the_document),
         cmocka_unit_test(a_document_without_tokens_has_no_windows),

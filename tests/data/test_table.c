@@ -168,8 +168,8 @@ static void names_what_is_wrong(void **state) {
         {"{\"a\":\"\xED\xA0\x80\"}", &json_lines, "t: line 1, column 7 (byte 6): not UTF-8"},
         {"\xFF\xFE"
          "a",
-         &tsv, "t: line 1, column 1 (byte 0): the file is UTF-16"},
-        {"\xFE\xFF", &csv, "the file is UTF-16"},
+         &tsv, "t: line 1, column 1 (byte 0): not UTF-8"}, // half a character of UTF-16
+        {"\xFE\xFF", &csv, "t: the file is empty"},
         {"a,b\n1,\"x\n", &csv, "t: line 2, column 3: the quote that opens here is never closed"},
         {"a,b\n\"x\n\xC3\xA9\"y,2\n", &csv, "t: line 3, column 3: text behind the closing quote"},
         {"a,b\n\xC3\xA9,x\"y\"\n", &csv, "t: line 2, column 4: a quote within a field"},
@@ -194,6 +194,64 @@ static void names_what_is_wrong(void **state) {
         assert_says(error.message, cases[i].says == NULL ? "" : cases[i].says);
         table_done(&table);
     }
+}
+
+// Byte order marks and UTF-16 of either order, of every format.
+static void reads_other_encodings(void **state) {
+    static const struct {
+        const char *bytes;
+        size_t length;
+    } marks[] = {{"\xEF\xBB\xBF", 3}, {"\xFF\xFE", 2}, {"\xFE\xFF", 2}, {"", 0}};
+    static const struct {
+        const char *text;
+        const struct table_options *options;
+    } texts[] = {{"a\tb\n1\tx\n", &tsv},
+                 {"a,b\r\n\"1\",\"x\"\r\n", &csv},
+                 {"{\"a\":1,\"b\":\"x\"}\n", &json_lines}};
+    for (size_t i = 0; i < 12; i++) {
+        char bytes[128];
+        const char *text = texts[i / 4].text;
+        size_t used = marks[i % 4].length;
+        int high_first = i % 4 == 2;
+        memcpy(bytes, marks[i % 4].bytes, used);
+        for (size_t c = 0; text[c] != '\0'; c++) {
+            if (i % 4 == 1 || i % 4 == 2) {
+                bytes[used + (size_t)high_first] = text[c];
+                bytes[used + (size_t)!high_first] = '\0';
+                used += 2;
+            } else {
+                bytes[used++] = text[c];
+            }
+        }
+        struct table table = read_bytes(bytes, used, texts[i / 4].options);
+        assert_int_equal(table.row_count, 1);
+        assert_string_equal(table.columns[0], "a");
+        assert_string_equal(cell(&table, 0, 0), "1");
+        assert_string_equal(cell(&table, 0, 1), "x");
+        table_done(&table);
+    }
+}
+
+// A line that is no row of any table, and a file beyond the limit, told before it is read.
+static void refuses_endless_lines_and_files(void **state) {
+    const size_t length = ((size_t)64 << 20) + 10;
+    char *text = malloc(length);
+    struct table table;
+    struct berth_error error = {0};
+    assert_non_null(text);
+    memset(text, 'x', length);
+    memcpy(text, "a\tb\n", 4);
+    assert_int_equal(table_read_memory("t", text, length, &tsv, &table, &error), BERTH_BAD_DATA);
+    assert_says(error.message, "t: line 2, column 1 (byte 4): a line of more than 64 MiB");
+    free(text);
+    char path[] = "/tmp/berth-table-XXXXXX";
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    assert_int_equal(ftruncate(file, (off_t)5 << 30), 0); // takes no room
+    close(file);
+    assert_int_equal(table_read(path, &tsv, &table, &error), BERTH_BAD_DATA);
+    assert_says(error.message, "5368709120 bytes, the limit is");
+    unlink(path);
 }
 
 static void refuses_nul_bytes(void **state) {
@@ -373,6 +431,8 @@ int main(void) {
         cmocka_unit_test(leaves_ragged_rows_out),
         cmocka_unit_test(names_what_is_wrong),
         cmocka_unit_test(refuses_nul_bytes),
+        cmocka_unit_test(reads_other_encodings),
+        cmocka_unit_test(refuses_endless_lines_and_files),
         cmocka_unit_test(names_the_nearest_column),
         cmocka_unit_test(shortens_long_names),
         cmocka_unit_test(cuts_names_between_characters),

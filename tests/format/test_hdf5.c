@@ -6,6 +6,7 @@
 #include "format/hdf5.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #define DATA BERTH_TEST_SOURCE_DIR "/tests/format/data/hdf5/"
 
@@ -128,6 +129,58 @@ static void test_says_what_it_cannot_read(void **state) {
     scratch_write("a", "");
     assert_int_equal(hdf5_open(&file, scratch("a"), &error), BERTH_BAD_DATA);
     assert_int_equal(hdf5_open(&file, scratch("none"), &error), BERTH_NO_INPUT);
+}
+
+// Somebody else's bytes before the file: addresses count from its signature.
+static void test_reads_after_a_user_block(void **state) {
+    (void)state;
+    static const struct expected sets[] = {
+        {"input_ids", TENSOR_I32, 2, {5, 16}},    {"input_mask", TENSOR_I8, 2, {5, 16}},
+        {"segment_ids", TENSOR_I8, 2, {5, 16}},   {"masked_lm_positions", TENSOR_I32, 2, {5, 4}},
+        {"masked_lm_ids", TENSOR_I32, 2, {5, 4}}, {"next_sentence_labels", TENSOR_I8, 1, {5}}};
+    check_sets(DATA "user-block.hdf5", sets, 6);
+    assert_true(hdf5_recognise(DATA "user-block.hdf5"));
+}
+
+static void test_names_data_that_was_never_written(void **state) {
+    (void)state;
+    static const char *const paths[] = {DATA "never-contiguous.hdf5", DATA "never-chunked.hdf5"};
+    for (size_t i = 0; i < 2; i++) {
+        struct hdf5_file file;
+        struct berth_error error;
+        assert_int_equal(hdf5_open(&file, paths[i], &error), BERTH_BAD_DATA);
+        assert_message_has(&error, "never written");
+        assert_null(strstr(error.message, "18446744073709551615"));
+    }
+}
+
+static long resident_kilobytes(void) {
+    struct rusage usage;
+    assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+    return usage.ru_maxrss;
+}
+
+// 32 MiB of numbers in one chunk: a few rows of it take little memory.
+static void test_a_chunk_larger_than_its_rows(void **state) {
+    (void)state;
+    static const char *const names[] = {"plain", "shuffled"};
+    static const int64_t firsts[] = {0, 4095, 8191, (1 << 19) - 3};
+    struct hdf5_file file;
+    struct berth_error error;
+    long before = resident_kilobytes();
+    open_good(&file, DATA "large-chunk.hdf5");
+    for (size_t i = 0; i < 2 * sizeof firsts / sizeof *firsts; i++) {
+        int32_t rows[3][16];
+        int64_t first = firsts[i / 2];
+        const struct hdf5_dataset *set = hdf5_find(&file, names[i % 2]);
+        assert_int_equal(hdf5_read(&file, set, first, 3, rows, &error), BERTH_OK);
+        for (int64_t row = 0; row < 3; row++) {
+            assert_int_equal(rows[row][0], (first + row) / 4096);
+            assert_int_equal(rows[row][15], 0);
+        }
+    }
+    hdf5_close(&file);
+    assert_true(resident_kilobytes() - before < 16 << 10);
 }
 
 // --- ours ---------------------------------------------------------------------------------------
@@ -406,6 +459,9 @@ int main(void) {
         SCRATCH_TEST(test_reads_packed),
         SCRATCH_TEST(test_reads_other_kinds),
         SCRATCH_TEST(test_says_what_it_cannot_read),
+        SCRATCH_TEST(test_reads_after_a_user_block),
+        SCRATCH_TEST(test_names_data_that_was_never_written),
+        SCRATCH_TEST(test_a_chunk_larger_than_its_rows),
         SCRATCH_TEST(test_reads_ours),
         SCRATCH_TEST(test_a_filter_twice),
         SCRATCH_TEST(test_more_data_sets_than_a_node_holds),

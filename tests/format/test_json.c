@@ -36,7 +36,8 @@ static void test_errors_have_line_and_column(void **state) {
         {"{'a': 1}", "line 1, column 2"},
         {"[1e999]", "real number overflow"},
         {"// comment\n1", "line 1, column 1"},
-        {"\xef\xbb\xbf{}", "line 1"},
+        {"\xef\xbb\xbf{", "line 1"},
+        {"\xef\xbb\xbf\xef\xbb\xbf{}", "line 1"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct berth_error error;
@@ -47,6 +48,59 @@ static void test_errors_have_line_and_column(void **state) {
         assert_null(value);
         assert_message_has(&error, cases[i].place);
     }
+}
+
+// {"a": "x (e acute) (grinning face)"} in every encoding that is read, with a byte order mark and
+// without, and what is none.
+static void test_encodings(void **state) {
+    (void)state;
+#define OF(bytes)                                                                                  \
+    { bytes, sizeof bytes - 1 }
+    static const struct {
+        const char *bytes;
+        size_t length;
+    } good[] =
+        {
+            OF("{\"a\":\"x\xC3\xA9\xF0\x9F\x98\x80\"}"),
+            OF("\xEF\xBB\xBF{\"a\":\"x\xC3\xA9\xF0\x9F\x98\x80\"}"),
+            OF("{\0\"\0a\0\"\0:\0\"\0x\0\xE9\0\x3D\xD8\x00\xDE\"\0}\0"),
+            OF("\xFF\xFE{\0\"\0a\0\"\0:\0\"\0x\0\xE9\0\x3D\xD8\x00\xDE\"\0}\0"),
+            OF("\0{\0\"\0a\0\"\0:\0\"\0x\0\xE9\xD8\x3D\xDE\x00\0\"\0}"),
+            OF("\xFE\xFF\0{\0\"\0a\0\"\0:\0\"\0x\0\xE9\xD8\x3D\xDE\x00\0\"\0}"),
+        },
+      bad[] = {
+          OF("\xFF\xFE{\0\"\0a\0\"\0:\0\"\0\x3D\xD8\"\0}\0"), // half a pair
+          OF("\xFF\xFE{\0\"\0a\0\"\0:\0\"\0\x00\xDE\"\0}\0"), // the other half
+          OF("\xFF\xFE{\0}\0 "),                              // half a character
+          OF("\xFF\xFE{\0}\0\0\0"),                           // U+0000
+          OF("\xFF\xFE\0\0{\0\0\0}\0\0\0"),
+          OF("{\0\0\0}\0\0\0"),
+      };
+#undef OF
+    struct berth_error error;
+    json *value;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        assert_int_equal(json_read_memory("f", good[i].bytes, good[i].length, &value, &error),
+                         BERTH_OK);
+        assert_string_equal(json_text(json_member(value, "a")), "x\xC3\xA9\xF0\x9F\x98\x80");
+        json_free(value);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(json_read_memory("f", bad[i].bytes, bad[i].length, &value, &error),
+                         BERTH_BAD_DATA);
+        assert_message_has(&error, i < 4 ? "f: line 1" : "UTF-32");
+    }
+}
+
+// Refused by its size, before a byte is read: the file takes no room on the disk.
+static void test_files_beyond_the_limit(void **state) {
+    (void)state;
+    struct berth_error error;
+    json *value;
+    scratch_write("large.json", "{}");
+    assert_int_equal(truncate(scratch("large.json"), (off_t)5 << 30), 0);
+    assert_int_equal(json_read_file(scratch("large.json"), &value, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "large.json: 5368709120 bytes, the limit is 536870912");
 }
 
 static void test_nul_bytes(void **state) {
@@ -311,6 +365,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(test_errors_have_line_and_column),
         SCRATCH_TEST(test_nul_bytes),
+        cmocka_unit_test(test_encodings),
+        SCRATCH_TEST(test_files_beyond_the_limit),
         SCRATCH_TEST(test_file_errors_name_the_file),
         SCRATCH_TEST(test_every_prefix_is_refused),
         SCRATCH_TEST(test_depth_is_bounded),

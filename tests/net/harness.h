@@ -4,10 +4,12 @@
 #define BERTH_TESTS_NET_HARNESS_H
 
 #include "berth.h"
+#include "core/file_partial.h"
 #include "core/scratch.h"
 #include "format/digest.h"
 #include "server.h"
 
+#include <inttypes.h>
 #include <sys/stat.h>
 
 #define COMMIT "00112233445566778899aabbccddeeff00112233"
@@ -198,6 +200,20 @@ static inline size_t size_of(const char *path) {
     struct stat info;
     assert_int_equal(stat(path, &info), 0);
     return (size_t)info.st_size;
+}
+
+// Notes in the cache that the blob was found good, as it is now.
+static inline void call_verified(const char *repo, const char *blob) {
+    struct file_stamp stamp;
+    char path[200], text[128];
+    snprintf(path, sizeof path, "%s/blobs/%s", repo, blob);
+    assert_int_equal(file_stamp_of(scratch(path), &stamp, NULL), BERTH_OK);
+    snprintf(text, sizeof text, "%" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64, stamp.size,
+             stamp.number, stamp.modified_ns, stamp.changed_ns);
+    snprintf(path, sizeof path, "%s/verified", repo);
+    assert_int_equal(dir_make(scratch(path), NULL), BERTH_OK);
+    snprintf(path, sizeof path, "%s/verified/%s", repo, blob);
+    scratch_write(path, text);
 }
 
 // Nobody who looks for acme/tiny in the cache finds anything, and blobs/ has none of that name.

@@ -161,11 +161,25 @@ static void own_headers(const struct server *server, const struct server_route *
     }
 }
 
+// Sends the head but for the empty line at its end, which stays, and a header of so many bytes.
+static int send_padding(int socket, int *used, char *head, size_t bytes) {
+    char piece[1024];
+    int good = send_all(socket, head, (size_t)*used - 2) && send_all(socket, "X-Padding: ", 11);
+    memset(piece, 'x', sizeof piece);
+    for (size_t sent = 0; good && sent < bytes; sent += sizeof piece) {
+        good = send_all(socket, piece, sizeof piece);
+    }
+    *used = snprintf(head, 5, "\r\n\r\n");
+    return good;
+}
+
 static int send_head(const struct server *server, int socket, const struct server_route *route,
                      const struct slice *slice) {
     char head[REQUEST_SIZE], range[128] = "", length[64] = "", etag[300] = "", headers[2048];
     own_headers(server, route, headers);
-    if (slice->status == 206) {
+    if (strstr(headers, "Content-Range:") != NULL) {
+        range[0] = '\0'; // the route has its own
+    } else if (slice->status == 206) {
         snprintf(range, sizeof range, "Content-Range: bytes %lld-%zu/%zu\r\n",
                  (long long)slice->first + (long long)route->range_shift, route->length - 1,
                  route->length);
@@ -185,7 +199,8 @@ static int send_head(const struct server *server, int socket, const struct serve
                  "%s%s%s%s%s\r\n",
                  slice->status, route->type != NULL ? route->type : "application/octet-stream",
                  range, length, etag, headers, route->chunked ? "" : "Accept-Ranges: bytes\r\n");
-    return send_all(socket, head, (size_t)used);
+    return (route->padding == 0 || send_padding(socket, &used, head, route->padding)) &&
+           send_all(socket, head, (size_t)used);
 }
 
 static void respond(struct server *server, int socket, const struct server_route *route,

@@ -14,6 +14,7 @@ struct server_route {
     const char *type;    // Content-Type; NULL: application/octet-stream
     const char *etag;    // with its quotes; NULL: none. If-Range and If-None-Match obey it
     const char *headers; // more of them, each with \r\n; "@PORT@" is the server's; NULL: none
+    size_t padding;      // bytes of one header more
     int status;          // 0: 200, or 206, 304, 416 as the request asks
     int no_ranges;       // Range is ignored
     int chunked;         // no Content-Length

@@ -48,6 +48,30 @@ static void test_what_is_there_is_not_fetched_again(void **state) {
     server_stop(server);
 }
 
+// A blob whose bytes have changed since, at the same size: told by every reader, and fetched again.
+static void test_what_is_there_is_hashed(void **state) {
+    (void)state;
+    struct server *server = start_good_hub();
+    assert_fetched(fetch("acme/tiny", 0));
+    char blob[512], *path;
+    struct berth_error error;
+    snprintf(blob, sizeof blob, "%s/%s", scratch(REPO "/blobs"), weights_sha256);
+    FILE *file = fopen(blob, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fputc(weights[0] ^ 1, file), (unsigned char)(weights[0] ^ 1));
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(berth_find_model("acme/tiny", &path, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, weights_sha256);
+    setenv("HF_HUB_OFFLINE", "1", 1);
+    assert_refused(fetch("acme/tiny", 0), BERTH_BAD_DATA, "damaged");
+    unsetenv("HF_HUB_OFFLINE");
+    struct outcome outcome = fetch("acme/tiny", 0);
+    assert_published(&outcome);
+    assert_int_equal(server_count(server, "/model.safetensors"), 2);
+    assert_int_equal(server_count(server, "/vocab.txt"), 1);
+    server_stop(server);
+}
+
 static void test_a_revision_and_a_commit(void **state) {
     (void)state;
     struct server_route routes[HUB_ROUTES];
@@ -131,6 +155,25 @@ static void test_the_listing_may_have_pages(void **state) {
     assert_non_null(strstr(tree, "\"vocab.txt\""));
     memory_free(tree);
     server_stop(server);
+}
+
+// A link to the page itself, and pages that lead to each other: told at once, not asked for ever.
+static void test_pages_that_lead_in_a_circle(void **state) {
+    (void)state;
+    static const char *const seconds[] = {
+        "Link: <http://127.0.0.1:@PORT@/page2>; rel=\"next\"\r\n",
+        "Link: <http://127.0.0.1:@PORT@/api/models/acme/tiny/tree/" COMMIT
+        "?recursive=true>; rel=\"next\"\r\n"};
+    for (size_t i = 0; i < sizeof seconds / sizeof *seconds; i++) {
+        struct server_route routes[HUB_ROUTES + 1];
+        server_stop(start_pages(routes, seconds[0]));
+        routes[HUB_ROUTES].headers = seconds[i];
+        struct server *server = server_start(routes, HUB_ROUTES + 1);
+        setenv("HF_ENDPOINT", server_url(server, "/"), 1);
+        assert_refused(fetch("acme/tiny", 0), BERTH_BAD_DATA, "in a circle");
+        assert_true(server_count(server, "GET ") <= 6);
+        server_stop(server);
+    }
 }
 
 static void test_a_page_of_another_place_is_refused(void **state) {
@@ -361,6 +404,16 @@ static void test_a_url_is_kept_under_its_name(void **state) {
     assert_fetched(again);
     assert_string_equal(again.path, outcome.path);
     assert_int_equal(server_count(server, "If-None-Match: \"one\"\r\n"), 1);
+    FILE *file = fopen(outcome.path, "r+b"); // damaged: not handed out because the etag is the same
+    assert_non_null(file);
+    assert_int_equal(fputc('S', file), 'S');
+    assert_int_equal(fclose(file), 0);
+    setenv("HF_HUB_OFFLINE", "1", 1);
+    assert_refused(fetch(server_url(server, route.path), 0), BERTH_UNAVAILABLE, "");
+    unsetenv("HF_HUB_OFFLINE");
+    again = fetch(server_url(server, route.path), 0);
+    assert_fetched(again);
+    assert_file_holds(again.path, TEXT);
     server_stop(server);
 }
 
@@ -508,6 +561,8 @@ static void test_offline_a_data_set_known_by_name(void **state) {
         assert_int_equal(fetch("squad", 0).status, BERTH_UNAVAILABLE);
         snprintf(blob, sizeof blob, "home/assets/berth/datasets--squad/blobs/%s", blobs[i]);
         scratch_write(blob, i == 0 ? "train" : "dev");
+        assert_refused(fetch("squad", 0), BERTH_BAD_DATA, blobs[i]); // another content
+        call_verified("home/assets/berth/datasets--squad", blobs[i]);
     }
     struct outcome outcome = fetch("squad-v1.1", 0);
     assert_fetched(outcome);
@@ -617,10 +672,12 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         NET_TEST(test_a_model_lands_in_the_layout),
         NET_TEST(test_what_is_there_is_not_fetched_again),
+        NET_TEST(test_what_is_there_is_hashed),
         NET_TEST(test_a_revision_and_a_commit),
         NET_TEST(test_patterns_choose_the_files),
         NET_TEST(test_a_data_set_of_the_hub),
         NET_TEST(test_the_listing_may_have_pages),
+        NET_TEST(test_pages_that_lead_in_a_circle),
         NET_TEST(test_a_page_of_another_place_is_refused),
         NET_TEST(test_hostile_paths_are_refused),
         NET_TEST(test_listings_that_make_no_sense),

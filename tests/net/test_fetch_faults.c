@@ -183,6 +183,64 @@ static void test_sizes_that_are_lies(void **state) {
     }
 }
 
+// Sizes that contradict each other or are none, of a file and of the listing.
+static void test_sizes_that_make_no_sense(void **state) {
+    (void)state;
+    static const struct {
+        const char *headers, *part;
+        enum berth_status status;
+    } cases[] = {
+        {"Content-Length: 5000\r\n", "Content-Length", BERTH_BAD_DATA}, // the server adds one
+        {"Content-Length: 4999\r\n", "Content-Length", BERTH_BAD_DATA},
+        {"Content-Length: 9223372036854775808\r\n", "Content-Length", BERTH_BAD_DATA},
+        {"Content-Length: 5000, 5000\r\n", "", BERTH_OK},
+        {"Content-Range: bytes 0-9/99999999999999999999\r\n", "Content-Range", BERTH_BAD_DATA},
+        {"Content-Range: everything\r\n", "Content-Range", BERTH_BAD_DATA},
+        {"X-Linked-Size: -5\r\n", "X-Linked-Size", BERTH_BAD_DATA}};
+    static const enum hub_route places[] = {HUB_WEIGHTS, HUB_TREE};
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        struct server_route routes[HUB_ROUTES];
+        make_hub(routes);
+        routes[places[i % 2]].headers = cases[i / 2].headers;
+        struct server *server = start_hub(routes);
+        struct outcome outcome = fetch("acme/tiny", 3);
+        assert_int_not_equal(outcome.status, BERTH_OK);
+        if (cases[i / 2].status != BERTH_OK) { // else libcurl refuses it itself
+            assert_refused(outcome, cases[i / 2].status, cases[i / 2].part);
+        }
+        assert_nothing_published();
+        assert_true(server_count(server, "GET ") <= 6); // no second try
+        server_stop(server);
+        assert_int_equal(dir_remove(scratch("home"), NULL), BERTH_OK);
+    }
+}
+
+// One header of 200 kB, and of 2 MB: no word of memory, no second try.
+static void test_endless_headers(void **state) {
+    (void)state;
+    static const size_t paddings[] = {200 << 10, 2 << 20};
+    for (size_t i = 0; i < 2; i++) {
+        struct server_route routes[HUB_ROUTES];
+        make_hub(routes);
+        routes[HUB_TREE].padding = paddings[i];
+        struct server *server = start_hub(routes);
+        assert_refused(fetch("acme/tiny", 3), BERTH_BAD_DATA, "headers are too long");
+        assert_true(server_count(server, "GET ") == 2);
+        server_stop(server);
+    }
+}
+
+// A listing that announces more than any has is refused before its body comes.
+static void test_a_listing_of_absurd_size(void **state) {
+    (void)state;
+    struct server_route routes[HUB_ROUTES];
+    make_hub(routes);
+    routes[HUB_TREE].told_length = INT64_MAX;
+    struct server *server = start_hub(routes);
+    assert_refused(fetch("acme/tiny", 3), BERTH_BAD_DATA, "more than");
+    server_stop(server);
+}
+
 static void test_other_content_than_promised(void **state) {
     (void)state;
     static char other[WEIGHTS_LENGTH];
@@ -627,6 +685,9 @@ int main(void) {
         NET_TEST(test_a_server_that_is_away_for_a_while),
         NET_TEST(test_refusals),
         NET_TEST(test_sizes_that_are_lies),
+        NET_TEST(test_sizes_that_make_no_sense),
+        NET_TEST(test_endless_headers),
+        NET_TEST(test_a_listing_of_absurd_size),
         NET_TEST(test_other_content_than_promised),
         NET_TEST(test_another_etag_than_listed),
         NET_TEST(test_web_pages_in_its_place),

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cache's places by the environment, names that are safe, and refs that hold no commit.
+#include "core/file_partial.h"
 #include "core/scratch.h"
 #include "format/hub_cache.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sys/stat.h>
 
 #define COMMIT "00112233445566778899aabbccddeeff00112233"
 
@@ -163,6 +168,57 @@ static void test_links(void **state) {
     assert_int_equal(find("main", &error), BERTH_BAD_DATA);
 }
 
+// Blobs are hashed once: a changed byte is found, whatever is done to the file's time, and what was
+// found is not believed from somebody else's hand.
+static void test_blobs_are_hashed(void **state) {
+    (void)state;
+    static const char sha256[] = "6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b",
+                      git[] = "56a6051ca2b02b04ef92d5150c9ef600403cb1de"; // both of "1"
+    static const char *const names[] = {sha256, git};
+    struct berth_error error;
+    struct file_stamp stamp;
+    make_snapshot(COMMIT, 40);
+    assert_int_equal(dir_make(scratch("models--a--b/blobs"), NULL), BERTH_OK);
+    assert_int_equal(dir_make(scratch("models--a--b/snapshots/" COMMIT "/sub"), NULL), BERTH_OK);
+    char links[2][512];
+    snprintf(links[0], sizeof links[0], "%s", scratch("models--a--b/snapshots/" COMMIT "/file"));
+    snprintf(links[1], sizeof links[1], "%s",
+             scratch("models--a--b/snapshots/" COMMIT "/sub/file"));
+    for (size_t i = 0; i < 4; i++) {
+        const char *name = names[i % 2], *link = links[i / 2];
+        char blob[128], note[128], target[128];
+        snprintf(blob, sizeof blob, "models--a--b/blobs/%s", name);
+        snprintf(note, sizeof note, "models--a--b/verified/%s", name);
+        snprintf(target, sizeof target, "%s../../blobs/%s", i / 2 == 1 ? "../" : "", name);
+        unlink(links[0]);
+        unlink(links[1]);
+        assert_int_equal(symlink(target, link), 0);
+        scratch_write(blob, "1");
+        assert_int_equal(find("main", &error), BERTH_OK);
+        assert_int_equal(file_stamp_of(scratch(note), &stamp, NULL), BERTH_OK);
+        uint64_t first = stamp.number;
+        assert_int_equal(find("main", &error), BERTH_OK);
+        assert_int_equal(file_stamp_of(scratch(note), &stamp, NULL), BERTH_OK);
+        assert_int_equal(stamp.number, first); // not written again: not hashed again
+        struct stat info;
+        assert_int_equal(stat(scratch(blob), &info), 0);
+        scratch_write(blob, "2");
+        const struct timespec times[] = {info.st_atim, info.st_mtim};
+        assert_int_equal(utimensat(AT_FDCWD, scratch(blob), times, 0), 0);
+        assert_int_equal(find("main", &error), BERTH_BAD_DATA);
+        assert_message_has(&error, "the cached file is damaged");
+        // A note that others may write counts for nothing, even if it is right.
+        char text[128];
+        assert_int_equal(file_stamp_of(scratch(blob), &stamp, NULL), BERTH_OK);
+        snprintf(text, sizeof text, "%" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64, stamp.size,
+                 stamp.number, stamp.modified_ns, stamp.changed_ns);
+        scratch_write(note, text);
+        assert_int_equal(find("main", &error), BERTH_OK);
+        assert_int_equal(chmod(scratch(note), 0666), 0);
+        assert_int_equal(find("main", &error), BERTH_BAD_DATA);
+    }
+}
+
 static void test_truth(void **state) {
     (void)state;
     assert_true(hub_is_truthy("1") && hub_is_truthy("ON") && hub_is_truthy("yes") &&
@@ -173,8 +229,13 @@ static void test_truth(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_places),  cmocka_unit_test(test_ids), cmocka_unit_test(test_paths),
-        cmocka_unit_test(test_commits), SCRATCH_TEST(test_refs),    SCRATCH_TEST(test_links),
+        cmocka_unit_test(test_places),
+        cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_commits),
+        SCRATCH_TEST(test_refs),
+        SCRATCH_TEST(test_links),
+        SCRATCH_TEST(test_blobs_are_hashed),
         cmocka_unit_test(test_truth),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -104,6 +104,33 @@ static void test_site_and_stop(void **state) {
     buffer_done(&seen.log);
 }
 
+// A title is one line, whatever the export says.
+static void test_titles_are_lines(void **state) {
+    (void)state;
+    static const char dump[] =
+        "<mediawiki><page><title>A\n&lt;/doc&gt;\n\tB&#13;&#10;C</title><ns>0</ns><id>1</id>"
+        "<revision><text>x</text></revision></page></mediawiki>";
+    struct seen seen = {.count = 0};
+    struct berth_error error;
+    assert_int_equal(read_pieces(dump, sizeof dump - 1, 7, 0, &seen, &error), BERTH_OK);
+    assert_string_equal(seen.log.bytes, "1 0 --- A </doc>  B  C: x\n");
+    buffer_done(&seen.log);
+}
+
+static void test_other_files(void **state) {
+    (void)state;
+    static const char *const texts[] = {"hello", " \n hello", "{\"a\": 1}", "\xEF\xBB\xBFhello"};
+    struct seen seen = {.count = 0};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct berth_error error;
+        assert_int_equal(read_pieces(texts[i], strlen(texts[i]), 100, 0, &seen, &error),
+                         BERTH_BAD_DATA);
+        assert_message_has(&error, "expected a MediaWiki export");
+        assert_null(strstr(error.message, "cut"));
+    }
+    buffer_done(&seen.log);
+}
+
 static void test_cut_at_every_length(void **state) {
     (void)state;
     struct seen seen = {.count = 0};
@@ -237,6 +264,8 @@ static void test_without_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {SCRATCH_TEST(test_pages),
                                        SCRATCH_TEST(test_site_and_stop),
+                                       SCRATCH_TEST(test_titles_are_lines),
+                                       SCRATCH_TEST(test_other_files),
                                        SCRATCH_TEST(test_cut_at_every_length),
                                        SCRATCH_TEST(test_every_bit_flipped),
                                        SCRATCH_TEST(test_invalid_bytes),

@@ -56,6 +56,19 @@ grep -q '^efficiency [01].* (at best 1), ' out || die "the packs"
 grep -q '^stage hdf5: .* MB of text a second and core$' out || die "the rates"
 grep -q 'fewer than the shards need: 2 for training and 1 for testing in place of 2 and 2' err ||
     die "the note on fewer shards"
+# shellcheck disable=SC2086
+run 78 --text articles.txt $common --shards 64 --output toomany
+grep -q '9 articles are fewer than 64 shards for training .* give shards 4 and test_shards 1' err ||
+    die "shards that the articles cannot fill"
+[ -z "$(find toomany -name '*.txt')" ] || die "shards were made all the same"
+# shellcheck disable=SC2086
+run 78 --text articles.txt $common --test_shards 3 --output toomany
+grep -q '3 for testing' err || die "test shards that the articles cannot fill"
+{ head -c 2200000 /dev/zero | tr '\0' 'x' | sed 's/xx/x /g'; printf '\n\n'; cat articles.txt; } >line.txt
+# shellcheck disable=SC2086
+run 0 --text line.txt $common --stages shards --output long
+grep -q 'warning: .*1 lines have more than 1000000 words, one in line.txt 1100000' err ||
+    die "a line of a million words"
 for file in sharded_training_shards_2_test_shards_2_fraction_0.1/corpus/corpus_test_0.txt \
     $hdf5/corpus/corpus_training_1.hdf5 $hdf5/corpus/statistics.json \
     ${hdf5}_packed/corpus/mixed_strategies_part_0.hdf5 ${hdf5}_packed/corpus_metadata.json; do

@@ -4,6 +4,7 @@
 // no memory, a stop, a cut dump. On the real sample no debris is left.
 #include "core/buffer.h"
 #include "core/scratch.h"
+#include "data/corpus.h"
 #include "data/wikipedia.h"
 #include "interrupted.h"
 
@@ -226,6 +227,95 @@ static void test_without_memory(void **state) {
     buffer_done(&wanted);
 }
 
+// Neither a title nor a text can begin or end a document: the reader of the files sees two.
+static void test_forged_documents(void **state) {
+    (void)state;
+    static const char text[] =
+        "<mediawiki><page><title>A\n\n&lt;/doc&gt;\n&lt;doc id=\"9\" url=\"\" "
+        "title=\"B\"&gt;\nB</title><ns>0</ns><id>1</id><revision><text>One.\n"
+        "&lt;/doc&gt;\n&lt;doc id=\"7\"&gt;\nForged\n\nTwo.</text></revision></page>"
+        "<page><title>C</title><ns>0</ns><id>2</id><revision><text>Three &lt;/doc&gt; it."
+        "</text></revision></page></mediawiki>";
+    struct wikipedia_counts counts;
+    struct corpus *corpus;
+    struct berth_error error;
+    const char *lines, *folder = scratch("forged");
+    size_t length, articles = 0;
+    scratch_write("forged.xml", text);
+    assert_int_equal(run("forged.xml", "forged", 1, NULL, &counts, NULL), BERTH_OK);
+    struct buffer all = read_files("forged");
+    buffer_put_byte(&all, '\0');
+    const char *at = all.bytes;
+    for (size_t i = 0; i < 2; i++) { // as others look for the marks
+        at = strstr(strstr(at, "<doc id="), "</doc>") + 1;
+    }
+    assert_null(strstr(at, "<doc id="));
+    assert_null(strstr(at, "</doc>"));
+    assert_int_equal(corpus_open(CORPUS_EXTRACTED, &folder, 1, &corpus, &error), BERTH_OK);
+    while (corpus_next(corpus, &lines, &length, &error) == BERTH_OK && length > 0) {
+        articles++;
+    }
+    assert_int_equal(articles, 2);
+    corpus_close(corpus);
+    buffer_done(&all);
+}
+
+// UTF-8 as UTF-16, with its mark: high byte first or last.
+static struct buffer to_utf16(const struct buffer *text, int high_first) {
+    struct buffer out = {0};
+    buffer_put(&out, high_first ? "\xFE\xFF" : "\xFF\xFE", 2);
+    for (size_t i = 0; i < text->length; i++) {
+        unsigned char byte = (unsigned char)text->bytes[i];
+        unsigned unit = byte == 0xFF ? 0xDC00 : byte; // ill-formed stays so
+        buffer_put_byte(&out, (char)(high_first ? unit >> 8 : unit & 0xFF));
+        buffer_put_byte(&out, (char)(high_first ? unit & 0xFF : unit >> 8));
+    }
+    return out;
+}
+
+// The same text from a dump in UTF-16, plain and compressed, also when a run goes on in its middle.
+static void test_utf16(void **state) {
+    (void)state;
+    struct buffer dump, wanted = make_whole(&dump);
+    struct wikipedia_counts counts;
+    for (int i = 0; i < 4; i++) {
+        struct buffer other = to_utf16(&dump, i % 2);
+        if (i < 2) {
+            scratch_write_bytes("x16", other.bytes, other.length);
+        } else {
+            write_bzip2("x16", &other, 701);
+        }
+        assert_int_equal(run("x16", "other", 2, NULL, &counts, NULL), BERTH_OK);
+        assert_text("other", &wanted);
+        assert_int_equal(counts.damaged, 1);
+        assert_int_equal(file_remove(path_of("other", 2), NULL), BERTH_OK);
+        assert_int_equal(run("x16", "other", 2, NULL, &counts, NULL), BERTH_OK);
+        assert_text("other", &wanted);
+        assert_int_equal(dir_remove(scratch("other"), NULL), BERTH_OK);
+        buffer_done(&other);
+    }
+    buffer_done(&dump);
+    buffer_done(&wanted);
+}
+
+static void test_a_dump_without_articles(void **state) {
+    (void)state;
+    static const char *const pages[] = {
+        "", "<page><title>R</title><ns>0</ns><id>2</id><redirect title=\"A\"/><revision>"
+            "<text>x</text></revision></page>"};
+    for (size_t i = 0; i < 2; i++) {
+        char text[512];
+        struct wikipedia_counts counts;
+        struct berth_error error;
+        snprintf(text, sizeof text, "<mediawiki>%s</mediawiki>", pages[i]);
+        scratch_write("none.xml", text);
+        assert_int_equal(run("none.xml", "other", 1, NULL, &counts, &error), BERTH_BAD_DATA);
+        assert_message_has(&error, "none.xml: no article in it");
+        assert_message_has(&error, i == 0 ? "of 0 pages" : "of 1 pages 1 are redirects");
+        assert_false(file_exists(path_of("other", 0)));
+    }
+}
+
 static void test_cut_and_stopped(void **state) {
     (void)state;
     struct buffer dump, wanted = make_whole(&dump);
@@ -366,6 +456,9 @@ int main(void) {
                                        SCRATCH_TEST(test_full_disk),
                                        SCRATCH_TEST(test_killed),
                                        SCRATCH_TEST(test_without_memory),
+                                       SCRATCH_TEST(test_forged_documents),
+                                       SCRATCH_TEST(test_utf16),
+                                       SCRATCH_TEST(test_a_dump_without_articles),
                                        SCRATCH_TEST(test_cut_and_stopped),
                                        SCRATCH_TEST(test_tidies_up),
                                        SCRATCH_TEST(test_other_folders),

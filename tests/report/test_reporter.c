@@ -441,6 +441,72 @@ static void json_text_is_escaped_and_repaired(void **state) {
     json_line_done(&line);
 }
 
+// What a terminal would obey, out of a name in somebody's file.
+#define HOSTILE                                                                                    \
+    "a\033]0;owned\a\033[2Jb\x7F\rc\nd\xC2\x9B"                                                    \
+    "31m\xE2\x80\xAE\xFF\x80"
+#define HARMLESS                                                                                   \
+    "a\\x1b]0;owned\\x07\\x1b[2Jb\\x7f\\x0dc\\x0ad\\xc2\\x9b31m\\xe2\\x80\\xae\\xff\\x80"
+
+static void name_things(struct berth_log log) {
+    struct berth_field fields[] = {log_text("name", HOSTILE)};
+    log_note(&log, "note %s", HOSTILE);
+    log_warning(&log, "warning %s", HOSTILE);
+    log_fields(&log, BERTH_RECORD_EVENT, HOSTILE, fields, 1);
+    log_fields(&log, BERTH_RECORD_SUMMARY, HOSTILE, fields, 1);
+    log_fields(&log, BERTH_RECORD_PLAN, HOSTILE, fields, 1);
+    log_fields(&log, BERTH_RECORD_STEP, HOSTILE, fields, 1);
+    for (int i = 0; i < 3; i++) {
+        log_progress(&log, HOSTILE, i, 2);
+    }
+}
+
+static void foreign_names_do_not_steer_the_terminal(void **state) {
+    static struct output output;
+    static const char *const raw[] = {"\033]",    "\033[2J",      "\a",  "\x7F",
+                                      "\xC2\x9B", "\xE2\x80\xAE", "\xFF"};
+    static const char *const formats[] = {"human", "deepspeed"};
+    for (size_t i = 0; i < 4; i++) {
+        struct berth_config config = plain_config();
+        config.log_format = formats[i / 2];
+        capture(&config, i % 2 == 1, name_things, &output);
+        expect(&output, "note " HARMLESS);
+        expect(&output, "warning");
+        for (size_t r = 0; r < sizeof raw / sizeof *raw; r++) {
+            expect_no(&output, raw[r]);
+        }
+    }
+    struct berth_error error;
+    error_set(&error, BERTH_BAD_DATA, "%s", HOSTILE);
+    error_prefix(&error, BERTH_BAD_DATA, "%s", HOSTILE);
+    assert_string_equal(error.message, HARMLESS ": " HARMLESS);
+    struct json_line line = {0};
+    json_line_text(&line, NULL, "\x7F\xC2\x9B\xC2\xA0");
+    assert_string_equal(line.text, "\"\\u007f\\u009b\xC2\xA0\"");
+    json_line_done(&line);
+}
+
+// Cut anywhere on the way, and at the end of the room.
+static void escapes_fit(void **state) {
+    char shown[256], filtered[256];
+    for (size_t size = 1; size < sizeof HARMLESS + 4; size++) {
+        size_t length = terminal_escape(shown, size, HOSTILE, "");
+        assert_true(length < size);
+        assert_int_equal(strncmp(shown, HARMLESS, length), 0);
+        assert_int_equal(strlen(shown), length);
+    }
+    assert_string_equal(shown, HARMLESS);
+    static const char text[] = "\xE2\x82\xAC\033\xE2\x82x\xF0\x9F\x98\x80\0\xC3";
+    struct terminal_filter filter = {.count = 0};
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof text - 1; i++) {
+        used += terminal_filter_take(&filter, text[i], filtered + used);
+    }
+    used += terminal_filter_end(&filter, filtered + used);
+    filtered[used] = '\0';
+    assert_string_equal(filtered, "\xE2\x82\xAC\\x1b\\xe2\\x82x\xF0\x9F\x98\x80\\x00\\xc3");
+}
+
 static void columns_count_wide_and_combining_characters(void **state) {
     assert_int_equal(terminal_columns("abc", 3), 3);
     assert_int_equal(terminal_columns("日本", 6), 4);
@@ -470,6 +536,8 @@ int main(void) {
         cmocka_unit_test(what_standard_output_lost_is_an_error),
         cmocka_unit_test(long_texts_are_cut_not_overrun),
         cmocka_unit_test(json_text_is_escaped_and_repaired),
+        cmocka_unit_test(foreign_names_do_not_steer_the_terminal),
+        cmocka_unit_test(escapes_fit),
         cmocka_unit_test(columns_count_wide_and_combining_characters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,7 +78,8 @@ static void knows_all_of_unicode(void **state) {
 }
 
 static void takes_the_best_reference(void **state) {
-    const struct squad_answer answers[] = {{"the old bridge", 0}, {"bridge", 0}, {"...", 0}};
+    const struct squad_answer answers[] = {
+        {.text = "the old bridge"}, {.text = "bridge"}, {.text = "..."}};
     const struct squad_example example = {.id = "q", .answers = answers, .answer_count = 3};
     struct squad_match match;
     squad_match_example(&example, "Bridge!", 0, &match, NULL);

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Standard output on a terminal: names and texts out of other people's files pass a filter
+// (core/terminal.h), so that they are shown and not obeyed. Pipes and files get what was written.
+#include "cli.h"
+#include "core/terminal.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+static struct {
+    struct terminal_filter filter;
+    int is_own; // what comes is the program's own
+} guard;
+
+static int write_out(const char *bytes, size_t length) {
+    while (length > 0) {
+        ssize_t written = write(STDOUT_FILENO, bytes, length);
+        if (written < 0) {
+            return 0;
+        }
+        bytes += written;
+        length -= (size_t)written;
+    }
+    return 1;
+}
+
+static ssize_t take(void *cookie, const char *bytes, size_t length) {
+    (void)cookie;
+    if (guard.is_own) {
+        return write_out(bytes, length) ? (ssize_t)length : 0;
+    }
+    char shown[4096];
+    size_t used = 0;
+    for (size_t i = 0; i < length; i++) {
+        used += terminal_filter_take(&guard.filter, bytes[i], shown + used);
+        if (used + 2 * TERMINAL_SHOWN > sizeof shown || i + 1 == length) {
+            if (!write_out(shown, used)) {
+                return 0;
+            }
+            used = 0;
+        }
+    }
+    return (ssize_t)length;
+}
+
+static int finish(void *cookie) {
+    (void)cookie;
+    char shown[TERMINAL_SHOWN];
+    return write_out(shown, terminal_filter_end(&guard.filter, shown)) ? 0 : EOF;
+}
+
+void cli_guard_output(void) {
+    if (!terminal_is(STDOUT_FILENO)) {
+        return;
+    }
+    FILE *guarded = fopencookie(NULL, "w", (cookie_io_functions_t){.write = take, .close = finish});
+    if (guarded != NULL) {
+        setvbuf(guarded, NULL, _IOLBF, 0);
+        stdout = guarded;
+    }
+}
+
+void cli_style(const char *sequence) {
+    fflush(stdout);
+    guard.is_own = 1;
+    fputs(sequence, stdout);
+    fflush(stdout);
+    guard.is_own = 0;
+}
+
+const char *cli_shown(const char *name) {
+    static char shown[4][4096];
+    static unsigned turn;
+    char *text = shown[turn++ % 4];
+    terminal_escape(text, sizeof shown[0], name, "");
+    return text;
+}
