@@ -285,6 +285,24 @@ static void test_mean_of_means(void **state) {
     close_setup(&setup);
 }
 
+// --- dropout ------------------------------------------------------------------------------------
+
+// At a rate of 0 two updates over the same sequences differ by their masks alone.
+static void test_every_update_draws_its_own_masks(void **state) {
+    struct setup setup;
+    open_setup(&setup, 0.1, "update", DTYPE_F32);
+    setup.config.learning_rate = 0;
+    double losses[4];
+    for (int64_t step = 0; step < 4; step++) {
+        losses[step] = run_update(&setup, step, 0, 3, SEQUENCES).loss;
+        assert_true(run_update(&setup, step, 0, 3, SEQUENCES).loss == losses[step]);
+        for (int64_t other = 0; other < step; other++) {
+            assert_true(fabs(losses[step] - losses[other]) > 1e-4 * losses[other]);
+        }
+    }
+    close_setup(&setup);
+}
+
 // --- stopping and clipping ----------------------------------------------------------------------
 
 static struct packer_sequence get_and_stop(const void *data, size_t index) {
@@ -469,6 +487,7 @@ int main(void) {
         cmocka_unit_test(test_ten_steps_follow_pytorch),
         cmocka_unit_test(test_ten_steps_cut_into_micro_batches),
         cmocka_unit_test(test_the_cut_does_not_matter),
+        cmocka_unit_test(test_every_update_draws_its_own_masks),
         cmocka_unit_test(test_mean_of_means),
         cmocka_unit_test(test_stop_between_micro_batches),
         cmocka_unit_test(test_nan_changes_nothing),
