@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Has torch load what Berth writes: torch.load(weights_only=True), every value compared; before
-torch 2 the restricted unpickler knows no floats, so there the file is loaded without it.
+torch 2 the restricted unpickler knows no floats, so the file is loaded without it, and small archives
+with the fields of large ones are refused, so that form is left out.
 
     dev/check_torch.py BUILD_FOLDER/tests/format/write_torch
 
@@ -60,5 +61,6 @@ with tempfile.TemporaryDirectory() as folder:
     order.pop("__metadata__", None)
     written = sorted(order, key=lambda name: order[name]["data_offsets"] + [name])
     check(output)
-    check(output.with_name("checkpoint.pt.zip64"))
-print(f"torch {torch.__version__} takes both")
+    if is_strict:
+        check(output.with_name("checkpoint.pt.zip64"))
+print(f"torch {torch.__version__} takes {'both' if is_strict else 'the plain form'}")
