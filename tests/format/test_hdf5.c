@@ -302,10 +302,12 @@ static void test_every_truncation(void **state) {
     }
 }
 
-// No flipped bit crashes, asks for much memory, or changes packed data unnoticed.
+// No flipped bit crashes or asks for much memory. Many go unnoticed, in numbers that are not
+// packed, room that nothing uses and fields that are not read, but no more than these.
 static void test_every_flipped_bit(void **state) {
     (void)state;
     static const char *const names[] = {DATA "unpacked-latest.hdf5", DATA "kinds-latest.hdf5"};
+    static const size_t most[] = {11415, 72870};
     for (size_t i = 0; i < 2; i++) {
         char *bytes;
         size_t length, unnoticed = 0;
@@ -315,7 +317,7 @@ static void test_every_flipped_bit(void **state) {
             unnoticed += (size_t)reads_well(in_memory(bytes, length));
             bytes[bit / 8] ^= (char)(1 << bit % 8);
         }
-        assert_true(unnoticed < 8 * length);
+        assert_in_range(unnoticed, 1, most[i]);
         memory_free(bytes);
     }
 }
