@@ -18,7 +18,7 @@ except ImportError:
     print("h5py is missing: skipped")
     sys.exit(77)
 
-SETS = {"wide": ((32768,), "<i4"), "label": ((), "|i1"), "mask": ((3,), "<u2")}
+SETS = {"wide": ((12288,), "<i4"), "label": ((), "|i1"), "mask": ((3,), "<u2")}
 
 
 def check(path, rows, more):
@@ -104,7 +104,7 @@ def main():
     if sys.argv[1] == "--data":
         check_data(pathlib.Path(sys.argv[2]))
         return
-    counts = [int(sys.argv[2])] if len(sys.argv) > 2 else [1, 2, 64, 65, 129]
+    counts = [int(sys.argv[2])] if len(sys.argv) > 2 else [1, 3, 128, 129, 257]
     mores = [0, 5, 6, 13]  # up to two full nodes of names
     with tempfile.TemporaryDirectory() as folder:
         for i, rows in enumerate(counts):
@@ -112,7 +112,7 @@ def main():
             subprocess.run([sys.argv[1], path, str(rows), str(more)], check=True)
             check(path, rows, more)
             check_more(path, rows, more)
-    print(f"h5py {h5py.__version__} reads and changes files of {counts} chunks")
+    print(f"h5py {h5py.__version__} reads and changes files of {counts} rows")
 
 
 main()

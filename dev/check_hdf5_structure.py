@@ -244,7 +244,7 @@ def pattern(count, size):
 def check_written(path, rows, more):
     sets = read(path)
     require(len(sets) == 3 + more, f"{len(sets)} data sets")
-    for name, kind, shape in (("wide", (4, True), (rows, 32768)), ("label", (1, True), (rows,)),
+    for name, kind, shape in (("wide", (4, True), (rows, 12288)), ("label", (1, True), (rows,)),
                               ("mask", (2, False), (rows, 3))):
         found_kind, found_shape, numbers = sets[name]
         require(found_kind == kind and found_shape == shape, f"{name}: {found_kind}, {found_shape}")
@@ -259,13 +259,13 @@ def main():
         for path in sys.argv[1:]:
             print(path, {name: (kind, shape) for name, (kind, shape, _) in read(path).items()})
         return
-    files = [(1, 0), (2, 6), (64, 0), (65, 5), (129, 13)]
+    files = [(1, 0), (3, 6), (128, 0), (129, 5), (257, 13)]
     with tempfile.TemporaryDirectory() as folder:
         for rows, more in files:
             path = pathlib.Path(folder) / "written.hdf5"
             subprocess.run([sys.argv[1], path, str(rows), str(more)], check=True)
             check_written(path, rows, more)
-    print(f"files of {[rows for rows, _ in files]} chunks are as the specification says")
+    print(f"files of {[rows for rows, _ in files]} rows are as the specification says")
 
 
 if __name__ == "__main__":

@@ -189,6 +189,25 @@ static void test_rows_follow_the_strategies(void **state) {
     instances_done(&made);
 }
 
+// Few sequences of many lengths: the mixture is a fraction of a row of most strategies, or of all.
+static void test_few_sequences(void **state) {
+    (void)state;
+    static const double efficiencies[] = {0.4460, 0.4985, 0.5169, 0.5620, 0.6050, 0.6136};
+    struct python_random random;
+    uint16_t lengths[600];
+    python_random_seed(&random, 9);
+    for (size_t i = 0; i < 600; i++) {
+        lengths[i] = (uint16_t)python_random_between(&random, 5, 300);
+    }
+    for (size_t count = 100; count <= 600; count += 100) {
+        struct instances made = of_lengths(lengths, count);
+        struct packing packing = pack(&made, 512);
+        assert_float_equal(packing_efficiency(&packing), efficiencies[count / 100 - 1], 0.002);
+        packing_done(&packing);
+        instances_done(&made);
+    }
+}
+
 static void test_number_of_strategies(void **state) {
     (void)state;
     static const uint16_t length = 100;
@@ -334,6 +353,7 @@ int main(void) {
         SCRATCH_TEST(test_efficiency),
         SCRATCH_TEST(test_the_order_is_shuffled),
         SCRATCH_TEST(test_rows_follow_the_strategies),
+        SCRATCH_TEST(test_few_sequences),
         SCRATCH_TEST(test_number_of_strategies),
         SCRATCH_TEST(test_seeds),
         SCRATCH_TEST(test_metadata),

@@ -407,6 +407,23 @@ static void test_bytes_between_entries(void **state) {
     }
 }
 
+// An entry that is said to be after the directory has begun.
+static void test_an_entry_after_the_directory(void **state) {
+    (void)state;
+    static const struct raw pickle = RAW(ONE_TENSOR);
+    for (uint32_t after = 0; after < 200; after += 50) {
+        struct archive archive = {0};
+        archive_add(&archive, "archive/data.pkl", pickle.bytes, pickle.length);
+        size_t record = archive.directory.length;
+        archive_add(&archive, "archive/data/0", SIX, 24);
+        uint32_t header = (uint32_t)archive.file.length + after;
+        memcpy(archive.directory.bytes + record + 42, &header, 4);
+        archive_write(&archive, "a.pt");
+        assert_refused(after == 0 ? "bytes that belong to no entry follow it"
+                                  : "an entry behind the directory");
+    }
+}
+
 // The large numbers of ZIP64, in an archive that would not need them.
 static void write_zip64(void) {
     struct zip_writer zip;
@@ -611,6 +628,7 @@ int main(void) {
         SCRATCH_TEST(test_archives_of_other_things),
         SCRATCH_TEST(test_changed_archives),
         SCRATCH_TEST(test_sizes_of_entries),
+        SCRATCH_TEST(test_an_entry_after_the_directory),
         SCRATCH_TEST(test_what_follows_an_entry),
         SCRATCH_TEST(test_bytes_between_entries),
         SCRATCH_TEST(test_polyglots),

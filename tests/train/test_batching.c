@@ -122,6 +122,10 @@ static void test_ends_of_epochs_that_run_on(void **state) {
         assert_int_equal(batching_ends_epoch(&b, step), ends[step]);
         assert_true(batching_epochs(&b, step) == (double)step * 32 / 70);
     }
+    b.features = 64; // with every second update, and not with the one after
+    for (int64_t step = 1; step < 9; step++) {
+        assert_int_equal(batching_ends_epoch(&b, step), step % 2 == 0);
+    }
 }
 
 static struct packer_sequence get(const void *data, size_t index) {
