@@ -110,9 +110,12 @@ def layers(expected):
 
 def state_of(expected, name):
     import torch
-    kinds = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+    kinds = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
+             "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8,
+             "U8": torch.uint8, "BOOL": torch.bool}
     kind, shape, data = expected[name]
-    return torch.frombuffer(bytearray(data), dtype=kinds[kind]).reshape(shape)
+    empty = torch.empty(shape, dtype=kinds[kind])
+    return torch.frombuffer(bytearray(data), dtype=kinds[kind]).reshape(shape) if data else empty
 
 
 def check_transformers(convert, model, expected):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""h5py reads what Berth writes. Exits 77 where h5py is missing.
+"""h5py reads what Berth writes, and writes into it. Exits 77 where h5py is missing.
 
     check_hdf5.py WRITE_HDF5 [ROWS]    files of the test program write_hdf5
     check_hdf5.py --data DIR           files of `berth prepare` or `berth pack`: names, types, shapes and
@@ -18,12 +18,15 @@ except ImportError:
     print("h5py is missing: skipped")
     sys.exit(77)
 
-SETS = {"wide": ((32768,), "<i4"), "label": ((), "|i1"), "mask": ((3,), "<u2")}
+SETS = {"wide": ((12288,), "<i4"), "label": ((), "|i1"), "mask": ((3,), "<u2")}
 
 
-def check(path, rows):
+def check(path, rows, more):
     with h5py.File(path, "r") as file:
-        assert sorted(file) == sorted(SETS), list(file)
+        assert list(file) == sorted([*SETS, *(f"n{99 - i}" for i in range(more))]), list(file)
+        for i in range(more):
+            data = file[f"n{99 - i}"]
+            assert data.dtype.str == "<u8" and (data[...] == numpy.arange(rows) * 7 % 97).all(), data
         for name, (shape, dtype) in SETS.items():
             data = file[name]
             assert data.shape == (rows, *shape) and data.dtype.str == dtype, data
@@ -32,6 +35,26 @@ def check(path, rows):
             expected = numpy.arange(flat.size, dtype=numpy.int64) * 7 % 97
             assert (flat == expected).all(), name
             assert (data[rows - 1].reshape(-1) == expected.reshape(rows, -1)[-1]).all(), name
+
+
+def check_more(path, rows, more):
+    """The files go on as HDF5 files: rows are rewritten, which moves chunks about in their B-tree, data
+    sets come and go in the group's, and the rest stays as it was."""
+    rewritten = numpy.random.default_rng(rows).integers(0, 1 << 31, SETS["wide"][0], dtype="<i4")
+    with h5py.File(path, "r+") as file:
+        for row in range(0, rows, 2):
+            file["wide"][row] = rewritten
+        for i in range(20):
+            file.create_dataset(f"added{i}", data=numpy.arange(i + 1))
+        del file["label"]
+    with h5py.File(path, "r") as file:
+        assert len(file) == len(SETS) + more - 1 + 20, list(file)
+        assert all((file[f"added{i}"][...] == numpy.arange(i + 1)).all() for i in range(20))
+        wide = file["wide"][...]
+        expected = numpy.arange(wide.size, dtype=numpy.int64).reshape(wide.shape) * 7 % 97
+        expected[::2] = rewritten
+        assert (wide == expected).all()
+        assert (file["mask"][...].reshape(-1) == numpy.arange(3 * rows) * 7 % 97).all()
 
 
 PLAIN = {"input_ids": "<i4", "input_mask": "|i1", "segment_ids": "|i1", "masked_lm_positions": "<i4",
@@ -81,13 +104,15 @@ def main():
     if sys.argv[1] == "--data":
         check_data(pathlib.Path(sys.argv[2]))
         return
-    counts = [int(sys.argv[2])] if len(sys.argv) > 2 else [1, 2, 64, 65, 129]
+    counts = [int(sys.argv[2])] if len(sys.argv) > 2 else [1, 3, 128, 129, 257]
+    mores = [0, 5, 6, 13]  # up to two full nodes of names
     with tempfile.TemporaryDirectory() as folder:
-        for rows in counts:
-            path = pathlib.Path(folder) / f"{rows}.hdf5"
-            subprocess.run([sys.argv[1], path, str(rows)], check=True)
-            check(path, rows)
-    print(f"h5py {h5py.__version__} reads files of {counts} chunks")
+        for i, rows in enumerate(counts):
+            path, more = pathlib.Path(folder) / f"{rows}.hdf5", mores[i % len(mores)]
+            subprocess.run([sys.argv[1], path, str(rows), str(more)], check=True)
+            check(path, rows, more)
+            check_more(path, rows, more)
+    print(f"h5py {h5py.__version__} reads and changes files of {counts} rows")
 
 
 main()

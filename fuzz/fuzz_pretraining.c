@@ -4,12 +4,9 @@
 //
 // Bit 0 of the settings: the bytes are records (u16 length, little-endian, data) that are framed
 // here, so that their checksums are right. Bit 1: rows of 16 tokens at most.
-#include "data/pretraining_file.h"
 #include "format/protobuf.h"
 #include "format/tfrecord.h"
-#include "input.h"
-
-enum { VOCABULARY = 500 };
+#include "instances.h"
 
 static void frame_all(struct protobuf_writer *file, const uint8_t *bytes, size_t size) {
     for (size_t at = 0; at + 2 <= size;) {
@@ -25,37 +22,6 @@ static void frame_all(struct protobuf_writer *file, const uint8_t *bytes, size_t
     }
 }
 
-static void check(const struct instances *read, size_t longest) {
-    size_t tokens = 0, predictions = 0;
-    for (size_t i = 0; i < read->count; i++) {
-        const struct instance *instance = &read->items[i];
-        require(instance->tokens == tokens && instance->predictions == predictions);
-        require(instance->length >= 1 && instance->length <= longest);
-        require(instance->second <= instance->length && instance->is_random <= 1);
-        for (size_t j = 0; j < instance->length; j++) {
-            int32_t id = read->tokens[tokens + j];
-            require(id >= 0 && id < VOCABULARY);
-        }
-        for (size_t j = 0; j < instance->prediction_count; j++) {
-            require(read->positions[predictions + j] >
-                        (j > 0 ? read->positions[predictions + j - 1] : 0) &&
-                    read->positions[predictions + j] < instance->length);
-            int32_t label = read->labels[predictions + j];
-            require(label >= 0 && label < VOCABULARY);
-        }
-        tokens += instance->length;
-        predictions += instance->prediction_count;
-    }
-    require(tokens == read->token_count && predictions == read->prediction_count);
-}
-
-static void check_count(const char *path, int longest, const struct instances *read, int is_good) {
-    struct pretraining_size size;
-    enum berth_status status = pretraining_measure_tfrecord(path, longest, &size, NULL);
-    require(status == BERTH_OK || status == BERTH_BAD_DATA);
-    require(!is_good || (status == BERTH_OK && size.sequences == (int64_t)read->count));
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct fuzz_input input = fuzz_input_of(data, size);
     struct instances read = {0};
@@ -69,12 +35,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     const char *path = fuzz_file(framed.bytes, framed.length);
     fuzz_failing_begin(input.fail_at);
-    enum berth_status status = pretraining_read_tfrecord(path, VOCABULARY, longest, &read, &error);
+    enum berth_status status =
+        pretraining_read_tfrecord(path, FUZZ_VOCABULARY, longest, &read, &error);
     fuzz_failing_end(input.fail_at, status, &error);
     require(status == BERTH_OK || status == BERTH_BAD_DATA || status == BERTH_NO_MEMORY);
     if (status != BERTH_NO_MEMORY) {
-        check(&read, longest > 0 ? (size_t)longest : INSTANCE_LENGTH_MAX);
-        check_count(path, longest, &read, status == BERTH_OK);
+        require_good_instances(&read, longest > 0 ? (size_t)longest : INSTANCE_LENGTH_MAX);
+        require_same_count(pretraining_measure_tfrecord, path, longest, &read, status == BERTH_OK);
     }
     instances_done(&read);
     protobuf_done(&framed);

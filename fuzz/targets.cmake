@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The fuzz targets and the rooms each needs: fuzz_NAME.c with the corpus in corpus/NAME.
-set(BERTH_FUZZ_TARGETS safetensors json config vocab tokenizer squad features feature_cache table torch deepspeed tensorflow tfrecord pretraining hdf5 hub wikitext mediawiki)
+set(BERTH_FUZZ_TARGETS safetensors json config vocab tokenizer squad features feature_cache table torch deepspeed tensorflow tfrecord pretraining hdf5 hub wikitext mediawiki bzip2 corpus pretraining_hdf5)
 set(BERTH_FUZZ_ROOMS_safetensors core format)
 set(BERTH_FUZZ_ROOMS_json core format)
 set(BERTH_FUZZ_ROOMS_config core format model)
@@ -19,6 +19,9 @@ set(BERTH_FUZZ_ROOMS_hdf5 core format)
 set(BERTH_FUZZ_ROOMS_hub core format net)
 set(BERTH_FUZZ_ROOMS_wikitext core text format data)
 set(BERTH_FUZZ_ROOMS_mediawiki core format)
+set(BERTH_FUZZ_ROOMS_bzip2 core format)
+set(BERTH_FUZZ_ROOMS_corpus core text format data)
+set(BERTH_FUZZ_ROOMS_pretraining_hdf5 core text format data)
 
 # berth_fuzz_program(PROGRAM TARGET SOURCES...)
 function(berth_fuzz_program program target)

@@ -316,14 +316,13 @@ static enum berth_status perform(struct exchange *exchange, const struct http_re
                                                             : transfer_failed(exchange, code, url);
 }
 
-// The URL that a redirect leads to (memory_free).
-static enum berth_status follow(const struct http_answer *answer, const char *from, char **to,
-                                struct berth_error *error) {
+enum berth_status http_follow(const char *from, const char *location, char **to,
+                              struct berth_error *error) {
     CURLU *url = curl_url();
     char *target = NULL;
     *to = NULL;
     if (url != NULL && curl_url_set(url, CURLUPART_URL, from, 0) == CURLUE_OK &&
-        curl_url_set(url, CURLUPART_URL, answer->location, 0) == CURLUE_OK) {
+        curl_url_set(url, CURLUPART_URL, location, 0) == CURLUE_OK) {
         curl_url_get(url, CURLUPART_URL, &target, 0);
     }
     curl_url_cleanup(url);
@@ -337,8 +336,7 @@ static enum berth_status follow(const struct http_answer *answer, const char *fr
         return *to != NULL ? BERTH_OK
                            : error_set(error, BERTH_NO_MEMORY, "out of memory for a URL");
     }
-    return error_set(error, BERTH_UNAVAILABLE, "%s leads to %.200s: refused", from,
-                     answer->location);
+    return error_set(error, BERTH_UNAVAILABLE, "%s leads to %.200s: refused", from, location);
 }
 
 // The last response had no body, or is there as a whole.
@@ -363,7 +361,7 @@ enum berth_status http_get(struct http *http, const struct http_request *request
         status = redirects == REDIRECTS_MAX
                      ? error_set(error, BERTH_UNAVAILABLE, "%s: more than %d redirects",
                                  request->url, REDIRECTS_MAX)
-                     : follow(answer, url, &next, error);
+                     : http_follow(url, answer->location, &next, error);
         memory_free(url);
         url = next;
     }

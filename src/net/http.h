@@ -68,6 +68,11 @@ enum berth_status http_get(struct http *http, const struct http_request *request
 enum berth_status http_refusal(const struct http_answer *answer, const char *what,
                                struct berth_error *error);
 
+// The URL that a redirect from `from` to `location` leads to, newly allocated (memory_free).
+// BERTH_UNAVAILABLE: neither http nor https, or http after https.
+enum berth_status http_follow(const char *from, const char *location, char **to,
+                              struct berth_error *error);
+
 // Whether both URLs have the same scheme, host and port.
 int http_same_origin(const char *a, const char *b);
 // Whether the URL is https, or names this machine: where a token may be sent.

@@ -1,11 +1,91 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading, atomic writing, folders and locks as their users meet them.
+#include "core/file_partial.h"
 #include "core/foreign_locale.h"
 #include "core/scratch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+
+// --- the order of system calls ------------------------------------------------------------------
+
+// In place of libc's, for all of this program: do as they do and note it.
+static char order[4096];
+
+static void note(const char *call, const char *path) {
+    const char *name = strrchr(path, '/');
+    size_t used = strlen(order);
+    snprintf(order + used, sizeof order - used, "%s %s\n", call, name != NULL ? name + 1 : path);
+}
+
+int fsync(int descriptor) {
+    char link[64], path[512] = "";
+    snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+    if (readlink(link, path, sizeof path - 1) > 0) {
+        note("sync", strstr(path, ".tmp") != NULL ? "temporary" : path);
+    }
+    return (int)syscall(SYS_fsync, descriptor);
+}
+
+int rename(const char *from, const char *to) {
+    note("rename to", to);
+    return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+int renameat2(int from_folder, const char *from, int to_folder, const char *to, unsigned flags) {
+    note("rename to", to);
+    return (int)syscall(SYS_renameat2, from_folder, from, to_folder, to, flags);
+}
+
+static const char *folder_name(void) {
+    return strrchr(scratch_folder, '/') + 1;
+}
+
+// What a power cut leaves is what was synced: the content before its name, the name last.
+static void test_syncs_come_in_order(void **state) {
+    (void)state;
+    char expected[1024];
+    struct file_partial partial;
+    order[0] = '\0';
+    assert_int_equal(file_write(scratch("a"), "new", 3, NULL), BERTH_OK);
+    snprintf(expected, sizeof expected, "sync temporary\nrename to a\nsync %s\n", folder_name());
+    assert_string_equal(order, expected);
+
+    assert_int_equal(dir_make(scratch("t"), NULL), BERTH_OK);
+    assert_int_equal(file_write(scratch("t/b"), "b", 1, NULL), BERTH_OK);
+    order[0] = '\0';
+    assert_int_equal(dir_publish(scratch("t"), scratch("final"), NULL), BERTH_OK);
+    snprintf(expected, sizeof expected, "sync b\nsync t\nrename to final\nsync %s\n",
+             folder_name());
+    assert_string_equal(order, expected);
+
+    assert_int_equal(file_partial_open(&partial, scratch("p"), NULL), BERTH_OK);
+    assert_int_equal(file_partial_put(&partial, "part", 4, NULL), BERTH_OK);
+    order[0] = '\0';
+    assert_int_equal(file_partial_publish(&partial, scratch("whole"), NULL), BERTH_OK);
+    snprintf(expected, sizeof expected, "sync p\nrename to whole\nsync %s\n", folder_name());
+    assert_string_equal(order, expected);
+}
+
+static void test_what_lies_in_a_folder(void **state) {
+    (void)state;
+    assert_int_equal(dir_make(scratch("in/deep"), NULL), BERTH_OK);
+    assert_int_equal(dir_make(scratch("inside"), NULL), BERTH_OK);
+    scratch_write("in/a", "a");
+    scratch_write("inside/a", "a");
+    assert_int_equal(symlink("../inside/a", scratch("in/out")), 0);
+    assert_true(file_lies_in(scratch("in/a"), scratch("in")));
+    assert_true(file_lies_in(scratch("in/deep"), scratch("in")));
+    assert_true(file_lies_in(scratch("in"), scratch("in")));
+    assert_true(file_lies_in(scratch("in/a"), "/"));
+    assert_false(file_lies_in(scratch("inside/a"), scratch("in"))); // its name begins alike
+    assert_false(file_lies_in(scratch("in/out"), scratch("in")));
+    assert_false(file_lies_in(scratch("in/deep/../../inside/a"), scratch("in")));
+    assert_false(file_lies_in(scratch("in/absent"), scratch("in")));
+}
 
 // --- reading ------------------------------------------------------------------------------------
 
@@ -305,6 +385,8 @@ int main(void) {
         SCRATCH_TEST(test_read_errors_name_the_file),
         SCRATCH_TEST(test_read_pipe),
         SCRATCH_TEST(test_reader_at),
+        SCRATCH_TEST(test_syncs_come_in_order),
+        SCRATCH_TEST(test_what_lies_in_a_folder),
         SCRATCH_TEST(test_writer_replaces_on_commit_only),
         SCRATCH_TEST(test_writer_abort_leaves_nothing),
         SCRATCH_TEST(test_writer_large_and_small_pieces),

@@ -71,6 +71,24 @@ static void shuffles_are_permutations(void **state) {
     assert_int_equal(order[0], 0);
 }
 
+// All of an epoch's bits count, and seeds meet no other seed's epochs.
+static void shuffles_differ_between_far_epochs(void **state) {
+    enum { COUNT_OF_BITS = 32, EPOCHS = 2 * (COUNT_OF_BITS + 1) };
+    static uint32_t orders[EPOCHS][20];
+    size_t count = 0;
+    for (uint64_t seed = 1; seed <= 2; seed++) {
+        packer_shuffle(seed, 0, 20, orders[count++]);
+        for (int bit = 0; bit < COUNT_OF_BITS; bit++) {
+            packer_shuffle(seed, INT64_C(1) << bit, 20, orders[count++]);
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = 0; j < i; j++) {
+            assert_memory_not_equal(orders[i], orders[j], sizeof orders[i]);
+        }
+    }
+}
+
 // Every element reaches every place about equally often: chi-square with 35 degrees of freedom.
 static void shuffles_are_fair(void **state) {
     int counts[6][6] = {{0}};
@@ -186,9 +204,13 @@ static void refuses_impossible_sizes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shuffles_are_permutations), cmocka_unit_test(shuffles_are_fair),
-        cmocka_unit_test(packs_end_to_end),          cmocka_unit_test(packs_masked_tokens),
-        cmocka_unit_test(clears_the_slack),          cmocka_unit_test(fits_the_front),
+        cmocka_unit_test(shuffles_are_permutations),
+        cmocka_unit_test(shuffles_are_fair),
+        cmocka_unit_test(shuffles_differ_between_far_epochs),
+        cmocka_unit_test(packs_end_to_end),
+        cmocka_unit_test(packs_masked_tokens),
+        cmocka_unit_test(clears_the_slack),
+        cmocka_unit_test(fits_the_front),
         cmocka_unit_test(refuses_impossible_sizes),
     };
     return cmocka_run_group_tests(tests, fill_ids, NULL);

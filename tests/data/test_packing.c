@@ -80,11 +80,132 @@ static void test_efficiency(void **state) {
     }
     struct instances made = of_lengths(lengths, 40000);
     struct packing packing = pack(&made, 128);
-    assert_true(packing_efficiency(&packing) > 0.99 && packing_efficiency(&packing) <= 1);
-    assert_true(packing_speed_up(&packing) > 1.3);
+    assert_true(packing_efficiency(&packing) > 0.997 && packing_efficiency(&packing) <= 1);
+    assert_true(packing_speed_up(&packing) > 1.406);
     assert_true(packing_speed_up(&packing) <= packing_speed_up_limit(&packing));
     packing_done(&packing);
     instances_done(&made);
+}
+
+// All rows hold two sequences of half their length: what is dealt out is in no order, neither the
+// sequences of a length nor, where there are several lengths, the rows; and both follow the seed.
+static void test_the_order_is_shuffled(void **state) {
+    (void)state;
+    enum { COUNT = 400 };
+    uint16_t lengths[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        lengths[i] = i % 2 == 0 ? 16 : 32;
+    }
+    struct instances made = of_lengths(lengths, COUNT);
+    struct packing packing = pack(&made, 32), other;
+    assert_int_equal(packing_make(&made, 32, 43, &other, NULL), BERTH_OK);
+    assert_int_equal(packing.count, COUNT / 4 + COUNT / 2);
+    assert_int_equal(other.count, packing.count);
+    size_t falls = 0, changes = 0, same_rows = 0, same_sequences = 0;
+    uint32_t last = 0;
+    for (size_t i = 0; i < packing.count; i++) {
+        uint32_t first = packing.packs[i].instances[0];
+        int is_full = lengths[first] == 32;
+        int other_is_full = lengths[other.packs[i].instances[0]] == 32;
+        changes += i > 0 && is_full != (lengths[packing.packs[i - 1].instances[0]] == 32);
+        same_rows += is_full == other_is_full;
+        same_sequences += first == other.packs[i].instances[0];
+        if (is_full) {
+            falls += first < last;
+            last = first;
+        }
+    }
+    assert_in_range(falls, COUNT / 8, COUNT * 3 / 8); // of 200 sequences
+    assert_in_range(changes, 90, 170);                // of 300 rows, a third of one kind
+    assert_in_range(same_rows, 110, 220);
+    assert_in_range(same_sequences, 0, 20);
+    packing_done(&packing);
+    packing_done(&other);
+    instances_done(&made);
+}
+
+// The eight most used, the most used first.
+static void check_top_strategies(const struct packing *packing) {
+    json *object;
+    assert_int_equal(packing_write_metadata(packing, scratch("a"), NULL), BERTH_OK);
+    assert_int_equal(json_read_file(scratch("a"), &object, NULL), BERTH_OK);
+    const json *top = json_member(object, "top_8_strategies");
+    assert_int_equal(json_length(top), 8);
+    uint64_t last = UINT64_MAX, listed = 0;
+    for (size_t i = 0; i < 8; i++) {
+        uint64_t count = packing->counts[json_as_integer(json_at(top, i))];
+        assert_true(count <= last);
+        listed += count;
+        last = count;
+    }
+    size_t above = 0;
+    for (size_t i = 0; i < packing->strategy_count; i++) {
+        above += packing->counts[i] > last;
+    }
+    assert_true(above < 8 && listed > 8 * last);
+    json_free(object);
+}
+
+// Rows are what the strategies say, as often as they say, but for those that end empty.
+static void test_rows_follow_the_strategies(void **state) {
+    (void)state;
+    struct python_random random;
+    static uint16_t lengths[3000];
+    python_random_seed(&random, 5);
+    for (size_t i = 0; i < 3000; i++) {
+        lengths[i] = (uint16_t)python_random_between(&random, 3, 40);
+    }
+    struct instances made = of_lengths(lengths, 3000);
+    struct packing packing = pack(&made, 40);
+    uint64_t planned = 0;
+    size_t used = 0;
+    for (size_t i = 0; i < packing.strategy_count; i++) {
+        int sum = 0;
+        for (int j = 0; j < PRETRAINING_PACK_MAX; j++) {
+            uint16_t length = packing.strategies[i].lengths[j];
+            uint16_t before = j > 0 ? packing.strategies[i].lengths[j - 1] : 1;
+            assert_true(length == 0 || length >= before);
+            sum += length;
+        }
+        assert_int_equal(sum, 40);
+        planned += packing.counts[i];
+        used += packing.counts[i] > 0;
+    }
+    assert_int_equal(packing.strategies_used, used);
+    assert_true(packing.count <= planned);
+    for (size_t i = 0; i < packing.count; i++) {
+        uint16_t before = 0;
+        for (int j = 0; j < PRETRAINING_PACK_MAX; j++) {
+            uint32_t number = packing.packs[i].instances[j];
+            if (number != PRETRAINING_NONE) {
+                assert_true(lengths[number] >= before);
+                before = lengths[number];
+            }
+        }
+    }
+    assert_true(packing_efficiency(&packing) > 0.986);
+    check_top_strategies(&packing);
+    packing_done(&packing);
+    instances_done(&made);
+}
+
+// Few sequences of many lengths: the mixture is a fraction of a row of most strategies, or of all.
+static void test_few_sequences(void **state) {
+    (void)state;
+    static const double efficiencies[] = {0.6651, 0.6464, 0.7238, 0.6616, 0.6884, 0.7381};
+    struct python_random random;
+    uint16_t lengths[600];
+    python_random_seed(&random, 9);
+    for (size_t i = 0; i < 600; i++) {
+        lengths[i] = (uint16_t)python_random_between(&random, 5, 100);
+    }
+    for (size_t count = 100; count <= 600; count += 100) {
+        struct instances made = of_lengths(lengths, count);
+        struct packing packing = pack(&made, 160);
+        assert_float_equal(packing_efficiency(&packing), efficiencies[count / 100 - 1], 0.002);
+        packing_done(&packing);
+        instances_done(&made);
+    }
 }
 
 static void test_number_of_strategies(void **state) {
@@ -145,8 +266,20 @@ static void test_metadata(void **state) {
     assert_int_equal(json_as_integer(json_member(object, "original_number_of_samples")), 6);
     assert_int_equal(json_as_integer(json_member(object, "padding_tokens_original_dataset")), 76);
     assert_int_equal(json_as_integer(json_member(object, "new_number_of_samples")), packing.count);
-    assert_float_equal(json_as_real(json_member(object, "theoretical_speed_up")), 192.0 / 116,
-                       1e-9);
+    static const struct {
+        const char *key;
+        double value;
+    } values[] = {
+        {"avg_seq_per_sample", 6.0 / 4},       {"compression_ratio", 1 - 4.0 / 6},
+        {"expected_speed_up", 6.0 / 4},        {"packing_efficiency", 116.0 / 128},
+        {"theoretical_speed_up", 192.0 / 116}, {"new_number_of_samples", 4},
+        {"number_of_sequences_dropped", 0},    {"number_of_strategies_utilized", 4},
+        {"padding_tokens_packed_dataset", 12},
+    };
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        assert_float_equal(json_as_real(json_member(object, values[i].key)), values[i].value, 1e-9);
+    }
+    assert_int_equal(json_length(json_member(object, "top_8_strategies")), 4);
     json_free(object);
     packing_done(&packing);
     instances_done(&made);
@@ -218,6 +351,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(test_no_sequence_is_lost),
         SCRATCH_TEST(test_efficiency),
+        SCRATCH_TEST(test_the_order_is_shuffled),
+        SCRATCH_TEST(test_rows_follow_the_strategies),
+        SCRATCH_TEST(test_few_sequences),
         SCRATCH_TEST(test_number_of_strategies),
         SCRATCH_TEST(test_seeds),
         SCRATCH_TEST(test_metadata),

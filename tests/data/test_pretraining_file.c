@@ -374,6 +374,58 @@ static void write_row(const char *path, size_t column, size_t at, int32_t value)
     hdf5_writer_done(&writer);
 }
 
+// Two sequences in a packed row, of which next_sentence_positions says where they begin.
+static void write_packed_row(const char *path, int32_t first, int32_t second) {
+    static const struct hdf5_column columns[] = {
+        {"input_ids", TENSOR_I32, 8},
+        {"input_mask", TENSOR_I32, 8},
+        {"segment_ids", TENSOR_I32, 8},
+        {"positions", TENSOR_I32, 8},
+        {"masked_lm_positions", TENSOR_I32, 5},
+        {"masked_lm_ids", TENSOR_I32, 5},
+        {"next_sentence_positions", TENSOR_I32, 3},
+        {"next_sentence_labels", TENSOR_I32, 3},
+        {"next_sentence_weights", TENSOR_I32, 3},
+    };
+    const int32_t rows[9][8] = {
+        {CLS, MASK, SEP, CLS, MASK, SEP, 0, 0},
+        {1, 1, 1, 2, 2, 2, 0, 0},
+        {0},
+        {0, 1, 2, 0, 1, 2, 0, 0},
+        {1, 4, 0, 0, 0},
+        {200, 201, 0, 0, 0},
+        {first, second, 0},
+        {1, 0, 0},
+        {1, 1, 0},
+    };
+    struct hdf5_writer writer;
+    assert_int_equal(hdf5_writer_open(&writer, columns, 9, 4, NULL), BERTH_OK);
+    for (size_t i = 0; i < 9; i++) {
+        assert_int_equal(hdf5_writer_put(&writer, i, rows[i], 1, NULL), BERTH_OK);
+    }
+    assert_int_equal(hdf5_writer_commit(&writer, path, NULL), BERTH_OK);
+    hdf5_writer_done(&writer);
+}
+
+static void test_where_packed_sequences_begin(void **state) {
+    (void)state;
+    struct instances read = {0};
+    struct pretraining_size size;
+    struct berth_error error;
+    write_packed_row(scratch("a"), 0, 3);
+    assert_int_equal(pretraining_measure_hdf5(scratch("a"), 0, &size, NULL), BERTH_OK);
+    assert_int_equal(size.sequences, 2); // of three places
+    assert_int_equal(pretraining_read_hdf5(scratch("a"), VOCABULARY, 0, &read, NULL), BERTH_OK);
+    assert_int_equal(read.count, 2);
+    for (int32_t wrong = 1; wrong < 8; wrong++) {
+        write_packed_row(scratch("a"), wrong == 3 ? 1 : 0, wrong);
+        assert_int_equal(pretraining_read_hdf5(scratch("a"), VOCABULARY, 0, &read, &error),
+                         BERTH_BAD_DATA);
+        assert_message_has(&error, "next_sentence_positions says that it begins at");
+    }
+    instances_done(&read);
+}
+
 static void test_contradictions(void **state) {
     (void)state;
     static const struct {
@@ -452,6 +504,7 @@ int main(void) {
         SCRATCH_TEST(test_records_of_others),
         SCRATCH_TEST(test_bad_records),
         SCRATCH_TEST(test_statistics),
+        SCRATCH_TEST(test_where_packed_sequences_begin),
         SCRATCH_TEST(test_contradictions),
         SCRATCH_TEST(test_other_data_sets),
     };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where articles go: every article with a sentence to one shard, shards of a kind as long as each
 // other, the test share kept, two articles in every shard where there are so many.
-#include "core/scratch.h"
 #include "core/memory.h"
 #include "core/rng.h"
+#include "core/scratch.h"
 #include "data/shard_places.h"
 
 #include <math.h>
@@ -109,6 +109,23 @@ static void test_a_giant(void **state) {
     shard_places_done(&made.places);
 }
 
+// An article is held out when that brings the test share nearer.
+static void test_the_share_is_rounded(void **state) {
+    (void)state;
+    static const struct {
+        double share;
+        uint64_t sentences;
+    } cases[] = {{0.24, 20}, {0.26, 30}, {0.34, 30}, {0.36, 40}, {0.04, 0}, {0.06, 10}};
+    uint32_t lengths[10] = {10, 10, 10, 10, 10, 10, 10, 10, 10, 10};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct made made = {.plan = {2, 1, cases[i].share, 1}};
+        make(&made, lengths, 10);
+        assert_int_equal(made.plan.test > 0 ? made.tallies[made.plan.training].sentences : 0,
+                         cases[i].sentences);
+        shard_places_done(&made.places);
+    }
+}
+
 static int count_differences(const struct shard_places *a, const struct shard_places *b) {
     int differ = 0;
     for (uint64_t i = 0; i < a->count; i++) {
@@ -179,9 +196,9 @@ static void test_memory_runs_out(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_balance),         cmocka_unit_test(test_a_giant),
-        cmocka_unit_test(test_seeds),           cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_memory_runs_out),
+        cmocka_unit_test(test_balance), cmocka_unit_test(test_the_share_is_rounded),
+        cmocka_unit_test(test_a_giant), cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_memory_runs_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -129,6 +129,22 @@ static void test_places(void **state) {
     shard_list_done(&list);
 }
 
+// Files of one size are in other orders than each other.
+static void test_each_file_has_its_order(void **state) {
+    int numbers[40], same = 0;
+    put_shard("a.hdf5", 0, 20);
+    put_shard("b.hdf5", 20, 20);
+    struct shard_list list = open_list(scratch("."), SHARD_TRAIN);
+    struct shard_stream *stream = open_stream(&list, 3);
+    take(stream, 0, 40, numbers);
+    for (int i = 0; i < 20; i++) {
+        same += numbers[i] % 20 == numbers[20 + i] % 20;
+    }
+    assert_in_range(same, 0, 6);
+    shard_stream_close(stream);
+    shard_list_done(&list);
+}
+
 // Which files of a folder are read, told by their names.
 static void test_names(void **state) {
     put_shard("c_training_0.hdf5", 0, 3);
@@ -322,6 +338,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(test_every_sequence_once_an_epoch),
         SCRATCH_TEST(test_one_shard),
+        SCRATCH_TEST(test_each_file_has_its_order),
         SCRATCH_TEST(test_places),
         SCRATCH_TEST(test_names),
         SCRATCH_TEST(test_names_of_files),

@@ -351,6 +351,79 @@ static void test_polyglots(void **state) {
     memory_free(parts.bytes);
 }
 
+// An archive whose first entry has its CRC and sizes after its data, as torch writes them, there
+// followed by `gap` bytes in all.
+static void write_described(size_t gap, size_t size_bytes, uint32_t change) {
+    static const struct raw pickle = RAW(ONE_TENSOR);
+    struct archive archive = {0};
+    archive_add(&archive, "archive/data.pkl", pickle.bytes, pickle.length);
+    size_t end = archive.file.length + gap;
+    archive.directory.bytes[8] |= 8;
+    archive.file.bytes[6] |= 8;
+    memset(archive.file.bytes + 14, 0, 12);
+    if (gap >= 16) {
+        buffer_put(&archive.file, "PK\7\10", 4);
+        buffer_put_number(&archive.file, zip_crc(0, pickle.bytes, pickle.length) ^ change, 4);
+        buffer_put_number(&archive.file, pickle.length, size_bytes);
+        buffer_put_number(&archive.file, pickle.length, size_bytes);
+    }
+    while (archive.file.length < end) {
+        buffer_put_byte(&archive.file, 0);
+    }
+    archive_add(&archive, "archive/data/0", SIX, 24);
+    archive_write(&archive, "a.pt");
+}
+
+static void test_what_follows_an_entry(void **state) {
+    (void)state;
+    static const size_t gaps[] = {0, 1, 12, 15, 17, 20, 23, 25, 32, 40};
+    write_described(16, 4, 0);
+    assert_accepted(1);
+    write_described(24, 8, 0);
+    assert_accepted(1);
+    for (size_t i = 0; i < sizeof gaps / sizeof *gaps; i++) {
+        write_described(gaps[i], gaps[i] >= 24 ? 8 : 4, 0);
+        assert_refused("bytes that belong to no entry follow it");
+    }
+    write_described(16, 4, 1);
+    assert_refused("the CRC behind it is not the directory's");
+    write_described(24, 8, 1u << 31);
+    assert_refused("the CRC behind it is not the directory's");
+}
+
+// Hidden between two entries that have nothing after their data.
+static void test_bytes_between_entries(void **state) {
+    (void)state;
+    static const struct raw pickle = RAW(ONE_TENSOR);
+    for (size_t count = 1; count <= 24; count++) {
+        struct archive archive = {0};
+        archive_add(&archive, "archive/data.pkl", pickle.bytes, pickle.length);
+        for (size_t i = 0; i < count; i++) {
+            buffer_put_byte(&archive.file, 'x');
+        }
+        archive_add(&archive, "archive/data/0", SIX, 24);
+        archive_write(&archive, "a.pt");
+        assert_refused("bytes that belong to no entry follow it");
+    }
+}
+
+// An entry that is said to be after the directory has begun.
+static void test_an_entry_after_the_directory(void **state) {
+    (void)state;
+    static const struct raw pickle = RAW(ONE_TENSOR);
+    for (uint32_t after = 0; after < 200; after += 50) {
+        struct archive archive = {0};
+        archive_add(&archive, "archive/data.pkl", pickle.bytes, pickle.length);
+        size_t record = archive.directory.length;
+        archive_add(&archive, "archive/data/0", SIX, 24);
+        uint32_t header = (uint32_t)archive.file.length + after;
+        memcpy(archive.directory.bytes + record + 42, &header, 4);
+        archive_write(&archive, "a.pt");
+        assert_refused(after == 0 ? "bytes that belong to no entry follow it"
+                                  : "an entry behind the directory");
+    }
+}
+
 // The large numbers of ZIP64, in an archive that would not need them.
 static void write_zip64(void) {
     struct zip_writer zip;
@@ -555,6 +628,9 @@ int main(void) {
         SCRATCH_TEST(test_archives_of_other_things),
         SCRATCH_TEST(test_changed_archives),
         SCRATCH_TEST(test_sizes_of_entries),
+        SCRATCH_TEST(test_an_entry_after_the_directory),
+        SCRATCH_TEST(test_what_follows_an_entry),
+        SCRATCH_TEST(test_bytes_between_entries),
         SCRATCH_TEST(test_polyglots),
         SCRATCH_TEST(test_zip64),
         SCRATCH_TEST(test_legacy),

@@ -145,6 +145,7 @@ static struct slice slice_of(const struct server_route *route, const char *reque
     if (first >= route->length) {
         return (struct slice){416, 0, 0};
     }
+    first = (unsigned long long)((int64_t)first + route->range_shift);
     return (struct slice){206, (size_t)first, route->length - (size_t)first};
 }
 
@@ -181,8 +182,7 @@ static int send_head(const struct server *server, int socket, const struct serve
         range[0] = '\0'; // the route has its own
     } else if (slice->status == 206) {
         snprintf(range, sizeof range, "Content-Range: bytes %lld-%zu/%zu\r\n",
-                 (long long)slice->first + (long long)route->range_shift, route->length - 1,
-                 route->length);
+                 (long long)slice->first, route->length - 1, route->length);
     } else if (slice->status == 416) {
         snprintf(range, sizeof range, "Content-Range: bytes */%zu\r\n", route->length);
     }

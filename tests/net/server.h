@@ -19,7 +19,7 @@ struct server_route {
     int no_ranges;       // Range is ignored
     int chunked;         // no Content-Length
     int64_t told_length; // > 0: Content-Length in place of the true one
-    int64_t range_shift; // added to the first byte that a 206 tells of
+    int64_t range_shift; // a 206 begins so many bytes after the one asked for
     int64_t cut_after;   // > 0: the connection ends after that many bytes of the body
     int64_t hold_after;  // > 0: after that many bytes the rest waits for server_release
     int times;           // > 0: after so many requests `then` answers

@@ -3,6 +3,7 @@
 // cache, data sets, URLs with and without digests, tokens, offline variables, hostile listings.
 #include "api/model_files.h"
 #include "harness.h"
+#include "net/http.h"
 
 // --- a model ------------------------------------------------------------------------------------
 
@@ -489,6 +490,40 @@ static void test_redirects(void **state) {
     server_stop(server);
 }
 
+// Where a redirect leads; NULL: nowhere, since it leaves https or the two protocols.
+static void test_where_redirects_lead(void **state) {
+    (void)state;
+    static const char *const cases[][3] = {
+        {"https://a.org/x/y?q", "z", "https://a.org/x/z"},
+        {"https://a.org/x/y", "/z?r=1", "https://a.org/z?r=1"},
+        {"https://a.org/x", "https://b.org/z", "https://b.org/z"},
+        {"https://a.org/x", "//b.org/z", "https://b.org/z"},
+        {"http://a.org/x", "http://b.org/z", "http://b.org/z"},
+        {"http://a.org/x", "https://a.org/x", "https://a.org/x"},
+        {"https://a.org/x", "http://a.org/x", NULL},
+        {"https://a.org/x", "HTTP://b.org/z", NULL},
+        {"HTTPS://a.org/x", "http://a.org/x", NULL},
+        {"https://a.org/x", "ftp://a.org/x", NULL},
+        {"http://a.org/x", "file:///etc/passwd", NULL},
+        {"http://a.org/x", "javascript:0", NULL},
+        {"http://a.org/x", "http://", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct berth_error error = {0};
+        char *to;
+        enum berth_status status = http_follow(cases[i][0], cases[i][1], &to, &error);
+        assert_int_equal(status, cases[i][2] != NULL ? BERTH_OK : BERTH_UNAVAILABLE);
+        if (cases[i][2] != NULL) {
+            assert_string_equal(to, cases[i][2]);
+        } else {
+            assert_null(to);
+            assert_message_has(&error, cases[i][1]);
+            assert_message_has(&error, "refused");
+        }
+        memory_free(to);
+    }
+}
+
 // The published place and digests of SQuAD: the connection that the proxy is asked for.
 static void test_a_data_set_known_by_name(void **state) {
     (void)state;
@@ -692,6 +727,7 @@ int main(void) {
         NET_TEST(test_a_url_whose_content_changes),
         NET_TEST(test_digests_of_a_url),
         NET_TEST(test_redirects),
+        NET_TEST(test_where_redirects_lead),
         NET_TEST(test_a_data_set_known_by_name),
         NET_TEST(test_offline_nothing_is_asked),
         NET_TEST(test_offline_the_cache_is_enough),

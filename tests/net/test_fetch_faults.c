@@ -392,6 +392,38 @@ static void test_a_range_that_begins_elsewhere(void **state) {
     }
 }
 
+// A part of the file, whatever is asked for: beginning again is tried once.
+static void test_a_server_that_sends_parts_only(void **state) {
+    (void)state;
+    const struct server_route route = {.path = "/file",
+                                       .body = TEXT,
+                                       .length = sizeof TEXT - 1,
+                                       .etag = "\"one\"",
+                                       .status = 206,
+                                       .headers = "Content-Range: bytes 5-39/40\r\n"};
+    struct server *server = server_start(&route, 1);
+    assert_refused(fetch(server_url(server, "/file"), 0), BERTH_UNAVAILABLE, "content has changed");
+    assert_int_equal(server_count(server, "GET /file"), 2);
+    server_stop(server);
+}
+
+// What passes by itself is worth another try.
+static void test_statuses_that_pass(void **state) {
+    (void)state;
+    static const int statuses[] = {408, 429, 500};
+    for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++) {
+        struct server_route good = file_route(), route = good;
+        route.status = statuses[i];
+        route.times = 1;
+        route.then = &good;
+        struct server *server = server_start(&route, 1);
+        struct outcome outcome = fetch(server_url(server, "/file"), 1);
+        assert_text(&outcome, TEXT);
+        server_stop(server);
+        assert_int_equal(dir_remove(scratch("home"), NULL), BERTH_OK);
+    }
+}
+
 static void test_a_server_without_ranges(void **state) {
     (void)state;
     struct server_route then = file_route();
@@ -696,6 +728,8 @@ int main(void) {
         NET_TEST(test_the_rest_of_something_else),
         NET_TEST(test_without_an_etag_it_begins_anew),
         NET_TEST(test_a_range_that_begins_elsewhere),
+        NET_TEST(test_a_server_that_sends_parts_only),
+        NET_TEST(test_statuses_that_pass),
         NET_TEST(test_a_server_without_ranges),
         NET_TEST(test_nothing_is_left_to_ask_for),
         NET_TEST(test_416_of_other_content),

@@ -102,6 +102,60 @@ static void test_reads_streams(void **state) {
     buffer_done(&got);
 }
 
+// Words of the 24 bytes, and no others, of which a block's list of used bytes spells `mark`: its
+// first 16 bits say which groups of 16 bytes are used, then 16 bits for each group say which of it.
+static void put_marked(struct buffer *to, size_t length, uint64_t mark) {
+    char used[48];
+    size_t count = 0;
+    uint32_t state = 99;
+    for (unsigned bit = 0; bit < 48; bit++) {
+        if ((mark >> (47 - bit) & 1) != 0) {
+            used[count++] = (char)bit; // group bit / 16
+        }
+    }
+    buffer_put(to, used, count);
+    for (size_t i = count; i < length; i++) {
+        state = state * 1664525 + 1013904223;
+        buffer_put_byte(to, used[(state >> 16) % count]);
+    }
+}
+
+// Blocks that hold the mark of a block, or of an end, by chance: alone, between others and last.
+static void test_marks_by_chance(void **state) {
+    (void)state;
+    static const uint64_t marks[] = {UINT64_C(0x314159265359), UINT64_C(0x177245385090)};
+    for (int variant = 0; variant < 16; variant++) {
+        struct buffer wanted = {0}, file = {0}, got = {0};
+        int before = variant & 1, after = variant >> 1 & 1, streams = variant >> 2 & 1;
+        put_content(&wanted, before ? 250000 : 0, 0);
+        size_t begin = wanted.length;
+        if (streams && before) {
+            put_stream(&file, wanted.bytes, begin, 1);
+        } else {
+            begin = 0;
+        }
+        put_marked(&wanted, before && !streams ? 150000 : 90000, marks[variant >> 3]);
+        put_content(&wanted, after && !streams ? 300000 : 0, 0);
+        put_stream(&file, wanted.bytes + begin, wanted.length - begin, 1);
+        begin = wanted.length;
+        if (streams && after) {
+            put_content(&wanted, 120000, 0);
+            put_stream(&file, wanted.bytes + begin, wanted.length - begin, 1);
+        }
+        scratch_write_bytes("x.bz2", file.bytes, file.length);
+        for (int threads = 1; threads <= 5; threads++) {
+            struct berth_error error = {0};
+            if (read_all(threads, &got, &error) != BERTH_OK) {
+                fail_msg("variant %d, %d threads: %s", variant, threads, error.message);
+            }
+            assert_same(&got, &wanted);
+        }
+        buffer_done(&wanted);
+        buffer_done(&file);
+        buffer_done(&got);
+    }
+}
+
 // A block of 900,000 bytes after its run-length coding can hold 51 times as many.
 static void test_reads_a_long_run(void **state) {
     (void)state;
@@ -230,8 +284,9 @@ static void test_without_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        SCRATCH_TEST(test_reads_streams),       SCRATCH_TEST(test_reads_a_long_run),
-        SCRATCH_TEST(test_cut_at_every_length), SCRATCH_TEST(test_every_bit_flipped),
-        SCRATCH_TEST(test_other_files),         SCRATCH_TEST(test_without_memory)};
+        SCRATCH_TEST(test_reads_streams),     SCRATCH_TEST(test_reads_a_long_run),
+        SCRATCH_TEST(test_marks_by_chance),   SCRATCH_TEST(test_cut_at_every_length),
+        SCRATCH_TEST(test_every_bit_flipped), SCRATCH_TEST(test_other_files),
+        SCRATCH_TEST(test_without_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

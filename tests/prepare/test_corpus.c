@@ -120,6 +120,46 @@ static void test_bad_files(void **state) {
     buffer_done(&all);
 }
 
+// Wherever it stands among bytes that are walked by eight.
+static void test_bad_bytes_at_every_place(void **state) {
+    (void)state;
+    for (size_t at = 0; at < 24; at++) {
+        char text[] = "plain text of many words\n", expected[64];
+        text[at] = (char)0xff;
+        scratch_write("bad.txt", text);
+        snprintf(expected, sizeof expected, "bad.txt: byte %zu: expected UTF-8", at);
+        assert_fails(CORPUS_TEXT, scratch("bad.txt"), BERTH_BAD_DATA, expected);
+    }
+}
+
+// A <doc> within one: the file lost the end of the first.
+static void test_a_lost_end(void **state) {
+    (void)state;
+    assert_int_equal(dir_make(scratch("lost/AA"), NULL), BERTH_OK);
+    scratch_write("lost/AA/wiki_00",
+                  "<doc id=\"1\">\nT\n\nOne.\n<doc id=\"2\">\nU\n\nTwo.\n</doc>\n");
+    assert_fails(CORPUS_EXTRACTED, scratch("lost"), BERTH_BAD_DATA, "expected </doc> before this");
+}
+
+static void test_position(void **state) {
+    (void)state;
+    struct corpus *corpus;
+    const char *lines;
+    size_t length = 1;
+    uint64_t before = 0;
+    make_folders();
+    const char *const paths[] = {scratch("wiki")};
+    assert_int_equal(corpus_open(CORPUS_EXTRACTED, paths, 1, &corpus, NULL), BERTH_OK);
+    assert_int_equal(corpus_position(corpus), 0);
+    while (length > 0) {
+        assert_int_equal(corpus_next(corpus, &lines, &length, NULL), BERTH_OK);
+        assert_true(corpus_position(corpus) > before || length == 0);
+        before = corpus_position(corpus);
+    }
+    assert_int_equal(before, corpus_size(corpus));
+    corpus_close(corpus);
+}
+
 static void test_without_memory(void **state) {
     (void)state;
     make_folders();
@@ -141,8 +181,13 @@ static void test_without_memory(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {SCRATCH_TEST(test_extracted), SCRATCH_TEST(test_text),
-                                       SCRATCH_TEST(test_books), SCRATCH_TEST(test_bad_files),
+    const struct CMUnitTest tests[] = {SCRATCH_TEST(test_extracted),
+                                       SCRATCH_TEST(test_text),
+                                       SCRATCH_TEST(test_books),
+                                       SCRATCH_TEST(test_bad_files),
+                                       SCRATCH_TEST(test_bad_bytes_at_every_place),
+                                       SCRATCH_TEST(test_a_lost_end),
+                                       SCRATCH_TEST(test_position),
                                        SCRATCH_TEST(test_without_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

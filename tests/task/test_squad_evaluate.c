@@ -88,6 +88,63 @@ static void counts_missing_answers_as_0(void **state) {
     memory_free(predictions);
 }
 
+// Of 13 questions one is answered: ten are named, then there is their number.
+static void names_the_first_missing_answers(void **state) {
+    char set[4096];
+    size_t used =
+        (size_t)snprintf(set, sizeof set,
+                         "{\"version\":\"1.1\",\"data\":[{\"title\":\"t\",\"paragraphs\":["
+                         "{\"context\":\"It is here.\",\"qas\":[");
+    for (int i = 0; i < 13; i++) {
+        used += (size_t)snprintf(set + used, sizeof set - used,
+                                 "%s{\"id\":\"q%d\",\"question\":\"Where?\",\"answers\":"
+                                 "[{\"text\":\"here\",\"answer_start\":6}]}",
+                                 i > 0 ? "," : "", i);
+    }
+    used += (size_t)snprintf(set + used, sizeof set - used, "]}]}]}");
+    assert_int_equal(file_write("set.tmp", set, used, NULL), BERTH_OK);
+    assert_int_equal(file_write("one.tmp", "{\"q3\":\"here\"}", 13, NULL), BERTH_OK);
+    struct warnings warnings = {0};
+    struct berth_log log = {note, &warnings};
+    char *text;
+    assert_int_equal(squad_evaluate_files("set.tmp", "one.tmp", NULL, 1.0, &log, &text, NULL),
+                     BERTH_OK);
+    assert_int_equal(warnings.count, 11);
+    assert_string_equal(warnings.last,
+                        "one.tmp: 12 questions without a prediction receive score 0");
+    memory_free(text);
+    remove("set.tmp");
+    remove("one.tmp");
+}
+
+// Odds above the threshold, and no others, mean that there is no answer.
+static void odds_at_the_threshold_keep_the_answer(void **state) {
+    static const char set[] =
+        "{\"version\":\"v2.0\",\"data\":[{\"title\":\"t\",\"paragraphs\":[{\"context\":\"It is "
+        "here.\","
+        "\"qas\":[{\"id\":\"a\",\"question\":\"Where?\",\"is_impossible\":false,\"answers\":"
+        "[{\"text\":\"here\",\"answer_start\":6}]}]}]}]}";
+    static const struct {
+        double threshold;
+        const char *exact;
+    } cases[] = {{0.5, "\"exact\": 100.0"}, {0.75, "\"exact\": 100.0"}, {0.25, "\"exact\": 0.0"}};
+    struct berth_log log = {0};
+    assert_int_equal(file_write("set.tmp", set, sizeof set - 1, NULL), BERTH_OK);
+    assert_int_equal(file_write("one.tmp", "{\"a\":\"here\"}", 12, NULL), BERTH_OK);
+    assert_int_equal(file_write("odds.tmp", "{\"a\":0.5}", 9, NULL), BERTH_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *text;
+        assert_int_equal(squad_evaluate_files("set.tmp", "one.tmp", "odds.tmp", cases[i].threshold,
+                                              &log, &text, NULL),
+                         BERTH_OK);
+        assert_non_null(strstr(text, cases[i].exact));
+        memory_free(text);
+    }
+    remove("set.tmp");
+    remove("one.tmp");
+    remove("odds.tmp");
+}
+
 static void expect_failure(const char *set, const char *predictions, const char *odds,
                            enum berth_status status, const char *says) {
     struct berth_error error = {0};
@@ -307,6 +364,8 @@ int main(void) {
         cmocka_unit_test(prints_what_the_scripts_print),
         cmocka_unit_test(does_not_depend_on_the_locale),
         cmocka_unit_test(counts_missing_answers_as_0),
+        cmocka_unit_test(names_the_first_missing_answers),
+        cmocka_unit_test(odds_at_the_threshold_keep_the_answer),
         cmocka_unit_test(names_what_is_wrong),
         cmocka_unit_test(prints_what_the_scripts_print_on_real_data),
     };

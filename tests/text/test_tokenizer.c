@@ -196,6 +196,10 @@ static void test_marks_in_order(void **state) {
     assert_int_equal(list.count, 2);
     assert_memory_equal(list.items, expected, sizeof expected);
     assert_int_equal(list.ill_formed, 1);
+    // In front of the mark that makes the run be walked again, it counts once, too.
+    static const char again[] = "b\xCC\x96\xFF\xE3\x80\xAE";
+    assert_int_equal(tokenizer_encode(tokenizer, again, sizeof again - 1, &list, NULL), BERTH_OK);
+    assert_int_equal(list.ill_formed, 2);
     token_list_done(&list);
     tokenizer_close(tokenizer);
 }

@@ -87,6 +87,47 @@ static void test_updates_and_places(void **state) {
     assert_int_equal(b.total_steps, 126);
 }
 
+// An epoch ends with its last, smaller update, and no sooner.
+static void test_ends_of_epochs(void **state) {
+    struct berth_config config = make(32, 0, 0);
+    config.num_train_epochs = 3;
+    struct batching b;
+    assert_int_equal(batching_resolve(&b, &config, 70, NULL), BERTH_OK);
+    int64_t sequences = 0;
+    for (int64_t step = 0; step < b.total_steps; step++) {
+        struct update_place place = batching_place(&b, step);
+        assert_int_equal(place.epoch, step / 3);
+        assert_int_equal(place.update, step % 3);
+        assert_int_equal(place.count, step % 3 == 2 ? 6 : 32);
+        sequences += (int64_t)place.count;
+        assert_int_equal(batching_ends_epoch(&b, step + 1), step % 3 == 2);
+        assert_true(batching_epochs(&b, step) == (double)step / 3.0);
+    }
+    assert_int_equal(sequences, 3 * 70);
+}
+
+// Updates that run on: 70 sequences end within the third update of 32, the second 70 within the
+// fifth.
+static void test_ends_of_epochs_that_run_on(void **state) {
+    static const int ends[] = {0, 0, 0, 1, 0, 1, 0, 1, 0, 1, 0};
+    struct berth_config config = make(32, 0, 0);
+    config.num_train_epochs = 2;
+    struct batching b;
+    assert_int_equal(batching_resolve(&b, &config, 70, NULL), BERTH_OK);
+    assert_int_equal(batching_run_on(&b, &config, 20, NULL), BERTH_OK);
+    assert_int_equal(b.total_steps, 5); // ceil(140 / 32)
+    assert_int_equal(b.micro.sequences, 32);
+    assert_int_equal(b.micro.masked, BATCHING_TOKENS / 4);
+    for (int64_t step = 0; step < 11; step++) {
+        assert_int_equal(batching_ends_epoch(&b, step), ends[step]);
+        assert_true(batching_epochs(&b, step) == (double)step * 32 / 70);
+    }
+    b.features = 64; // with every second update, and not with the one after
+    for (int64_t step = 1; step < 9; step++) {
+        assert_int_equal(batching_ends_epoch(&b, step), step % 2 == 0);
+    }
+}
+
 static struct packer_sequence get(const void *data, size_t index) {
     return (struct packer_sequence){.length = (int32_t)(10 + index * 37 % 300)};
 }
@@ -127,6 +168,8 @@ int main(void) {
         cmocka_unit_test(test_any_two_give_the_third),
         cmocka_unit_test(test_contradictions_name_all_four),
         cmocka_unit_test(test_updates_and_places),
+        cmocka_unit_test(test_ends_of_epochs),
+        cmocka_unit_test(test_ends_of_epochs_that_run_on),
         cmocka_unit_test(test_worst_case_is_met_and_never_passed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -270,12 +270,77 @@ static void test_leftovers_are_removed(void **state) {
     }
 }
 
+// --- rotation -----------------------------------------------------------------------------------
+
+// checkpoint-STEP with one file and its manifest.
+static void make_checkpoint(int step) {
+    char name[64];
+    snprintf(name, sizeof name, "checkpoint-%d", step);
+    assert_int_equal(dir_make(scratch(name), NULL), BERTH_OK);
+    snprintf(name, sizeof name, "checkpoint-%d/model.safetensors", step);
+    scratch_write(name, "weights");
+    snprintf(name, sizeof name, "checkpoint-%d", step);
+    assert_int_equal(manifest_write(scratch(name), NULL), BERTH_OK);
+}
+
+// Which of the checkpoints 2 to 10 are there, as bits.
+static unsigned checkpoints(void) {
+    unsigned found = 0;
+    for (int step = 2; step <= 10; step++) {
+        char name[64];
+        snprintf(name, sizeof name, "checkpoint-%d", step);
+        found |= dir_exists(scratch(name)) ? 1u << step : 0;
+    }
+    return found;
+}
+
+static void make_checkpoints(void) {
+    for (int step = 2; step <= 10; step += 2) {
+        make_checkpoint(step);
+    }
+}
+
+// The oldest go; what is newer than the one just written, of a run before, is not counted.
+static void test_rotation_keeps_the_newest(void **state) {
+    make_checkpoints();
+    assert_int_equal(checkpoint_rotate(scratch_folder, 10, 0, NULL), BERTH_OK);
+    assert_int_equal(checkpoint_rotate(scratch_folder, 10, 5, NULL), BERTH_OK);
+    assert_int_equal(checkpoints(), 1 << 2 | 1 << 4 | 1 << 6 | 1 << 8 | 1 << 10);
+    assert_int_equal(checkpoint_rotate(scratch_folder, 8, 3, NULL), BERTH_OK);
+    assert_int_equal(checkpoints(), 1 << 4 | 1 << 6 | 1 << 8 | 1 << 10);
+    assert_int_equal(checkpoint_rotate(scratch_folder, 10, 1, NULL), BERTH_OK);
+    assert_int_equal(checkpoints(), 1 << 10);
+    assert_int_equal(scratch_count(), 1);
+}
+
+// While the newest does not verify, the older ones are what a run would be resumed from.
+static void test_rotation_verifies_the_newest(void **state) {
+    static const char *const damages[] = {"weightz", "weight", "weights and more"};
+    struct berth_error error;
+    make_checkpoints();
+    for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
+        scratch_write("checkpoint-10/model.safetensors", damages[i]);
+        assert_int_equal(checkpoint_rotate(scratch_folder, 10, 2, &error), BERTH_BAD_DATA);
+        assert_message_has(&error, "checkpoint-10");
+        assert_int_equal(checkpoints(), 1 << 2 | 1 << 4 | 1 << 6 | 1 << 8 | 1 << 10);
+    }
+    scratch_write("checkpoint-10/model.safetensors", "weights");
+    scratch_write("checkpoint-8/model.safetensors", "damaged"); // not the newest: it may
+    assert_int_equal(checkpoint_rotate(scratch_folder, 10, 2, &error), BERTH_OK);
+    assert_int_equal(checkpoints(), 1 << 8 | 1 << 10);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        STATE_TEST(test_cut_manifest),          STATE_TEST(test_cut_trainer_state),
-        STATE_TEST(test_cut_optimizer_file),    STATE_TEST(test_other_manifests),
-        STATE_TEST(test_other_trainer_states),  STATE_TEST(test_optimizer_of_another_model),
+        STATE_TEST(test_cut_manifest),
+        STATE_TEST(test_cut_trainer_state),
+        STATE_TEST(test_cut_optimizer_file),
+        STATE_TEST(test_other_manifests),
+        STATE_TEST(test_other_trainer_states),
+        STATE_TEST(test_optimizer_of_another_model),
         STATE_TEST(test_leftovers_are_removed),
+        STATE_TEST(test_rotation_keeps_the_newest),
+        STATE_TEST(test_rotation_verifies_the_newest),
     };
     return cmocka_run_group_tests_name("checkpoint files", tests, NULL, NULL);
 }

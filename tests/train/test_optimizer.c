@@ -271,11 +271,16 @@ static void bing(struct berth_config *config) {
     config->max_coeff = 0.3;
 }
 
+static void no_decay(struct berth_config *config) {
+    config->weight_decay = 0;
+}
+
 static const struct optimizer_case cases[] = {
     {"adamw", deepspeed_adamw, 0.01, NULL}, {"adam", deepspeed_adamw, 0.01, NULL},
     {"adam", deepspeed_adam_l2, 0.01, l2},  {"adam_weight_decay", google, 0.01, NULL},
     {"bertadam", bertadam, 0.01, NULL},     {"bertadam", bertadam_both, 0.01, both},
-    {"nvlamb", nvlamb, 0.01, NULL},         {"lamb", deepspeed_lamb, 0.01, bing},
+    {"nvlamb", nvlamb, 0.01, NULL},         {"nvlamb", nvlamb, 0, no_decay},
+    {"lamb", deepspeed_lamb, 0.01, bing},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 

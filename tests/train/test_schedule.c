@@ -82,7 +82,9 @@ static void test_constant_and_cosine(void **state) {
     expect(&s, 5, LR * 0.5);
     expect(&s, 10, LR);
     expect(&s, 55, LR * 0.5 * (1 + cos(3.14159265358979323846 * 0.45 / 0.9)));
-    expect(&s, 100, LR * 0.5 * (1 + cos(3.14159265358979323846)));
+    expect(&s, 100, 0);
+    expect(&s, 101, 0);
+    expect(&s, 190, 0); // the cosine itself would be at its top again
 }
 
 static void test_deepspeed_warmups(void **state) {
@@ -223,6 +225,17 @@ static void test_rates_never_leave_their_range(void **state) {
     }
 }
 
+// A run that goes on past its planned end: what falls to zero stays there.
+static void test_after_the_end(void **state) {
+    static const char *const falling[] = {"linear", "bertadam", "google", "poly", "cosine", "EP"};
+    for (size_t i = 0; i < sizeof falling / sizeof *falling; i++) {
+        struct schedule s = make(falling[i], 40, 0.2, 0);
+        for (int step = 40; step < 120; step++) {
+            expect(&s, step, 0);
+        }
+    }
+}
+
 static void test_unknown_name(void **state) {
     struct berth_config config;
     struct schedule schedule;
@@ -245,6 +258,7 @@ int main(void) {
         cmocka_unit_test(test_every_schedule_at_every_step),
         cmocka_unit_test(test_exponential_decay_without_warmup),
         cmocka_unit_test(test_rates_never_leave_their_range),
+        cmocka_unit_test(test_after_the_end),
         cmocka_unit_test(test_unknown_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

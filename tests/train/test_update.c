@@ -294,6 +294,24 @@ static void test_mean_of_means(void **state) {
     close_setup(&setup);
 }
 
+// --- dropout ------------------------------------------------------------------------------------
+
+// At a rate of 0 two updates over the same sequences differ by their masks alone.
+static void test_every_update_draws_its_own_masks(void **state) {
+    struct setup setup;
+    open_setup(&setup, 0.1, "update", DTYPE_F32);
+    setup.config.learning_rate = 0;
+    double losses[4];
+    for (int64_t step = 0; step < 4; step++) {
+        losses[step] = run_update(&setup, step, 0, 3, SEQUENCES).loss;
+        assert_true(run_update(&setup, step, 0, 3, SEQUENCES).loss == losses[step]);
+        for (int64_t other = 0; other < step; other++) {
+            assert_true(fabs(losses[step] - losses[other]) > 1e-4 * losses[other]);
+        }
+    }
+    close_setup(&setup);
+}
+
 // --- stopping and clipping ----------------------------------------------------------------------
 
 static struct packer_sequence get_and_stop(const void *data, size_t index) {
@@ -305,6 +323,7 @@ static struct packer_sequence get_and_stop(const void *data, size_t index) {
 
 // RELIABILITY 15: stopped at any micro-batch boundary, weights and moments are those before.
 static void test_stop_between_micro_batches(void **state) {
+    int stopped = 0;
     for (int after = 1; after < 8; after++) {
         struct setup setup;
         open_setup(&setup, 0.1, "update", DTYPE_BF16);
@@ -329,6 +348,7 @@ static void test_stop_between_micro_batches(void **state) {
                                    .stop = &setup.stop};
         struct update_result result;
         assert_int_equal(update_run(&setup.updater, &args, &result, NULL), BERTH_OK);
+        stopped += result.left;
         if (result.left) {
             assert_true(result.micro_batches < 4);
             assert_memory_equal(before, setup.state.master, bytes);
@@ -340,6 +360,7 @@ static void test_stop_between_micro_batches(void **state) {
         memory_free(before);
         close_setup(&setup);
     }
+    assert_in_range(stopped, 3, 6); // not when it comes with the last one
 }
 
 // RELIABILITY 25: a gradient that is not finite changes nothing, and the place is named.
@@ -479,6 +500,7 @@ int main(void) {
         cmocka_unit_test(test_ten_steps_follow_pytorch),
         cmocka_unit_test(test_ten_steps_cut_into_micro_batches),
         cmocka_unit_test(test_the_cut_does_not_matter),
+        cmocka_unit_test(test_every_update_draws_its_own_masks),
         cmocka_unit_test(test_mean_of_means),
         cmocka_unit_test(test_stop_between_micro_batches),
         cmocka_unit_test(test_nan_changes_nothing),
