@@ -3,6 +3,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "train/cgroup.h"
 
 #include <math.h>
 #include <sched.h>
@@ -36,20 +37,6 @@ static uint64_t read_kilobytes(const char *path, const char *key, uint64_t missi
     return bytes;
 }
 
-// A file of one number; `otherwise` of anything else ("max", no such file).
-static uint64_t read_number(const char *path, uint64_t otherwise) {
-    char *text = NULL;
-    size_t length;
-    if (file_read(path, PROC_FILE_LIMIT, &text, &length, NULL) != BERTH_OK) {
-        return otherwise;
-    }
-    char *end;
-    uint64_t value = strtoull(text, &end, 10);
-    uint64_t result = end != text ? value : otherwise;
-    memory_free(text);
-    return result;
-}
-
 uint64_t machine_resident(void) {
     return read_kilobytes("/proc/self/status", "VmRSS:", 0);
 }
@@ -73,37 +60,6 @@ static uint64_t address_space_rest(void) {
     return rest(limit.rlim_cur, read_kilobytes("/proc/self/status", "VmSize:", 0));
 }
 
-// Of two files of a cgroup; a use that cannot be read must not refuse a run.
-static uint64_t group_rest(const char *limit, const char *used) {
-    return rest(read_number(limit, UINT64_MAX), read_number(used, 0));
-}
-
-// The limit and use of the cgroup as a container sees them at the root of its mount, and for a
-// process outside containers those of its own group (version 2).
-static uint64_t cgroup_rest(void) {
-    uint64_t least = group_rest("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current");
-    uint64_t old = group_rest("/sys/fs/cgroup/memory/memory.limit_in_bytes",
-                              "/sys/fs/cgroup/memory/memory.usage_in_bytes");
-    least = old < least ? old : least;
-    char *groups = NULL;
-    size_t length;
-    if (file_read("/proc/self/cgroup", PROC_FILE_LIMIT, &groups, &length, NULL) != BERTH_OK) {
-        return least;
-    }
-    char *own = strstr(groups, "0::/");
-    if (own != NULL) {
-        own += 3;
-        own[strcspn(own, "\n")] = '\0';
-        char maximum[4200], current[4200];
-        snprintf(maximum, sizeof maximum, "/sys/fs/cgroup%.4096s/memory.max", own);
-        snprintf(current, sizeof current, "/sys/fs/cgroup%.4096s/memory.current", own);
-        uint64_t group = group_rest(maximum, current);
-        least = group < least ? group : least;
-    }
-    memory_free(groups);
-    return least;
-}
-
 uint64_t machine_memory_available(const char **limit) {
     uint64_t least = read_kilobytes("/proc/meminfo", "MemAvailable:", UINT64_MAX);
     *limit = "the system's available memory";
@@ -112,7 +68,7 @@ uint64_t machine_memory_available(const char **limit) {
         least = space;
         *limit = "the address space limit (ulimit -v)";
     }
-    uint64_t group = cgroup_rest();
+    uint64_t group = cgroup_memory_rest("");
     if (group < least) {
         least = group;
         *limit = "the cgroup's memory limit";
