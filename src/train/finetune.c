@@ -187,6 +187,7 @@ static enum berth_status make_plan(struct job *job, struct berth_error *error) {
     struct plan_args memory = {.state = &job->state,
                                .config = &job->files.shape,
                                .shape = &job->shape,
+                               .update_sequences = job->batching.update_sequences,
                                .data = feed_bytes(&job->feed, &job->batching),
                                .log = &job->log};
     return plan_memory_admit(&memory, NULL, error);
@@ -309,6 +310,7 @@ static enum berth_status run(struct job *job, struct berth_run_result *result,
         TRY(take_output(job, error));
     }
     TRY(find_resume(job, error));
+    TRY(machine_start_threads(&job->config, error));
     TRY(read_inputs(job, error));
     TRY(machine_device_open(&job->config, &job->log, &job->device, error));
     TRY(make_plan(job, error));

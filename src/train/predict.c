@@ -23,6 +23,7 @@ enum berth_status predictor_open(struct predictor *predictor, struct berth_confi
     if (config->model_name_or_path == NULL) {
         return error_set(error, BERTH_USAGE, "--model_name_or_path is missing");
     }
+    TRY(machine_start_threads(config, error));
     TRY(model_files_open(&predictor->files, config, config->model_name_or_path, head, log, error));
     if (head == PARAM_HEAD_SPAN) {
         TRY(squad_input_follow_model(config, &predictor->files, log, error));
