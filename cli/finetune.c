@@ -34,6 +34,7 @@ const struct cli_verb cli_finetune = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .required = "model_name_or_path train_file output_dir",
+    .writes = CLI_WRITES,
     .run = run_squad,
 };
 
@@ -55,5 +56,6 @@ const struct cli_verb cli_finetune_classify = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .required = "model_name_or_path output_dir",
+    .writes = CLI_WRITES,
     .run = run_classify,
 };

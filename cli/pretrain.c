@@ -27,6 +27,7 @@ const struct cli_verb cli_evaluate_pretrain = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .required = "model_name_or_path output_dir",
+    .writes = CLI_WRITES,
     .run = run_evaluation,
 };
 
@@ -51,5 +52,6 @@ const struct cli_verb cli_pretrain = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .required = "input_dir output_dir",
+    .writes = CLI_WRITES,
     .run = run,
 };

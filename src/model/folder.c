@@ -159,6 +159,17 @@ static enum berth_status find_weights(const char *folder, char **path, struct be
     return tensor_file_find_in(folder, path, error);
 }
 
+int folder_holds_weights(const char *folder) {
+    char *weights = NULL;
+    if (!dir_exists(folder)) {
+        return 0;
+    }
+    // Weights that are found twice are an error, and weights.
+    int found = find_weights(folder, &weights, NULL) != BERTH_OK || weights != NULL;
+    memory_free(weights);
+    return found;
+}
+
 enum berth_status folder_open_weights(const char *path, struct tensor_file *file,
                                       struct berth_error *error) {
     char *found = NULL;

@@ -280,6 +280,7 @@ static enum berth_status train(struct job *job, struct berth_run_result *result,
                         .config = &job->config,
                         .log = &job->log,
                         .stop = job->stop,
+                        .lock = &job->lock,
                         .updater = &job->updater,
                         .batching = &job->batching,
                         .schedule = &job->schedule,
@@ -291,6 +292,7 @@ static enum berth_status train(struct job *job, struct berth_run_result *result,
     enum berth_status status = loop_run(&loop, &done, error);
     fill_result(job, &done, result);
     TRY(status);
+    TRY(file_lock_check(&job->lock, error));
     TRY(write_outputs(job, &done, error));
     struct finetune_summary summary = {.task = job->task,
                                        .result = result,
@@ -321,9 +323,11 @@ static enum berth_status run(struct job *job, struct berth_run_result *result,
     job->history.jobs = job->task->jobs;
     job->history.feed = &job->feed;
     TRY(fill_state(job, error));
-    // Made only now: input that cannot be used leaves no folder behind.
+    // Made only now: input that cannot be used leaves no folder behind. Another run may have filled
+    // it meanwhile.
     if (job->lock.descriptor < 0) {
         TRY(take_output(job, error));
+        TRY(output_check(&job->config, otherwise, error));
     }
     TRY(keep_tokenizer(job, error));
     if (job->config.overwrite_output_dir && job->resume_folder == NULL) {

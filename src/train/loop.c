@@ -453,6 +453,7 @@ static enum berth_status stop_here(struct run *run, struct berth_error *error) {
     if (run->loop->config->skip_checkpoint) {
         return interrupted(run, "nothing is saved, as skip_checkpoint says", error);
     }
+    TRY(file_lock_check(run->loop->lock, error));
     if (run->saved_step != run->history->step) {
         TRY(save(run, error));
     }
@@ -473,6 +474,7 @@ static enum berth_status run_all(struct run *run, struct berth_error *error) {
             return BERTH_OK;
         }
         TRY(do_update(run, error));
+        TRY(file_lock_check(loop->lock, error));
         if (stop_level(loop) < 2 && save_is_due(run)) {
             TRY(save(run, error));
         }

@@ -123,6 +123,7 @@ static enum berth_status predict_set(struct predict_job *job, struct berth_run_r
                                    .score = &score,
                                    .train_loss = NAN,
                                    .seconds = timing.seconds};
+    TRY(file_lock_check(&job->lock, error));
     TRY(job->task->write(&job->evaluation.set, &results, error));
     fill_result(job, &timing, &score, result);
     report(job, &timing, result, machine_seconds() - begin);
@@ -154,6 +155,7 @@ static enum berth_status run(struct predict_job *job, struct berth_run_result *r
     }
     TRY(predictor_load(&job->predictor, config, &job->evaluation.extent, &job->log, error));
     TRY(output_take(config, &job->lock, error));
+    TRY(output_check(config, "", error));
     return predict_set(job, result, error);
 }
 
