@@ -504,5 +504,7 @@ enum berth_status loop_run(const struct loop *loop, struct loop_result *result,
         log_note(loop->log, "the schedule begins again after %" PRId64 " updates",
                  history->schedule_start);
     }
+    log_progress(loop->log, "train", history->step,
+                 end_of(loop)); // the clock begins before update 1
     return run_all(&run, error);
 }
