@@ -180,10 +180,11 @@ static enum berth_status write_weights(const char *folder, const struct bert_con
 
 // A folder that holds a model already is left alone.
 static enum berth_status check_free(const char *folder, struct berth_error *error) {
-    return folder_holds_weights(folder)
-               ? error_set(error, BERTH_CANT_CREATE,
-                           "%s: holds a model already; give another folder or remove it", folder)
-               : BERTH_OK;
+    int taken;
+    TRY(folder_holds_weights(folder, &taken, error));
+    return taken ? error_set(error, BERTH_CANT_CREATE,
+                             "%s: holds a model already; give another folder or remove it", folder)
+                 : BERTH_OK;
 }
 
 static enum berth_status write_model(const char *folder, const struct bert_config *config,
