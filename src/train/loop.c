@@ -397,6 +397,13 @@ static enum berth_status interrupted(const struct run *run, const char *what,
                      run->history->step, end_of(run->loop), what);
 }
 
+// Updates before that left nothing in the moments.
+static int64_t without_moments(const struct history *history) {
+    int64_t start = history->phase_start > history->moments_start ? history->phase_start
+                                                                  : history->moments_start;
+    return start + history->skipped;
+}
+
 static enum berth_status do_update(struct run *run, struct berth_error *error) {
     const struct loop *loop = run->loop;
     struct history *history = run->history;
@@ -410,7 +417,7 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
                                .count = data.count,
                                .total = (int64_t)data.count,
                                .step = history->step,
-                               .skipped = history->phase_start + history->skipped,
+                               .skipped = without_moments(history),
                                .learning_rate =
                                    schedule_rate(&run->schedule, step - history->skipped),
                                .loss_scale = history->loss_scale.scale,
