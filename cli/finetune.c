@@ -26,7 +26,7 @@ const struct cli_verb cli_finetune = {
                "    --dev dev-v1.1.json --output squad-minilm --learning_rate 1e-4\n"
                "berth finetune squad ... --output squad-minilm --resume_from_checkpoint auto\n"
                "berth finetune squad ... --dry-run",
-    .notes = "Ctrl-C, SIGTERM and SIGUSR1 finish the update, save, and stop; "
+    .notes = "Ctrl-C, SIGTERM, SIGHUP, SIGXCPU and SIGUSR1 finish the update, save, and stop; "
              "--resume_from_checkpoint auto goes on. The flags of the original SQuAD scripts "
              "(--do_train, --predict_file, --fp16, ...) are understood; those without a meaning "
              "here are noted and skipped. What is given here wins over --deepspeed_config.",

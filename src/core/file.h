@@ -127,10 +127,10 @@ void file_lock_release(struct file_lock *lock);
 
 // --- test hook ----------------------------------------------------------------------------------
 
-// The `countdown`-th system call of file.c, file_partial.c and dir.c from now (close, stat and
-// access aside) fails with `errno_value`; a countdown of 0 switches the hook off; with errno_value
-// < 0 the process is killed (SIGKILL) right before the call. Returns the number of calls since the
-// last use.
+// The `countdown`-th system call of file.c, file_lock.c, file_partial.c and dir.c from now (close,
+// stat, poll and access aside) fails with `errno_value`; a countdown of 0 switches the hook off;
+// with errno_value < 0 the process is killed (SIGKILL) right before the call. Returns the number of
+// calls since the last use.
 uint64_t file_fail_at(uint64_t countdown, int errno_value);
 
 #endif

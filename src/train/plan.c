@@ -104,7 +104,8 @@ enum berth_status plan_memory_check(const struct plan_limit_args *args, struct b
     // What is resident already is not taken from the available memory again.
     rest.available = args->available + args->memory->resident - UNCOUNTED_BYTES;
     int training = args->shape->train.tokens > 0;
-    int64_t most = training ? args->shape->train.sequences : args->shape->infer.sequences;
+    int64_t most = training ? args->shape->train.sequences
+                            : args->shape->infer.tokens / args->shape->infer.max_length;
     int64_t fit = fitting(&rest, most);
     const char *option = training ? "per_device_train_batch_size" : "predict_batch_size";
     const char *also = fits_checkpointing(&rest) ? ", and so would --gradient_checkpointing" : "";

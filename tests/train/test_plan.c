@@ -11,6 +11,8 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static struct bert_config shape_of(int64_t layers) {
     return (struct bert_config){.vocab_size = 100,
@@ -166,6 +168,43 @@ static void test_groups_of_version_1(void **state) {
     put("proc/self/cgroup", "4:memory:/docker/0123\n");
     put("sys/fs/cgroup/memory/memory.limit_in_bytes", "70000\n");
     assert_int_equal(cgroup_memory_rest(in_folder("")), 70000);
+}
+
+// A group of this test's own around a group without a limit, where this machine lets it be made.
+static void test_a_real_group(void **state) {
+    static const char *const tops[][2] = {{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"},
+                                          {"/sys/fs/cgroup", "memory.max"}};
+    const uint64_t size = (uint64_t)80 << 20;
+    char group[128], inner[160], limit[192], members[192], text[32];
+    int found = 0;
+    for (size_t i = 0; i < 2 && !found; i++) {
+        snprintf(group, sizeof group, "%s/berth-test-%ld", tops[i][0], (long)getpid());
+        snprintf(inner, sizeof inner, "%s/inner", group);
+        snprintf(limit, sizeof limit, "%s/%s", group, tops[i][1]);
+        snprintf(members, sizeof members, "%s/cgroup.procs", inner);
+        found = mkdir(group, 0777) == 0 && mkdir(inner, 0777) == 0 && access(limit, W_OK) == 0;
+        if (!found) {
+            rmdir(inner);
+            rmdir(group);
+        }
+    }
+    if (!found) {
+        skip(); // no control group can be made here
+    }
+    snprintf(text, sizeof text, "%llu", (unsigned long long)size);
+    pid_t child = fork();
+    if (child == 0) {
+        const char *name;
+        FILE *file = fopen(limit, "w"), *own = fopen(members, "w");
+        int good = file != NULL && own != NULL && fputs(text, file) >= 0 && fclose(file) == 0 &&
+                   fprintf(own, "%ld", (long)getpid()) > 0 && fclose(own) == 0;
+        uint64_t rest = machine_memory_available(&name);
+        _exit(!good ? 1 : rest > size || rest < size / 4 ? 2 : strstr(name, "cgroup") == NULL);
+    }
+    int status = fixture_wait(child);
+    rmdir(inner);
+    rmdir(group);
+    assert_int_equal(status, 0);
 }
 
 static void test_limits_of_the_machine(void **state) {
@@ -359,6 +398,7 @@ int main(void) {
         FIXTURE_TEST(test_advice_divides_the_update),
         FIXTURE_TEST(test_groups_of_version_2),
         FIXTURE_TEST(test_groups_of_version_1),
+        FIXTURE_TEST(test_a_real_group),
         FIXTURE_TEST(test_limits_of_the_machine),
         FIXTURE_TEST(test_jobs_in_one_process),
         FIXTURE_TEST(test_show_and_answer),
