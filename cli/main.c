@@ -5,12 +5,10 @@
 #include "core/launcher.h"
 
 #include <inttypes.h>
-#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 static const struct cli_verb *const verbs[] = {&cli_finetune,
                                                &cli_finetune_classify,
@@ -245,20 +243,10 @@ static enum berth_status run(int count, char **words, struct berth_error *error)
     return run_verb(verb, count - 1, words + 1, error);
 }
 
-// Where the address space is limited, heaps of 64 MiB that glibc reserves for each thread would
-// take it from what is needed.
-static void spare_addresses(void) {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
-        mallopt(M_ARENA_MAX, 1);
-    }
-}
-
 int main(int count, char **words) {
     struct berth_error error = {.status = BERTH_OK};
     signal(SIGPIPE, SIG_IGN); // a reader that went away is found when writing (cli_flush)
     signal(SIGXFSZ, SIG_IGN); // so is a file that may not grow any further
-    spare_addresses();
     while (count > 1 &&
            (strcmp(words[1], "--no-color") == 0 || strcmp(words[1], "--no_color") == 0)) {
         cli_forbid_colours();

@@ -6,6 +6,7 @@
 #include "train/cgroup.h"
 
 #include <inttypes.h>
+#include <malloc.h>
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
@@ -127,8 +128,11 @@ enum berth_status machine_start_threads(const struct berth_config *config,
                          threads, each * missing >> 20, process_limits[0].name, space >> 20,
                          running + space / each);
     }
+    // glibc would reserve 64 MiB of addresses as a heap for each thread, whenever they are to be
+    // had.
+    mallopt(M_ARENA_MAX, 1);
 #pragma omp parallel num_threads(threads)
-    memory_free(memory_new(1)); // which reserves the thread's heap
+    memory_free(memory_new(1)); // there must be something to do
     return BERTH_OK;
 }
 

@@ -23,8 +23,9 @@ uint64_t machine_peak_resident(void);
 uint64_t machine_memory_available(const char **limit);
 
 // Starts the threads that a job is going to use, where the address space is limited: their stacks
-// and heaps then count as used. BERTH_CONFIG where the stacks do not fit, which would end the
-// process within OpenMP. Called before a job's first parallel work.
+// then count as used, and all threads of the process share one heap from here on. BERTH_CONFIG
+// where the stacks do not fit, which would end the process within OpenMP. Called before a job's
+// first parallel work.
 enum berth_status machine_start_threads(const struct berth_config *config,
                                         struct berth_error *error);
 
