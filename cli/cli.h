@@ -33,6 +33,9 @@ struct cli_option {
 
 struct cli_call;
 
+// Whether a verb leaves files: never, always, or with its option --output alone.
+enum cli_writes { CLI_WRITES_NOTHING, CLI_WRITES, CLI_WRITES_OUTPUT };
+
 struct cli_verb {
     const char *name;
     const char *task; // second word ("squad"); NULL: none
@@ -46,6 +49,7 @@ struct cli_verb {
     const char *required; // options that must be given, separated by blanks; NULL: none
     size_t arguments_least, arguments_most;
     size_t models; // so many of the first arguments are models
+    enum cli_writes writes;
     enum berth_status (*run)(struct cli_call *call, struct berth_error *error);
 };
 
@@ -154,11 +158,11 @@ void cli_wrap(const char *text, int width, int indent);
 
 // --- signals -------------------------------------------------------------------------------------
 
-// From now on SIGINT, SIGTERM and SIGUSR1 set the stop flag (1: save and stop); a second SIGINT
-// exits at once with 130. `follows` says what the job does on the first: "finishing ..."; a
-// constant.
+// From now on SIGINT, SIGTERM, SIGHUP (unless it was ignored), SIGXCPU and SIGUSR1 set the stop
+// flag (1: save and stop); a second SIGINT exits at once with 130. `follows` says what the job does
+// on the first: "finishing ..."; a constant.
 const volatile int *cli_stop_on_signals(const char *follows);
-// 130, 143 or 75 by the signal that came, or 0.
+// The exit code of the signal that came (75 for SIGUSR1, else 128 and its number), or 0.
 int cli_signal_exit_code(void);
 
 #endif

@@ -69,5 +69,6 @@ const struct cli_verb cli_convert = {
     .arguments_least = 2,
     .arguments_most = 2,
     .models = 1,
+    .writes = CLI_WRITES,
     .run = run,
 };

@@ -3,6 +3,7 @@
 // device to see what it would choose, and tries every instruction set.
 #include "cli.h"
 #include "core/json_line.h"
+#include "core/launcher.h"
 #include "train/machine.h"
 
 #include <inttypes.h>
@@ -144,6 +145,13 @@ static void put_memories(struct facts *facts) {
     }
 }
 
+static void put_launch(struct facts *facts) {
+    struct launch launch = launch_find();
+    put_text(facts, "launcher", launch.launcher != NULL ? launch.launcher->name : "none");
+    put_integer(facts, "processes", launch.size);
+    put_integer(facts, "process_rank", launch.rank);
+}
+
 static void put_build(struct facts *facts) {
     put_text(facts, "version", berth_version());
     put_text(facts, "compiler", __VERSION__);
@@ -161,6 +169,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     put_processor(&facts);
     put_instructions(&facts);
     put_memories(&facts);
+    put_launch(&facts);
     enum berth_status status = put_device(&facts, &call->config, error);
     if (facts.json && status == BERTH_OK) {
         json_line_close(&facts.line, '}');

@@ -223,5 +223,6 @@ const struct cli_verb cli_embed = {
     .option_count = sizeof options / sizeof *options,
     .required = "model_name_or_path",
     .arguments_most = 1,
+    .writes = CLI_WRITES_OUTPUT,
     .run = run,
 };

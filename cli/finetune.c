@@ -26,7 +26,7 @@ const struct cli_verb cli_finetune = {
                "    --dev dev-v1.1.json --output squad-minilm --learning_rate 1e-4\n"
                "berth finetune squad ... --output squad-minilm --resume_from_checkpoint auto\n"
                "berth finetune squad ... --dry-run",
-    .notes = "Ctrl-C, SIGTERM and SIGUSR1 finish the update, save, and stop; "
+    .notes = "Ctrl-C, SIGTERM, SIGHUP, SIGXCPU and SIGUSR1 finish the update, save, and stop; "
              "--resume_from_checkpoint auto goes on. The flags of the original SQuAD scripts "
              "(--do_train, --predict_file, --fp16, ...) are understood; those without a meaning "
              "here are noted and skipped. What is given here wins over --deepspeed_config.",
@@ -34,6 +34,7 @@ const struct cli_verb cli_finetune = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .required = "model_name_or_path train_file output_dir",
+    .writes = CLI_WRITES,
     .run = run_squad,
 };
 
@@ -55,5 +56,6 @@ const struct cli_verb cli_finetune_classify = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .required = "model_name_or_path output_dir",
+    .writes = CLI_WRITES,
     .run = run_classify,
 };

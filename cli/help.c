@@ -135,6 +135,7 @@ void cli_help_verb(const struct cli_verb *verb) {
     putchar('\n');
     cli_wrap("exit codes: 0 good, 1 the run failed, 2 wrong arguments, 65 bad data, 66 missing "
              "input, 69 not available, 70 internal or out of memory, 73 cannot create output, 74 "
-             "I/O error, 75 stopped by SIGUSR1, 78 bad configuration, 130 Ctrl-C, 143 SIGTERM",
+             "I/O error, 75 stopped by SIGUSR1, 78 bad configuration, 129 SIGHUP, 130 Ctrl-C, 143 "
+             "SIGTERM, 152 SIGXCPU",
              width, 0);
 }

@@ -2,9 +2,12 @@
 // The program `berth`: finds the verb, parses its words, runs it, turns the outcome into an exit
 // code. Each verb is a file of its own; this is their table.
 #include "cli.h"
+#include "core/launcher.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct cli_verb *const verbs[] = {&cli_finetune,
@@ -167,6 +170,24 @@ static enum berth_status run_with_models(struct cli_call *call, struct berth_err
                : status;
 }
 
+static int writes(const struct cli_call *call) {
+    return call->download_only || call->verb->writes == CLI_WRITES ||
+           (call->verb->writes == CLI_WRITES_OUTPUT && cli_value(call, "output") != NULL);
+}
+
+// Several processes would each do all of the work, and write over each other's files.
+static enum berth_status check_alone(const struct cli_call *call, struct berth_error *error) {
+    struct launch launch = launch_find();
+    if (launch.size <= 1 || !writes(call)) {
+        return BERTH_OK;
+    }
+    return error_set(error, BERTH_CONFIG,
+                     "started as process %" PRId64 " of %" PRId64 " by %s (%s is %s), but `berth "
+                     "%s` is one process, which uses all cores: %s",
+                     launch.rank + 1, launch.size, launch.launcher->name, launch.variable,
+                     getenv(launch.variable), call->verb->name, launch.launcher->alone);
+}
+
 static enum berth_status run_verb(const struct cli_verb *verb, int count, char **words,
                                   struct berth_error *error) {
     static struct cli_call call; // large: it holds a path
@@ -175,6 +196,7 @@ static enum berth_status run_verb(const struct cli_verb *verb, int count, char *
         return need_words(verb, error);
     }
     TRY(cli_parse(&call, verb, count, words, error));
+    TRY(check_alone(&call, error));
     if (call.download_only) {
         return cli_download_only(&call, error);
     }
@@ -225,6 +247,7 @@ int main(int count, char **words) {
     struct berth_error error = {.status = BERTH_OK};
     cli_guard_output();
     signal(SIGPIPE, SIG_IGN); // a reader that went away is found when writing (cli_flush)
+    signal(SIGXFSZ, SIG_IGN); // so is a file that may not grow any further
     while (count > 1 &&
            (strcmp(words[1], "--no-color") == 0 || strcmp(words[1], "--no_color") == 0)) {
         cli_forbid_colours();

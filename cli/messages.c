@@ -86,48 +86,10 @@ int cli_exit_code(enum berth_status status) {
 
 #define READ_LIMIT ((size_t)1 << 30)
 
-static enum berth_status read_standard_input(char **bytes, size_t *length,
-                                             struct berth_error *error) {
-    size_t capacity = 1 << 16;
-    *bytes = memory_array(capacity, 1);
-    *length = 0;
-    for (;;) {
-        if (*bytes == NULL) {
-            return error_no_memory(error, capacity, "standard input");
-        }
-        size_t got = fread(*bytes + *length, 1, capacity - *length - 1, stdin);
-        *length += got;
-        if (got == 0) {
-            break;
-        }
-        if (*length > READ_LIMIT) {
-            memory_free(*bytes);
-            *bytes = NULL;
-            return error_set(error, BERTH_BAD_DATA,
-                             "standard input: larger than the limit of %zu bytes", READ_LIMIT);
-        }
-        if (*length + 1 == capacity) {
-            capacity *= 2;
-            char *larger = memory_resize(*bytes, capacity, 1);
-            if (larger == NULL) {
-                memory_free(*bytes);
-            }
-            *bytes = larger;
-        }
-    }
-    (*bytes)[*length] = '\0';
-    if (ferror(stdin)) {
-        memory_free(*bytes);
-        *bytes = NULL;
-        return error_set_errno(error, BERTH_IO, errno, "reading standard input failed");
-    }
-    return BERTH_OK;
-}
-
 enum berth_status cli_read(const char *path, char **bytes, size_t *length,
                            struct berth_error *error) {
     if (strcmp(path, "-") == 0) {
-        return read_standard_input(bytes, length, error);
+        return file_read_stream(STDIN_FILENO, "standard input", READ_LIMIT, bytes, length, error);
     }
     return file_read(path, READ_LIMIT, bytes, length, error);
 }

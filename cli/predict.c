@@ -29,6 +29,7 @@ const struct cli_verb cli_predict = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .required = "model_name_or_path predict_file output_dir",
+    .writes = CLI_WRITES,
     .run = run_squad,
 };
 
@@ -47,5 +48,6 @@ const struct cli_verb cli_predict_classify = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .required = "model_name_or_path output_dir",
+    .writes = CLI_WRITES,
     .run = run_classify,
 };

@@ -236,5 +236,6 @@ const struct cli_verb cli_prepare = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .required = "output_dir",
+    .writes = CLI_WRITES,
     .run = run,
 };

@@ -27,6 +27,7 @@ const struct cli_verb cli_evaluate_pretrain = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .required = "model_name_or_path output_dir",
+    .writes = CLI_WRITES,
     .run = run_evaluation,
 };
 
@@ -43,13 +44,15 @@ const struct cli_verb cli_pretrain = {
     .notes =
         "Shards are what `berth prepare` and the scripts of NVIDIA, Habana, Google and Intel "
         "write. An update "
-        "is train_batch_size sequences, packed rows counted as what is in them. Ctrl-C, SIGTERM "
-        "and SIGUSR1 finish the update, save, and stop; --resume_from_checkpoint goes on. The "
+        "is train_batch_size sequences, packed rows counted as what is in them. Ctrl-C, SIGTERM, "
+        "SIGHUP, SIGXCPU and SIGUSR1 finish the update, save, and stop; --resume_from_checkpoint "
+        "goes on. The "
         "flags of the original scripts are understood; those without a meaning here are noted "
         "and skipped.",
     .jobs = JOB_PRETRAIN,
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .required = "input_dir output_dir",
+    .writes = CLI_WRITES,
     .run = run,
 };

@@ -6,6 +6,17 @@
 #include <string.h>
 #include <unistd.h>
 
+// A terminal that is closed and processor time that is used up ask to stop, too.
+static const struct {
+    int number, exit_code;
+    int may_be_ignored; // nohup has it ignored, and means it
+} signals[] = {{SIGINT, 130, 0},
+               {SIGTERM, 143, 0},
+               {SIGUSR1, BERTH_INTERRUPTED, 0},
+               {SIGHUP, 129, 1},
+               {SIGXCPU, 152, 0}};
+#define SIGNAL_COUNT (sizeof signals / sizeof *signals)
+
 static volatile int stop;
 static const char *what_follows;
 static volatile sig_atomic_t first_signal;
@@ -33,21 +44,21 @@ const volatile int *cli_stop_on_signals(const char *follows) {
     what_follows = follows;
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGUSR1, &action, NULL);
+    for (size_t i = 0; i < SIGNAL_COUNT; i++) {
+        struct sigaction before;
+        sigaction(signals[i].number, NULL, &before);
+        if (!signals[i].may_be_ignored || before.sa_handler != SIG_IGN) {
+            sigaction(signals[i].number, &action, NULL);
+        }
+    }
     return &stop;
 }
 
 int cli_signal_exit_code(void) {
-    switch (first_signal) {
-    case SIGINT:
-        return 130;
-    case SIGTERM:
-        return 143;
-    case SIGUSR1:
-        return BERTH_INTERRUPTED;
-    default:
-        return 0;
+    for (size_t i = 0; i < SIGNAL_COUNT; i++) {
+        if (signals[i].number == first_signal) {
+            return signals[i].exit_code;
+        }
     }
+    return 0;
 }

@@ -3,6 +3,7 @@
 // with
 // --offsets ":begin-end" follows, in characters of the line.
 #include "cli.h"
+#include "core/file.h"
 #include "core/terminal.h"
 
 #include <errno.h>
@@ -144,13 +145,24 @@ static enum berth_status run_on(struct job *job, struct cli_call *call, FILE *in
     return BERTH_OK;
 }
 
+static enum berth_status open_text(const char *path, FILE **input, struct berth_error *error) {
+    int descriptor;
+    TRY(file_open_stream(path, &descriptor, error));
+    *input = fdopen(descriptor, "r");
+    if (*input == NULL) {
+        close(descriptor);
+        return error_no_memory(error, 0, path);
+    }
+    return BERTH_OK;
+}
+
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     static char buffer[OUTPUT_BUFFER];
     const char *path = call->argument_count > 0 ? call->arguments[0] : "-";
     int standard = strcmp(path, "-") == 0;
-    FILE *input = standard ? stdin : fopen(path, "re");
-    if (input == NULL) {
-        return error_set_errno(error, BERTH_NO_INPUT, errno, "%s: cannot be opened", path);
+    FILE *input = stdin;
+    if (!standard) {
+        TRY(open_text(path, &input, error));
     }
     struct job job = {0};
     setvbuf(stdout, buffer, _IOFBF, sizeof buffer);

@@ -95,5 +95,6 @@ const struct cli_verb cli_vocab = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .required = "output",
+    .writes = CLI_WRITES,
     .run = run,
 };

@@ -191,7 +191,7 @@ struct berth_config {
     /* checkpoints */
     int64_t save_steps;                  /* 0: only at the end of each epoch */
     int64_t save_total_limit;
-    const char *resume_from_checkpoint;  /* NULL: start anew; "auto": newest good; or a folder */
+    const char *resume_from_checkpoint;  /* NULL: start anew; "auto": newest good; or one of them */
     const char *on_save_error;           /* "stop" or "continue" */
 
     /* prediction */

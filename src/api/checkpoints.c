@@ -192,33 +192,33 @@ static enum berth_status write_weights(const char *folder, const struct bert_con
     return status;
 }
 
+// A folder that holds a model already is left alone.
+static enum berth_status check_free(const char *folder, struct berth_error *error) {
+    int taken;
+    TRY(folder_holds_weights(folder, &taken, error));
+    return taken ? error_set(error, BERTH_CANT_CREATE,
+                             "%s: holds a model already; give another folder or remove it", folder)
+                 : BERTH_OK;
+}
+
 static enum berth_status write_model(const char *folder, const struct bert_config *config,
                                      uint64_t seed, struct berth_error *error) {
     struct param_table table;
+    struct file_lock lock = {.descriptor = -1};
     int is_new = !dir_exists(folder);
     TRY(param_table_init(&table, config, PARAM_HEAD_SPAN, error));
     enum berth_status status;
     TRY_DONE(dir_make(folder, error));
+    TRY_DONE(file_lock_take(&lock, folder, error));
+    TRY_DONE(check_free(folder, error));
     TRY_DONE(write_weights(folder, config, &table, seed, error));
 done:
-    if (status != BERTH_OK && is_new) {
+    if (status != BERTH_OK && is_new && lock.descriptor >= 0) {
         (void)dir_remove(folder, NULL); // half a model is none
     }
+    file_lock_release(&lock);
     param_table_done(&table);
     return status;
-}
-
-// A folder that holds a model already is left alone.
-static enum berth_status check_free(const char *folder, struct berth_error *error) {
-    char *path = path_join(folder, "model.safetensors");
-    if (path == NULL) {
-        return file_no_path(error);
-    }
-    int taken = file_exists(path);
-    memory_free(path);
-    return taken ? error_set(error, BERTH_CANT_CREATE,
-                             "%s: holds a model already; give another folder or remove it", folder)
-                 : BERTH_OK;
 }
 
 enum berth_status berth_init_model(const char *name_or_file, const char *output_dir, int64_t seed,

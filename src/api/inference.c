@@ -3,6 +3,7 @@
 
 #include "core/memory.h"
 #include "core/options.h"
+#include "train/plan.h"
 
 static enum berth_status make_lock(struct inference *inference, struct berth_error *error) {
     inference->pass = memory_new(sizeof *inference->pass);
@@ -25,6 +26,15 @@ static void forget_texts(struct berth_config *config) {
 enum berth_status inference_load(struct inference *inference, const struct berth_log *log,
                                  struct berth_error *error) {
     struct berth_config *config = &inference->config;
+    const struct predictor *predictor = &inference->predictor;
+    const struct bert_config *model = &predictor->files.shape;
+    const int64_t outputs = param_head_outputs(predictor->files.table.head, model);
+    struct plan_args plan = {
+        .state = &predictor->state,
+        .config = model,
+        .shape = &inference->extent,
+        .data = (uint64_t)(inference->extent.infer_tokens * outputs) * sizeof(float)};
+    TRY(plan_memory_admit(&plan, NULL, error));
     TRY(predictor_load(&inference->predictor, config, &inference->extent, log, error));
     forget_texts(config);
     return make_lock(inference, error);

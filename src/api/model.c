@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-// Windows of one question that go through the network together: this many of full length.
+// Windows of one question that go through the network together: at most this many of full length.
 #define ANSWER_WINDOWS 8
 
 struct berth_model {
@@ -28,9 +28,10 @@ static enum berth_status load(struct berth_model *model, const struct berth_log 
     TRY(predictor_open(&inference->predictor, &inference->config, PARAM_HEAD_SPAN, log, error));
     TRY(squad_input_feature_options(config, &model->features, error));
     model->answers = squad_input_answer_options(config);
-    int64_t length = config->max_seq_length;
+    int64_t length = config->max_seq_length, windows = config->predict_batch_size;
+    windows = windows < ANSWER_WINDOWS ? windows : ANSWER_WINDOWS;
     inference->extent = (struct batch_extent){
-        .tokens = ANSWER_WINDOWS * length, .sequences = ANSWER_WINDOWS, .max_length = length};
+        .tokens = windows * length, .sequences = windows, .max_length = length};
     return inference_load(inference, log, error);
 }
 

@@ -161,8 +161,7 @@ static enum berth_status collect_names(DIR *stream, const char *path, struct nam
         errno = 0;
         struct dirent *entry = file_call_fails() ? NULL : readdir(stream);
         if (entry == NULL) {
-            return errno == 0 ? BERTH_OK
-                              : error_set_errno(error, BERTH_IO, errno, "cannot list %s", path);
+            return errno == 0 ? BERTH_OK : file_cannot_read(path, errno, error);
         }
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) {
             continue;
@@ -181,7 +180,7 @@ static enum berth_status list_descriptor(int descriptor, const char *path, char 
     CALL_AGAIN(own, openat(descriptor, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     DIR *stream = own < 0 ? NULL : fdopendir(own);
     if (stream == NULL) {
-        enum berth_status status = error_set_errno(error, BERTH_IO, errno, "cannot list %s", path);
+        enum berth_status status = file_cannot_read(path, errno, error);
         if (own >= 0) {
             file_call_close(own);
         }
@@ -202,7 +201,7 @@ enum berth_status dir_list(const char *path, char ***names, struct berth_error *
     *names = NULL;
     int descriptor = file_call_open(path, O_RDONLY | O_DIRECTORY);
     if (descriptor < 0) {
-        return error_set_errno(error, BERTH_NO_INPUT, errno, "cannot list the folder %s", path);
+        return file_cannot_read(path, errno, error);
     }
     enum berth_status status = list_descriptor(descriptor, path, names, error);
     file_call_close(descriptor);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file door: reading, atomic writing, locks; folders are in dir.c. Interrupted calls are
-// repeated and short reads and writes completed.
+// The file door: reading, atomic writing; locks are in file_lock.c, folders in dir.c. Interrupted
+// calls are repeated and short reads and writes completed.
 //
 // Leaves out: memory mapping (a file that shrinks would kill the process), asynchronous I/O.
 #include "core/file.h"
@@ -12,16 +12,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #define BUFFER_SIZE ((size_t)256 << 10)
 #define CHUNK_SIZE ((size_t)64 << 20) // of one read or write: a signal is served between two
+#define WRITER_WAIT_SECONDS 10        // for the other end of a FIFO
+#define WRITER_POLL_MILLISECONDS 50
 
 // --- the hook and the calls ---------------------------------------------------------------------
 
@@ -105,13 +109,94 @@ enum berth_status file_no_path(struct berth_error *error) {
 
 // --- reading ------------------------------------------------------------------------------------
 
-static enum berth_status cannot_read(const char *path, int errno_value, struct berth_error *error) {
-    static const int absent[] = {ENOENT, EACCES, EPERM, ENOTDIR, ELOOP, ENAMETOOLONG, EISDIR};
-    enum berth_status status = BERTH_IO;
-    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) {
-        status = errno_value == absent[i] ? BERTH_NO_INPUT : status;
+static int is_one_of(int errno_value, const int *values, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (errno_value == values[i]) {
+            return 1;
+        }
     }
-    return error_set_errno(error, status, errno_value, "cannot read %s", path);
+    return 0;
+}
+
+enum berth_status file_cannot_read(const char *path, int errno_value, struct berth_error *error) {
+    static const int absent[] = {ENOENT, EACCES, EPERM, ENOTDIR, ELOOP, ENAMETOOLONG, EISDIR};
+    int is_absent = is_one_of(errno_value, absent, sizeof absent / sizeof *absent);
+    return error_set_errno(error, is_absent ? BERTH_NO_INPUT : BERTH_IO, errno_value,
+                           "cannot read %s", path);
+}
+
+// Without waiting: a FIFO that nobody writes into would be waited for without end.
+static enum berth_status open_input(const char *path, int *descriptor, struct stat *info,
+                                    struct berth_error *error) {
+    *descriptor = file_call_open(path, O_RDONLY | O_NONBLOCK);
+    if (*descriptor < 0) {
+        return file_cannot_read(path, errno, error);
+    }
+    if (CALL(fstat(*descriptor, info)) < 0) {
+        enum berth_status status = file_cannot_read(path, errno, error);
+        file_call_close(*descriptor);
+        return status;
+    }
+    return BERTH_OK;
+}
+
+// Whether a FIFO has a name. A pipe without one never gets a writer that it has not had already.
+static int is_named(int fifo) {
+    struct statfs info;
+    return fstatfs(fifo, &info) < 0 || info.f_type != PIPEFS_MAGIC;
+}
+
+// Whether a process writes into the FIFO, or has done so: there is something to read, or its end,
+// or tee would have to wait for a writer. `scratch` is the end of a pipe.
+static int has_writer(int fifo, int scratch) {
+    struct pollfd input = {.fd = fifo, .events = POLLIN};
+    return poll(&input, 1, WRITER_POLL_MILLISECONDS) > 0 ||
+           (tee(fifo, scratch, 1, SPLICE_F_NONBLOCK) < 0 && errno == EAGAIN);
+}
+
+static enum berth_status wait_for_writer(int fifo, const char *path, struct berth_error *error) {
+    int scratch[2], found = 0;
+    if (CALL(pipe2(scratch, O_CLOEXEC)) < 0) {
+        return file_cannot_read(path, errno, error);
+    }
+    for (int waited = 0; !found && waited < WRITER_WAIT_SECONDS * 1000;
+         waited += WRITER_POLL_MILLISECONDS) {
+        found = has_writer(fifo, scratch[1]);
+    }
+    file_call_close(scratch[0]);
+    file_call_close(scratch[1]);
+    return found ? BERTH_OK
+                 : error_set(error, BERTH_NO_INPUT,
+                             "cannot read %s: a FIFO that no process has opened for writing within "
+                             "%d seconds; start its writer, or name a file",
+                             path, WRITER_WAIT_SECONDS);
+}
+
+// From here on reading waits for what it reads.
+static enum berth_status make_waiting(int descriptor, const struct stat *info, const char *path,
+                                      struct berth_error *error) {
+    if (S_ISREG(info->st_mode)) {
+        return BERTH_OK;
+    }
+    if (S_ISFIFO(info->st_mode) && is_named(descriptor)) {
+        TRY(wait_for_writer(descriptor, path, error));
+    }
+    int flags = CALL(fcntl(descriptor, F_GETFL));
+    if (flags < 0 || CALL(fcntl(descriptor, F_SETFL, flags & ~O_NONBLOCK)) < 0) {
+        return file_cannot_read(path, errno, error);
+    }
+    return BERTH_OK;
+}
+
+enum berth_status file_open_stream(const char *path, int *descriptor, struct berth_error *error) {
+    struct stat info;
+    TRY(open_input(path, descriptor, &info, error));
+    enum berth_status status = make_waiting(*descriptor, &info, path, error);
+    if (status != BERTH_OK) {
+        file_call_close(*descriptor);
+        *descriptor = -1;
+    }
+    return status;
 }
 
 // read() of up to `bytes` bytes; -1 with errno.
@@ -130,7 +215,7 @@ static enum berth_status read_all(int descriptor, const char *path, size_t expec
     while (*bytes != NULL) {
         ssize_t count = read_some(descriptor, *bytes + *length, capacity - *length);
         if (count < 0) {
-            return cannot_read(path, errno, error);
+            return file_cannot_read(path, errno, error);
         }
         *length += (size_t)count;
         if (*length > limit) {
@@ -153,22 +238,28 @@ static enum berth_status read_all(int descriptor, const char *path, size_t expec
     return error_no_memory(error, capacity, path);
 }
 
+enum berth_status file_read_stream(int descriptor, const char *name, size_t limit, char **bytes,
+                                   size_t *length, struct berth_error *error) {
+    enum berth_status status = read_all(descriptor, name, 0, limit, bytes, length, error);
+    if (status != BERTH_OK) {
+        memory_free(*bytes);
+        *bytes = NULL;
+    }
+    return status;
+}
+
 enum berth_status file_read(const char *path, size_t limit, char **bytes, size_t *length,
                             struct berth_error *error) {
+    int descriptor;
+    struct stat info;
     *bytes = NULL;
-    int descriptor = file_call_open(path, O_RDONLY);
-    if (descriptor < 0) {
-        return cannot_read(path, errno, error);
-    }
-    struct stat stat;
-    enum berth_status status;
-    if (CALL(fstat(descriptor, &stat)) < 0) {
-        status = cannot_read(path, errno, error);
-    } else if (S_ISREG(stat.st_mode) && (uint64_t)stat.st_size > limit) {
+    TRY(open_input(path, &descriptor, &info, error));
+    enum berth_status status = make_waiting(descriptor, &info, path, error);
+    if (status == BERTH_OK && S_ISREG(info.st_mode) && (uint64_t)info.st_size > limit) {
         status = error_set(error, BERTH_BAD_DATA, "%s: %lld bytes, the limit is %zu", path,
-                           (long long)stat.st_size, limit);
-    } else {
-        size_t expected = S_ISREG(stat.st_mode) ? (size_t)stat.st_size : 0;
+                           (long long)info.st_size, limit);
+    } else if (status == BERTH_OK) {
+        size_t expected = S_ISREG(info.st_mode) ? (size_t)info.st_size : 0;
         status = read_all(descriptor, path, expected, limit, bytes, length, error);
     }
     file_call_close(descriptor);
@@ -181,16 +272,12 @@ enum berth_status file_read(const char *path, size_t limit, char **bytes, size_t
 
 enum berth_status file_reader_open(struct file_reader *reader, const char *path,
                                    struct berth_error *error) {
+    int descriptor;
+    struct stat info;
     *reader = (struct file_reader){.descriptor = -1};
-    int descriptor = file_call_open(path, O_RDONLY);
-    if (descriptor < 0) {
-        return cannot_read(path, errno, error);
-    }
-    struct stat stat;
+    TRY(open_input(path, &descriptor, &info, error));
     enum berth_status status = BERTH_OK;
-    if (CALL(fstat(descriptor, &stat)) < 0) {
-        status = cannot_read(path, errno, error);
-    } else if (!S_ISREG(stat.st_mode)) {
+    if (!S_ISREG(info.st_mode)) {
         status = error_set(error, BERTH_NO_INPUT, "cannot read %s: not a regular file", path);
     } else {
         reader->path = memory_string(path);
@@ -201,7 +288,7 @@ enum berth_status file_reader_open(struct file_reader *reader, const char *path,
         return status;
     }
     reader->descriptor = descriptor;
-    reader->size = (uint64_t)stat.st_size;
+    reader->size = (uint64_t)info.st_size;
     return BERTH_OK;
 }
 
@@ -213,7 +300,7 @@ enum berth_status file_reader_at(const struct file_reader *reader, uint64_t offs
         CALL_AGAIN(count,
                    pread(reader->descriptor, (char *)to + done, chunk, (off_t)(offset + done)));
         if (count < 0) {
-            return cannot_read(reader->path, errno, error);
+            return file_cannot_read(reader->path, errno, error);
         }
         if (count == 0) {
             return error_set(error, BERTH_BAD_DATA,
@@ -237,8 +324,9 @@ void file_reader_close(struct file_reader *reader) {
 // --- writing ------------------------------------------------------------------------------------
 
 enum berth_status file_cannot_create(const char *path, int errno_value, struct berth_error *error) {
-    int broken = errno_value == ENOSPC || errno_value == EDQUOT || errno_value == EIO;
-    return error_set_errno(error, broken ? BERTH_IO : BERTH_CANT_CREATE, errno_value,
+    static const int broken[] = {ENOSPC, EDQUOT, EIO, EMFILE, ENFILE, ESTALE};
+    int is_broken = is_one_of(errno_value, broken, sizeof broken / sizeof *broken);
+    return error_set_errno(error, is_broken ? BERTH_IO : BERTH_CANT_CREATE, errno_value,
                            "cannot create %s", path);
 }
 
@@ -468,88 +556,4 @@ enum berth_status file_remove(const char *path, struct berth_error *error) {
         return error_set_errno(error, BERTH_IO, errno, "cannot remove %s", path);
     }
     return BERTH_OK;
-}
-
-// --- locks --------------------------------------------------------------------------------------
-
-static enum berth_status held_by_another(int descriptor, const char *folder,
-                                         struct berth_error *error) {
-    char holder[256] = "";
-    ssize_t length;
-    CALL_AGAIN(length, pread(descriptor, holder, sizeof holder - 1, 0));
-    holder[length > 0 ? length : 0] = '\0';
-    holder[strcspn(holder, "\n")] = '\0';
-    return error_set(error, BERTH_CANT_CREATE,
-                     "the folder %s is in use by another run (%s): wait for it or choose another "
-                     "folder",
-                     folder, holder[0] != '\0' ? holder : "which has not said who it is");
-}
-
-// Whether `path` still is the open file: its last holder may have removed it.
-static int is_current(int descriptor, const char *path) {
-    struct stat held, named;
-    return fstat(descriptor, &held) == 0 && stat(path, &named) == 0 &&
-           held.st_ino == named.st_ino && held.st_dev == named.st_dev;
-}
-
-// Opens and locks; *descriptor is -1 on failure, and when the file was removed in between.
-static enum berth_status try_lock(const char *path, const char *folder, int *descriptor,
-                                  struct berth_error *error) {
-    int opened = file_call_open(path, O_RDWR | O_CREAT);
-    *descriptor = -1;
-    if (opened < 0) {
-        return file_cannot_create(path, errno, error);
-    }
-    int result;
-    CALL_AGAIN(result, flock(opened, LOCK_EX | LOCK_NB));
-    enum berth_status status = BERTH_OK;
-    if (result < 0 && errno == EWOULDBLOCK) {
-        status = held_by_another(opened, folder, error);
-    } else if (result < 0) {
-        status = error_set_errno(error, BERTH_CANT_CREATE, errno, "cannot lock %s", path);
-    } else if (is_current(opened, path)) {
-        *descriptor = opened;
-        return BERTH_OK;
-    }
-    file_call_close(opened);
-    return status;
-}
-
-// For people and for the error above; a lock without it is still a lock.
-static void write_holder(int descriptor) {
-    char host[128] = "unknown host", text[256];
-    gethostname(host, sizeof host - 1);
-    int length = snprintf(text, sizeof text, "pid %ld on %s\n", (long)getpid(), host);
-    if (CALL(ftruncate(descriptor, 0)) == 0) {
-        (void)!CALL(pwrite(descriptor, text, (size_t)length, 0));
-    }
-}
-
-enum berth_status file_lock_take(struct file_lock *lock, const char *folder,
-                                 struct berth_error *error) {
-    *lock = (struct file_lock){.descriptor = -1, .path = path_join(folder, ".lock")};
-    if (lock->path == NULL) {
-        return file_no_path(error);
-    }
-    enum berth_status status = BERTH_OK;
-    while (status == BERTH_OK && lock->descriptor < 0) {
-        status = try_lock(lock->path, folder, &lock->descriptor, error);
-    }
-    if (status == BERTH_OK) {
-        write_holder(lock->descriptor);
-    } else {
-        memory_free(lock->path);
-        lock->path = NULL;
-    }
-    return status;
-}
-
-void file_lock_release(struct file_lock *lock) {
-    if (lock->descriptor < 0) {
-        return;
-    }
-    (void)CALL(unlink(lock->path)); // while it is held: see is_current
-    file_call_close(lock->descriptor);
-    memory_free(lock->path);
-    *lock = (struct file_lock){.descriptor = -1};
 }

@@ -17,9 +17,17 @@
 // --- reading ------------------------------------------------------------------------------------
 
 // The whole file, newly allocated (memory_free) with a NUL after its *length bytes. A missing file
-// is BERTH_NO_INPUT, a file larger than `limit` BERTH_BAD_DATA, a read error BERTH_IO.
+// is BERTH_NO_INPUT, a file larger than `limit` BERTH_BAD_DATA, a read error and a lack of
+// descriptors BERTH_IO. A FIFO that nobody opens for writing within seconds is BERTH_NO_INPUT.
 enum berth_status file_read(const char *path, size_t limit, char **bytes, size_t *length,
                             struct berth_error *error);
+
+// A descriptor for reading, from a file of any kind, for the caller to close; errors as file_read.
+enum berth_status file_open_stream(const char *path, int *descriptor, struct berth_error *error);
+// As file_read, of an open descriptor; `name` is for messages. Reads no further than the first end
+// of file, as a terminal has more than one.
+enum berth_status file_read_stream(int descriptor, const char *name, size_t limit, char **bytes,
+                                   size_t *length, struct berth_error *error);
 
 // A file open for random reading.
 struct file_reader {
@@ -111,14 +119,18 @@ struct file_lock {
 };
 enum berth_status file_lock_take(struct file_lock *lock, const char *folder,
                                  struct berth_error *error);
+// Whether the lock file is still the one that was taken. Where it, or the folder, was removed or
+// replaced the lock protects nothing any more: BERTH_IO. To be asked before each write.
+enum berth_status file_lock_check(const struct file_lock *lock, struct berth_error *error);
+// Removes the lock file, unless it is another's by now.
 void file_lock_release(struct file_lock *lock);
 
 // --- test hook ----------------------------------------------------------------------------------
 
-// The `countdown`-th system call of file.c, file_partial.c and dir.c from now (close, stat and
-// access aside) fails with `errno_value`; a countdown of 0 switches the hook off; with errno_value
-// < 0 the process is killed (SIGKILL) right before the call. Returns the number of calls since the
-// last use.
+// The `countdown`-th system call of file.c, file_lock.c, file_partial.c and dir.c from now (close,
+// stat, poll and access aside) fails with `errno_value`; a countdown of 0 switches the hook off;
+// with errno_value < 0 the process is killed (SIGKILL) right before the call. Returns the number of
+// calls since the last use.
 uint64_t file_fail_at(uint64_t countdown, int errno_value);
 
 #endif

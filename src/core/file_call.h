@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What file.c, file_partial.c and dir.c share: system calls behind the test hook (file_fail_at),
-// and their errors.
+// What file.c, file_lock.c, file_partial.c, dir.c and report's log files share: system calls behind
+// the test hook (file_fail_at), and their errors.
 #ifndef BERTH_CORE_FILE_CALL_H
 #define BERTH_CORE_FILE_CALL_H
 
@@ -28,7 +28,11 @@ void file_call_close(int descriptor);
 // The folder that `path` lies in, newly allocated: "." for a bare name. NULL: out of memory.
 char *file_parent(const char *path);
 
-// A full or broken disk is BERTH_IO; any other refusal is BERTH_CANT_CREATE.
+// What is not there, or may not be read, is BERTH_NO_INPUT; any other failure, a lack of
+// descriptors among them, is BERTH_IO.
+enum berth_status file_cannot_read(const char *path, int errno_value, struct berth_error *error);
+// A full or broken disk and a lack of descriptors are BERTH_IO; any other refusal is
+// BERTH_CANT_CREATE.
 enum berth_status file_cannot_create(const char *path, int errno_value, struct berth_error *error);
 
 #endif

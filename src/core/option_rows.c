@@ -329,7 +329,8 @@ const struct option_row option_rows[] = {
      .help = "write no checkpoints, only the model at the end"},
     {FIELD(resume_from_checkpoint), .type = OPTION_TEXT, .jobs = JOB_TRAIN, .unit = "auto|DIR",
      .alone = "auto",
-     .help = "go on from the newest good checkpoint of the output folder, or from this one"},
+     .help = "go on from the newest good checkpoint of the output folder, or from this one; "
+             "ckpt_N.pt and model.ckpt-N of the original scripts, too"},
     {FIELD(resume_step), .type = OPTION_INTEGER, .jobs = JOB_PRETRAIN, AT_LEAST(-1), .unit = "N",
      .help = "go on from checkpoint-N of the output folder", .fallback = "-1: the newest"},
     {FIELD(on_save_error), .type = OPTION_TEXT, .jobs = JOB_TRAIN, .unit = "WHAT",

@@ -216,6 +216,7 @@ static json *to_json(const struct stage *stage) {
 
 enum berth_status stage_save(struct stage *stage, struct berth_error *error) {
     enum berth_status status;
+    TRY(file_lock_check(&stage->lock, error));
 #pragma omp critical(stage_files)
     {
         json *object = to_json(stage);

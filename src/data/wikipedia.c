@@ -169,6 +169,7 @@ struct job {
     size_t article_count, article_capacity;
     struct cleaner *cleaners; // [threads]
 
+    struct file_lock lock;
     struct file_writer writer;
     struct buffer header;
     uint64_t written;              // in the open file; 0: none is open
@@ -341,6 +342,7 @@ static enum berth_status end_file(struct job *job, struct berth_error *error) {
     if (job->written == 0) {
         return BERTH_OK;
     }
+    TRY(file_lock_check(&job->lock, error));
     TRY(file_writer_commit(&job->writer, error));
     job->last.bytes = job->written;
     job->written = 0;
@@ -579,8 +581,8 @@ enum berth_status wikipedia_text(const struct wikipedia_settings *settings,
                       .log = log,
                       .counts = counts,
                       .dump.file.descriptor = -1,
+                      .lock.descriptor = -1,
                       .writer.descriptor = -1};
-    struct file_lock lock;
     *counts = (struct wikipedia_counts){0};
     if (!file_exists(settings->dump)) { // told before a folder is made
         return error_set(error, BERTH_NO_INPUT,
@@ -588,10 +590,10 @@ enum berth_status wikipedia_text(const struct wikipedia_settings *settings,
                          settings->dump);
     }
     TRY(dir_make(settings->folder, error));
-    TRY(file_lock_take(&lock, settings->folder, error));
+    TRY(file_lock_take(&job.lock, settings->folder, error));
     enum berth_status status = run(&job, stop, error);
     done(&job);
-    file_lock_release(&lock);
+    file_lock_release(&job.lock);
     if (status == BERTH_OK) {
         report(log, counts);
     }

@@ -159,6 +159,15 @@ static enum berth_status find_weights(const char *folder, char **path, struct be
     return tensor_file_find_in(folder, path, error);
 }
 
+enum berth_status folder_holds_weights(const char *folder, int *found, struct berth_error *error) {
+    char *path = NULL;
+    enum berth_status status = dir_exists(folder) ? find_weights(folder, &path, error) : BERTH_OK;
+    // Several where one is expected are an error, and weights.
+    *found = path != NULL || status != BERTH_OK;
+    memory_free(path);
+    return status == BERTH_NO_INPUT ? BERTH_OK : status;
+}
+
 enum berth_status folder_open_weights(const char *path, struct tensor_file *file,
                                       struct berth_error *error) {
     char *found = NULL;

@@ -34,6 +34,9 @@ char *folder_config_path(const char *path);
 enum berth_status folder_read_config(const char *path, struct bert_config *config,
                                      struct berth_error *error);
 
+// Whether the folder holds weights of any format.
+enum berth_status folder_holds_weights(const char *folder, int *found, struct berth_error *error);
+
 // Asks the folder's weights where their layer norms stand, whether its configuration says so or not.
 enum berth_status folder_find_norms(const char *path, struct bert_config *config,
                                     struct berth_error *error);

@@ -88,13 +88,24 @@ void console_warning(struct console *console, const char *text) {
 
 // --- progress ------------------------------------------------------------------------------------
 
-// `phase` is escaped.
-static void begin_phase(struct console *console, const char *phase, int64_t done) {
-    snprintf(console->phase, sizeof console->phase, "%s", phase);
-    console->phase_start = console_now();
-    console->phase_first = done;
+static int is_phase(const struct console_phase *phase, const char *name) {
+    return strncmp(name, phase->name, sizeof phase->name - 1) == 0;
+}
+
+// `name` is escaped. Begins the phase, or goes on with the one that was interrupted.
+static void begin_phase(struct console *console, const char *name, int64_t done) {
+    struct console_phase before = console->phase;
+    if (is_phase(&console->interrupted, name)) {
+        console->phase = console->interrupted;
+    } else {
+        console->phase = (struct console_phase){.start = console_now(), .first = done};
+        snprintf(console->phase.name, sizeof console->phase.name, "%s", name);
+    }
+    if (before.name[0] != '\0' || is_phase(&console->interrupted, name)) {
+        console->interrupted = before;
+    }
     console->bar_drawn = 0.0;
-    console->line_time = console->phase_start;
+    console->line_time = console_now();
     console->detail[0] = '\0';
 }
 
@@ -111,8 +122,8 @@ static void print_amount(const struct console *console, int64_t amount, char *te
 // "120/487  2.5/s  ETA 2:27", the rate and the rest once they can be known.
 static void describe(const struct console *console, int64_t done, int64_t total, char *text,
                      size_t size) {
-    double seconds = console_now() - console->phase_start;
-    int64_t counted = done - console->phase_first;
+    double seconds = console_now() - console->phase.start;
+    int64_t counted = done - console->phase.first;
     char done_text[32], total_text[32];
     print_amount(console, done, done_text, sizeof done_text);
     print_amount(console, total, total_text, sizeof total_text);
@@ -138,7 +149,7 @@ static void draw_bar(struct console *console, int64_t done, int64_t total) {
     char facts[192], bar[BAR_WIDTH + 1], line[512];
     describe(console, done, total, facts, sizeof facts);
     int width = terminal_width(console->descriptor) - 1;
-    int room = width - (int)(strlen(console->phase) + strlen(facts)) - 10;
+    int room = width - (int)(strlen(console->phase.name) + strlen(facts)) - 10;
     int cells = room > BAR_WIDTH ? BAR_WIDTH : room > 0 ? room : 0;
     double part = total > 0 ? (double)done / (double)total : 0.0;
     int full = (int)(part * cells);
@@ -146,8 +157,8 @@ static void draw_bar(struct console *console, int64_t done, int64_t total) {
         bar[i] = i < full ? '#' : '.';
     }
     bar[cells] = '\0';
-    int length = snprintf(line, sizeof line, "%s %3d%% [%s] %s", console->phase, (int)(part * 100),
-                          bar, facts);
+    int length = snprintf(line, sizeof line, "%s %3d%% [%s] %s", console->phase.name,
+                          (int)(part * 100), bar, facts);
     int shown = length < width ? length : width;
     shown = shown < (int)sizeof line - 1 ? shown : (int)sizeof line - 1;
     char out[sizeof line + 8];
@@ -159,21 +170,21 @@ static void draw_bar(struct console *console, int64_t done, int64_t total) {
 
 static void end_phase(struct console *console, int64_t total) {
     char duration[32], total_text[32], line[160];
-    console_duration(console_now() - console->phase_start, duration, sizeof duration);
+    console_duration(console_now() - console->phase.start, duration, sizeof duration);
     print_amount(console, total, total_text, sizeof total_text);
-    snprintf(line, sizeof line, "%s: %s done in %s", console->phase, total_text, duration);
+    snprintf(line, sizeof line, "%s: %s done in %s", console->phase.name, total_text, duration);
     console_line(console, line);
-    console->phase[0] = '\0';
+    console->phase.name[0] = '\0';
 }
 
 static void show_progress(struct console *console, const char *name, int64_t done, int64_t total) {
-    char phase[sizeof console->phase];
+    char phase[sizeof console->phase.name];
     if (!console->progress) {
         return;
     }
     terminal_escape(phase, sizeof phase, name, "");
-    if (strcmp(phase, console->phase) != 0) {
-        if (done >= total && total > 0) {
+    if (!is_phase(&console->phase, phase)) {
+        if (done >= total && total > 0 && !is_phase(&console->interrupted, phase)) {
             return; // a phase that ended before it was announced, or was announced twice
         }
         console_clear(console);
@@ -186,7 +197,7 @@ static void show_progress(struct console *console, const char *name, int64_t don
     } else if (!console->terminal && console_now() - console->line_time >= LINE_SECONDS) {
         char facts[192], line[288];
         describe(console, done, total, facts, sizeof facts);
-        snprintf(line, sizeof line, "%s: %s", console->phase, facts);
+        snprintf(line, sizeof line, "%s: %s", console->phase.name, facts);
         console_line(console, line);
     }
 }

@@ -7,20 +7,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// Its clock runs on while another phase, of an evaluation say, comes between.
+struct console_phase {
+    char name[64]; // "": none
+    double start;
+    int64_t first; // `done` when it began, for the rate
+};
+
 struct console {
     int descriptor;
     int terminal;
     int colour;
-    int progress;     // bars and progress lines wanted
-    int bar_shown;    // the bar stands on the last line
-    double bar_drawn; // when, monotonic seconds
-    double line_time; // when the last plain progress line or step line was printed
-    char phase[64];   // of the bar, escaped
-    double phase_start;
-    int64_t phase_first; // `done` when the phase began, for the rate
-    char detail[64];     // right of the bar: "loss 1.234"
-    int bytes;           // the phase counts bytes
-    int failed;          // errno of the first write that failed; 0: none
+    int progress;                     // bars and progress lines wanted
+    int bar_shown;                    // the bar stands on the last line
+    double bar_drawn;                 // when, monotonic seconds
+    double line_time;                 // when the last plain progress line or step line was printed
+    struct console_phase phase;       // of the bar
+    struct console_phase interrupted; // the one before, which had not ended
+    char detail[64];                  // right of the bar: "loss 1.234"
+    int bytes;                        // the phase counts bytes
+    int failed;                       // errno of the first write that failed; 0: none
 };
 
 void console_init(struct console *console, int descriptor, int progress);

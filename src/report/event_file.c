@@ -4,6 +4,7 @@
 #include "report/event_file.h"
 
 #include "core/file.h"
+#include "core/file_call.h"
 #include "core/memory.h"
 #include "format/tfrecord.h"
 #include "report/lines.h"
@@ -162,8 +163,8 @@ static enum berth_status begin_file(struct event_file *file, struct berth_error 
     TRY(dir_make(file->folder, error));
     file->descriptor = open_unique(file->folder);
     if (file->descriptor < 0) {
-        return error_set_errno(error, BERTH_CANT_CREATE, errno, "no event file can be made in %s",
-                               file->folder);
+        return error_prefix(error, file_cannot_create(file->folder, errno, error),
+                            "an event file in the folder");
     }
     event_put_version(&file->message, wall_time());
     frame(file);

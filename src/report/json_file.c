@@ -3,6 +3,7 @@
 // temporary file, renamed when complete) are not made for: it is opened here.
 #include "report/json_file.h"
 
+#include "core/file_call.h"
 #include "report/console.h"
 #include "report/dllogger.h"
 #include "report/lines.h"
@@ -27,8 +28,7 @@ enum berth_status json_file_open(struct json_file *file, const char *path,
     int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (how->append ? 0 : O_TRUNC);
     file->descriptor = open(path, flags, 0666);
     if (file->descriptor < 0) {
-        return error_set_errno(error, BERTH_CANT_CREATE, errno,
-                               "%s: cannot be opened for the JSON lines of json_summary", path);
+        return error_prefix(error, file_cannot_create(path, errno, error), "json_summary");
     }
     file->owned = 1;
     return BERTH_OK;

@@ -11,6 +11,7 @@
 #include "train/finetune_report.h"
 #include "train/loop.h"
 #include "train/machine.h"
+#include "train/original.h"
 #include "train/output.h"
 #include "train/plan.h"
 
@@ -24,7 +25,8 @@ struct job {
     struct berth_log log;
     const volatile int *stop;
     struct file_lock lock;
-    char *resume_folder;      // NULL: start anew
+    char *resume_folder;      // NULL: start anew; a file where original_step is set
+    int64_t original_step;    // of an original program's checkpoint; -1: it is Berth's
     const char *model_folder; // where shape, vocabulary and (when starting anew) weights come from
     struct model_files files;
     struct task_set train;
@@ -84,25 +86,65 @@ static enum berth_status take_output(struct job *job, struct berth_error *error)
     return checkpoint_clean(job->config.output_dir, error);
 }
 
+// A checkpoint by its name or its step: Berth's own folder, or else a file of the originals.
+static enum berth_status find_named(struct job *job, const char *name, struct berth_error *error) {
+    const struct berth_config *config = &job->config;
+    char *folder = name != NULL ? memory_string(name)
+                                : checkpoint_path(config->output_dir, config->resume_step);
+    if (folder == NULL) {
+        return file_no_path(error);
+    }
+    char **found = &job->resume_folder;
+    enum berth_status status = BERTH_OK;
+    if (!dir_exists(folder)) {
+        status = name != NULL ? original_at(name, found, &job->original_step, error)
+                              : original_find(config->output_dir, config->resume_step, found,
+                                              &job->original_step, error);
+    }
+    if (status == BERTH_OK && *found == NULL) {
+        *found = folder;
+        return checkpoint_verify(folder, NULL, error);
+    }
+    memory_free(folder);
+    return status;
+}
+
+// A finished model is not trained over by a run that was to go on.
+static enum berth_status check_unfinished(const struct berth_config *config,
+                                          struct berth_error *error) {
+    int finished = 0;
+    TRY(folder_holds_weights(config->output_dir, &finished, error));
+    return !finished || config->overwrite_output_dir
+               ? BERTH_OK
+               : error_set(error, BERTH_CANT_CREATE,
+                           "--output_dir %s holds a model and no checkpoint to resume from; choose "
+                           "another folder, or add --overwrite_output_dir to start over it",
+                           config->output_dir);
+}
+
+// The newest: Berth's own, or else the originals'.
+static enum berth_status find_newest(struct job *job, struct berth_error *error) {
+    const char *folder = job->config.output_dir;
+    TRY(checkpoint_find(folder, &job->log, &job->resume_folder, error));
+    if (job->resume_folder == NULL) {
+        TRY(original_find(folder, -1, &job->resume_folder, &job->original_step, error));
+    }
+    if (job->resume_folder == NULL) {
+        TRY(check_unfinished(&job->config, error));
+        TRY(need_start(job, error));
+        log_note(&job->log, "no checkpoint in %s: starting from the beginning", folder);
+    }
+    return BERTH_OK;
+}
+
 static enum berth_status find_resume(struct job *job, struct berth_error *error) {
     const char *from = job->config.resume_from_checkpoint;
-    const int named = from != NULL && strcmp(from, "auto") != 0;
+    const char *name = from != NULL && strcmp(from, "auto") != 0 ? from : NULL;
     if (!option_resumes(&job->config)) {
         return BERTH_OK;
     }
-    if (named || job->config.resume_step >= 0) {
-        job->resume_folder = named
-                                 ? memory_string(from)
-                                 : checkpoint_path(job->config.output_dir, job->config.resume_step);
-        return job->resume_folder != NULL ? checkpoint_verify(job->resume_folder, NULL, error)
-                                          : file_no_path(error);
-    }
-    TRY(checkpoint_find(job->config.output_dir, &job->log, &job->resume_folder, error));
-    if (job->resume_folder == NULL) {
-        TRY(need_start(job, error));
-        log_note(&job->log, "no checkpoint in %s: starting anew", job->config.output_dir);
-    }
-    return BERTH_OK;
+    return name != NULL || job->config.resume_step >= 0 ? find_named(job, name, error)
+                                                        : find_newest(job, error);
 }
 
 // --- reading ------------------------------------------------------------------------------------
@@ -112,9 +154,16 @@ static int is_new(const struct job *job) {
     return job->config.model_name_or_path == NULL && job->resume_folder == NULL;
 }
 
+// The shape and vocabulary of a new model; of a checkpoint too, where an original program left it
+// without them.
+static int has_new_shape(const struct job *job) {
+    return is_new(job) || (job->original_step >= 0 && job->config.model_name_or_path == NULL &&
+                           job->config.config_file != NULL);
+}
+
 static enum berth_status open_model(struct job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
-    if (is_new(job)) {
+    if (has_new_shape(job)) {
         job->model_folder = config->config_file;
         return model_files_open_new(&job->files, config, job->task->head, &job->log, error);
     }
@@ -187,6 +236,7 @@ static enum berth_status make_plan(struct job *job, struct berth_error *error) {
     struct plan_args memory = {.state = &job->state,
                                .config = &job->files.shape,
                                .shape = &job->shape,
+                               .update_sequences = job->batching.update_sequences,
                                .data = feed_bytes(&job->feed, &job->batching),
                                .log = &job->log};
     return plan_memory_admit(&memory, NULL, error);
@@ -223,7 +273,9 @@ static enum berth_status fill_state(struct job *job, struct berth_error *error) 
                                                .state = &job->state,
                                                .history = &job->history};
     event_moment(&job->log, "loading_checkpoint");
-    if (job->resume_folder != NULL) {
+    if (job->original_step >= 0) {
+        TRY(original_read(&job->content, job->resume_folder, job->original_step, &job->log, error));
+    } else if (job->resume_folder != NULL) {
         TRY(checkpoint_read(&job->content, job->resume_folder, &job->log, error));
         log_note(&job->log, "resumed from %s", job->resume_folder);
     } else if (is_new(job)) {
@@ -279,6 +331,7 @@ static enum berth_status train(struct job *job, struct berth_run_result *result,
                         .config = &job->config,
                         .log = &job->log,
                         .stop = job->stop,
+                        .lock = &job->lock,
                         .updater = &job->updater,
                         .batching = &job->batching,
                         .schedule = &job->schedule,
@@ -290,6 +343,7 @@ static enum berth_status train(struct job *job, struct berth_run_result *result,
     enum berth_status status = loop_run(&loop, &done, error);
     fill_result(job, &done, result);
     TRY(status);
+    TRY(file_lock_check(&job->lock, error));
     TRY(write_outputs(job, &done, error));
     struct finetune_summary summary = {.task = job->task,
                                        .result = result,
@@ -309,6 +363,7 @@ static enum berth_status run(struct job *job, struct berth_run_result *result,
         TRY(take_output(job, error));
     }
     TRY(find_resume(job, error));
+    TRY(machine_start_threads(&job->config, error));
     TRY(read_inputs(job, error));
     TRY(machine_device_open(&job->config, &job->log, &job->device, error));
     TRY(make_plan(job, error));
@@ -319,9 +374,11 @@ static enum berth_status run(struct job *job, struct berth_run_result *result,
     job->history.jobs = job->task->jobs;
     job->history.feed = &job->feed;
     TRY(fill_state(job, error));
-    // Made only now: input that cannot be used leaves no folder behind.
+    // Made only now: input that cannot be used leaves no folder behind. Another run may have filled
+    // it meanwhile.
     if (job->lock.descriptor < 0) {
         TRY(take_output(job, error));
+        TRY(output_check(&job->config, otherwise, error));
     }
     TRY(keep_tokenizer(job, error));
     if (job->config.overwrite_output_dir && job->resume_folder == NULL) {
@@ -358,6 +415,7 @@ enum berth_status finetune(const struct task *task, const struct berth_config *c
                       .stop = stop,
                       .lock = {.descriptor = -1},
                       .comm = comm_self(),
+                      .original_step = -1,
                       .begin = machine_seconds()};
     result = result != NULL ? result : &ignored;
     *result = (struct berth_run_result){.final_loss = NAN, .eval_loss = NAN, .mfu = NAN};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/finetune_report.h"
 
+#include "core/file.h"
+#include "core/memory.h"
 #include "task/results.h"
 #include "train/machine.h"
 
@@ -200,17 +202,25 @@ static enum berth_status write_training(const struct finetune_summary *summary,
                                         struct berth_error *error) {
     const struct berth_run_result *result = summary->result;
     const struct loop_result *loop = summary->loop;
-    struct berth_field fields[8] = {
-        log_integer("global_step", result->steps),
-        log_integer("train_samples", loop->sequences),
-    };
-    size_t count = add_unless_nan(fields, 2, "train_loss", result->final_loss);
-    count = add_unless_nan(fields, count, "train_runtime", loop->seconds);
+    struct berth_field fields[8] = {log_integer("global_step", result->steps)};
+    size_t count = add_unless_nan(fields, 1, "train_loss", result->final_loss);
+    if (loop->updates > 0) {
+        fields[count++] = log_integer("train_samples", loop->sequences);
+        fields[count++] = log_real("train_runtime", loop->seconds);
+    }
     count = add_unless_nan(fields, count, "train_samples_per_second", result->samples_per_second);
     count = add_unless_nan(fields, count, "train_tokens_per_second", result->tokens_per_second);
     count = add_unless_nan(fields, count, "total_flos", loop->needed_flops);
     count = add_unless_nan(fields, count, "mfu", result->mfu);
     return results_write_json(summary->config->output_dir, "train", fields, count, error);
+}
+
+// Whether the run that made the updates has written its results.
+static int has_training(const struct finetune_summary *summary) {
+    char *path = path_join(summary->config->output_dir, "train_results.json");
+    int found = path != NULL && file_exists(path);
+    memory_free(path);
+    return found;
 }
 
 static enum berth_status write_evaluation(const struct finetune_summary *summary,
@@ -230,7 +240,11 @@ static enum berth_status write_evaluation(const struct finetune_summary *summary
 
 enum berth_status finetune_report_summary(const struct finetune_summary *summary,
                                           const struct berth_log *log, struct berth_error *error) {
-    TRY(write_training(summary, error));
+    if (summary->loop->updates == 0 && has_training(summary)) {
+        log_note(log, "nothing was left to train: train_results.json stays as it is");
+    } else {
+        TRY(write_training(summary, error));
+    }
     if (summary->loop->score.count > 0) {
         TRY(write_evaluation(summary, error));
     }

@@ -227,6 +227,9 @@ enum berth_status history_write(const struct history *history, const struct bert
     json_set(state, "global_step", json_new_integer(history->step));
     json_set(state, "skipped_steps", json_new_integer(history->skipped));
     json_set(state, "schedule_start", json_new_integer(history->schedule_start));
+    if (history->moments_start > 0) {
+        json_set(state, "moments_start", json_new_integer(history->moments_start));
+    }
     if (loss_scale_is_dynamic(&history->loss_scale)) {
         json_set(state, "loss_scale", loss_scale_object(&history->loss_scale));
     }
@@ -321,13 +324,16 @@ static enum berth_status read_skipped(struct history *history, const json *state
     TRY(json_get_integer(state, path, "skipped_steps", &history->skipped, error));
     TRY(json_get_integer(state, path, "schedule_start", &history->schedule_start, error));
     TRY(json_get_integer(state, path, "phase_start", &history->phase_start, error));
+    TRY(json_get_integer(state, path, "moments_start", &history->moments_start, error));
     int64_t made = history->step - history->phase_start - history->skipped;
     if (history->skipped < 0 || history->phase_start < 0 || made < 0 ||
-        history->schedule_start < 0 || history->schedule_start > made) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: keys \"skipped_steps\", \"phase_start\" and \"schedule_start\": "
-                         "expected numbers from 0 that fit global_step %" PRId64,
-                         path, history->step);
+        history->schedule_start < 0 || history->schedule_start > made ||
+        history->moments_start < 0 || history->moments_start > history->step) {
+        return error_set(
+            error, BERTH_BAD_DATA,
+            "%s: keys \"skipped_steps\", \"phase_start\", \"moments_start\" and "
+            "\"schedule_start\": expected numbers from 0 that fit global_step %" PRId64,
+            path, history->step);
     }
     const json *scale = json_member(state, "loss_scale");
     return scale != NULL ? read_loss_scale(&history->loss_scale, scale, path, error) : BERTH_OK;

@@ -20,6 +20,9 @@ struct history {
     int64_t step;      // updates done, skipped ones and those of earlier phases included
     int64_t
         phase_start; // updates of earlier phases: schedule, bias corrections and data begin there
+    // Updates whose moments are not there, of a checkpoint without them: bias corrections begin
+    // after the later of the two.
+    int64_t moments_start;
     int64_t skipped; // of the phase's updates: their gradient was not finite
     // The update of the phase, skipped ones not counted, at which the schedule began (again:
     // --rewarmup).

@@ -402,6 +402,13 @@ static enum berth_status interrupted(const struct run *run, const char *what,
                      run->history->step, end_of(run->loop), what);
 }
 
+// Updates before that left nothing in the moments.
+static int64_t without_moments(const struct history *history) {
+    int64_t start = history->phase_start > history->moments_start ? history->phase_start
+                                                                  : history->moments_start;
+    return start + history->skipped;
+}
+
 static enum berth_status do_update(struct run *run, struct berth_error *error) {
     const struct loop *loop = run->loop;
     struct history *history = run->history;
@@ -415,7 +422,7 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
                                .count = data.count,
                                .total = (int64_t)data.count,
                                .step = history->step,
-                               .skipped = history->phase_start + history->skipped,
+                               .skipped = without_moments(history),
                                .learning_rate =
                                    schedule_rate(&run->schedule, step - history->skipped),
                                .loss_scale = history->loss_scale.scale,
@@ -459,6 +466,7 @@ static enum berth_status stop_here(struct run *run, struct berth_error *error) {
     if (run->loop->config->skip_checkpoint) {
         return interrupted(run, "nothing is saved, as skip_checkpoint says", error);
     }
+    TRY(file_lock_check(run->loop->lock, error));
     if (run->saved_step != run->history->step) {
         TRY(save(run, error));
     }
@@ -479,6 +487,7 @@ static enum berth_status run_all(struct run *run, struct berth_error *error) {
             return BERTH_OK;
         }
         TRY(do_update(run, error));
+        TRY(file_lock_check(loop->lock, error));
         if (run->stop < 2 && save_is_due(run)) {
             TRY(save(run, error));
         }
@@ -509,5 +518,7 @@ enum berth_status loop_run(const struct loop *loop, struct loop_result *result,
         log_note(loop->log, "the schedule begins again after %" PRId64 " updates",
                  history->schedule_start);
     }
+    log_progress(loop->log, "train", history->step,
+                 end_of(loop)); // the clock begins before update 1
     return run_all(&run, error);
 }

@@ -22,7 +22,8 @@ struct loop {
     const char *task; // its name, for the log
     const struct berth_config *config;
     const struct berth_log *log;
-    const volatile int *stop; // may be NULL
+    const volatile int *stop;     // may be NULL
+    const struct file_lock *lock; // of the output folder: without it nothing more is written
     struct updater *updater;
     const struct batching *batching;
     const struct schedule *schedule;

@@ -17,9 +17,17 @@ double machine_seconds(void);
 uint64_t machine_resident(void);
 uint64_t machine_peak_resident(void);
 
-// What can still be taken: the least of the system's MemAvailable, the rest of RLIMIT_AS and the
-// rest of the cgroup's limit. *limit names the one that binds. UINT64_MAX when nothing is known.
+// What can still be taken: the least of the system's MemAvailable, the rest of the cgroup's limit
+// and the rests of RLIMIT_AS and RLIMIT_DATA, of which a part is reserved for libraries that do not
+// survive a mapping that fails. *limit names the one that binds. UINT64_MAX when nothing is known.
 uint64_t machine_memory_available(const char **limit);
+
+// Starts the threads that a job is going to use, where the address space is limited: their stacks
+// then count as used, and all threads of the process share one heap from here on. BERTH_CONFIG
+// where the stacks do not fit, which would end the process within OpenMP. Called before a job's
+// first parallel work.
+enum berth_status machine_start_threads(const struct berth_config *config,
+                                        struct berth_error *error);
 
 // The device of config->device ("auto": a GPU when there is one, else the CPU), with the threads
 // and instructions of the config.

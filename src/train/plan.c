@@ -75,11 +75,22 @@ static int fits_checkpointing(const struct plan_limit_args *args) {
     return is_new && total_of(args, &shape) <= args->available;
 }
 
-// The most sequences, by halving, whose plan fits; 0: not even one.
-static int64_t fitting(const struct plan_limit_args *args, int64_t sequences) {
-    while (sequences > 0 && total_with(args, sequences) > args->available) {
-        sequences /= 2;
+// The next smaller size to try: a half, or the largest that divides the update.
+static int64_t next_smaller(const struct plan_limit_args *args, int64_t sequences) {
+    if (args->update_sequences == 0) {
+        return sequences / 2;
     }
+    do {
+        sequences--;
+    } while (sequences > 0 && args->update_sequences % sequences != 0);
+    return sequences;
+}
+
+// A size below `sequences` whose plan fits; 0: not even one sequence.
+static int64_t fitting(const struct plan_limit_args *args, int64_t sequences) {
+    do {
+        sequences = next_smaller(args, sequences);
+    } while (sequences > 0 && total_with(args, sequences) > args->available);
     return sequences;
 }
 
@@ -93,7 +104,8 @@ enum berth_status plan_memory_check(const struct plan_limit_args *args, struct b
     // What is resident already is not taken from the available memory again.
     rest.available = args->available + args->memory->resident - UNCOUNTED_BYTES;
     int training = args->shape->train.tokens > 0;
-    int64_t most = training ? args->shape->train.sequences : args->shape->infer.sequences;
+    int64_t most = training ? args->shape->train.sequences
+                            : args->shape->infer.tokens / args->shape->infer.max_length;
     int64_t fit = fitting(&rest, most);
     const char *option = training ? "per_device_train_batch_size" : "predict_batch_size";
     const char *also = fits_checkpointing(&rest) ? ", and so would --gradient_checkpointing" : "";
@@ -120,8 +132,11 @@ enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *tota
     if (total != NULL) {
         *total = memory.total;
     }
-    struct plan_limit_args limit = {
-        .memory = &memory, .state = args->state, .config = args->config, .shape = args->shape};
+    struct plan_limit_args limit = {.memory = &memory,
+                                    .state = args->state,
+                                    .config = args->config,
+                                    .shape = args->shape,
+                                    .update_sequences = args->update_sequences};
     limit.available = machine_memory_available(&limit.limit);
     return plan_memory_check(&limit, error);
 }

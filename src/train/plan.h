@@ -36,8 +36,9 @@ struct plan_limit_args {
     const struct state *state;
     const struct bert_config *config;
     const struct engine_shape *shape;
-    uint64_t available; // bytes
-    const char *limit;  // what sets it
+    int64_t update_sequences; // a micro-batch that is advised divides it; 0: any
+    uint64_t available;       // bytes
+    const char *limit;        // what sets it
 };
 enum berth_status plan_memory_check(const struct plan_limit_args *args, struct berth_error *error);
 
@@ -47,7 +48,8 @@ struct plan_args {
     const struct state *state;
     const struct bert_config *config;
     const struct engine_shape *shape;
-    uint64_t data; // as in struct plan_memory
+    int64_t update_sequences; // as in struct plan_limit_args
+    uint64_t data;            // as in struct plan_memory
     const struct berth_log *log;
 };
 enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *total,

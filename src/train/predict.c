@@ -23,6 +23,7 @@ enum berth_status predictor_open(struct predictor *predictor, struct berth_confi
     if (config->model_name_or_path == NULL) {
         return error_set(error, BERTH_USAGE, "--model_name_or_path is missing");
     }
+    TRY(machine_start_threads(config, error));
     TRY(model_files_open(&predictor->files, config, config->model_name_or_path, head, log, error));
     if (head == PARAM_HEAD_SPAN) {
         TRY(squad_input_follow_model(config, &predictor->files, log, error));
@@ -122,6 +123,7 @@ static enum berth_status predict_set(struct predict_job *job, struct berth_run_r
                                    .score = &score,
                                    .train_loss = NAN,
                                    .seconds = timing.seconds};
+    TRY(file_lock_check(&job->lock, error));
     TRY(job->task->write(&job->evaluation.set, &results, error));
     fill_result(job, &timing, &score, result);
     report(job, &timing, result, machine_seconds() - begin);
@@ -153,6 +155,7 @@ static enum berth_status run(struct predict_job *job, struct berth_run_result *r
     }
     TRY(predictor_load(&job->predictor, config, &job->evaluation.extent, &job->log, error));
     TRY(output_take(config, &job->lock, error));
+    TRY(output_check(config, "", error));
     return predict_set(job, result, error);
 }
 

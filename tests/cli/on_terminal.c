@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // on_terminal COLUMNS COMMAND...: runs a command with standard output and error on a
-// pseudo-terminal of that width, copies what it prints to standard output, and exits as it did.
+// pseudo-terminal of that width, copies what it prints to standard output, and exits as it did. The
+// text of the variable TYPED, a line and one Ctrl-D, is typed into it.
 #include <errno.h>
 #include <pty.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -38,6 +40,11 @@ int main(int count, char **words) {
     if (child == 0) {
         execvp(words[2], words + 2);
         _exit(127);
+    }
+    const char *typed = getenv("TYPED");
+    if (typed != NULL &&
+        (write(terminal, typed, strlen(typed)) < 0 || write(terminal, "\n\004", 2) < 0)) {
+        perror("typing");
     }
     copy(terminal);
     int status;

@@ -26,6 +26,53 @@ run evaluate squad "$work/data.json" "$work/run/predictions.json"
 expect_code 0
 expect_out exact_match
 
+# The same run again has nothing left to do, and leaves what it wrote.
+cp "$work/run/train_results.json" "$work/before.json"
+run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/run" $small \
+    --train_batch_size 4 --num_train_epochs 20 --learning_rate 2e-3 --hidden_dropout_prob 0 \
+    --attention_probs_dropout_prob 0 --precision fp32 --resume_from_checkpoint auto
+expect_code 0
+expect_err "nothing was left to train"
+cmp -s "$work/run/train_results.json" "$work/before.json" || fail "its results were written over"
+grep -q '"train_samples": 160' "$work/run/all_results.json" || fail "all_results.json lost them"
+
+# A finished model without a checkpoint is not trained over by a run that should go on.
+mkdir "$work/finished"
+cp "$work"/run/*.* "$work/finished"
+for flag in "" "--dry-run"; do
+    run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/finished" \
+        $small --resume_from_checkpoint auto $flag
+    expect_code 73
+    expect_err "holds a model and no checkpoint to resume from"
+done
+cmp -s "$work/run/model.safetensors" "$work/finished/model.safetensors" || fail "it was trained over"
+run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/finished" $small \
+    --train_batch_size 4 --max_steps 1 --resume_from_checkpoint auto --overwrite_output_dir
+expect_code 0
+
+# The originals' checkpoints are gone on from: their weights and their step.
+resume() { # STEP WORDS...
+    step=$1
+    shift
+    run finetune squad --model "$work/model" --train "$work/data.json" $small --threads 1 \
+        --train_batch_size 4 --max_steps 8 --precision fp32 --logging_steps 1 \
+        --hidden_dropout_prob 0 --attention_probs_dropout_prob 0 "$@"
+    expect_code 0
+    grep -oE "^step $((step + 1))/8 .* lr [^ ]*" "$err" | sed 's/^step [0-9]*//' >"$work/first.$step"
+    [ -s "$work/first.$step" ] || fail "no update $((step + 1))"
+    expect_no "$err" "step $step/8"
+}
+run convert "$work/run" "$work/originals" --to nvidia --step 5
+run convert "$work/run" "$work/google" --to tensorflow
+for file in "$work"/google/bert_model.ckpt.*; do
+    mv "$file" "$work/originals/model.ckpt-4.${file##*ckpt.}"
+done
+resume 5 --output "$work/originals" --resume_from_checkpoint auto
+expect_err "going on after update 5 with its weights; not carried over are the optimizer's moments"
+"$BERTH" verify "$work/originals/checkpoint-8" >/dev/null || fail "no checkpoint of its own"
+grep -q '"moments_start": 5' "$work/originals/checkpoint-8/trainer_state.json" || fail "moments"
+resume 4 --output "$work/from-google" --resume_from_checkpoint "$work/originals/model.ckpt-4"
+
 run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/run" $small
 expect_err "berth: error:"
 [ "$code" -ne 0 ] || fail "a used output folder was taken"
@@ -255,6 +302,14 @@ expect_checkpoint() {
 stop_with 143 TERM
 expect_checkpoint
 stop_with 75 USR1
+expect_checkpoint
+stop_with 129 HUP
+expect_checkpoint
+stop_with 152 XCPU
+expect_checkpoint
+trap '' HUP # as nohup has it
+stop_with 143 HUP TERM
+trap - HUP
 expect_checkpoint
 set -m # or SIGINT is ignored by what runs in the background
 stop_with 130 INT

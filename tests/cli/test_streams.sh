@@ -66,6 +66,21 @@ if [ -w /dev/full ]; then
     expect_err 'No space left'
 fi
 
+what="text from a FIFO"
+"$BERTH" tokenize --vocab "$vocab" <(sleep 0.3; echo hello) >"$out" 2>"$err"
+same hello
+mkfifo "$work/fifo"
+(sleep 0.3; echo hello world >"$work/fifo") &
+"$BERTH" tokenize --vocab "$vocab" "$work/fifo" >"$out" 2>"$err"
+same 'hello world'
+wait
+
+what="files may not grow any further"
+(ulimit -f 8; exec "$BERTH" tokenize --vocab "$vocab" "$work/many") >"$work/limited" 2>"$err"
+code=$?
+expect_code 74
+expect_err 'File too large'
+
 what="features"
 make_dataset "$work/data.json"
 run features squad --vocab "$vocab" --input "$work/data.json" --training --count
@@ -131,8 +146,49 @@ compare $work/model $work/model
 doctor
 END
 
+what="text from a terminal, ended by one Ctrl-D"
+TYPED='Ada lived in Oslo.' timeout 60 "$ON_TERMINAL" 80 "$BERTH" answer --model "$work/model" \
+    --question Who --threads 1 --quiet >"$out" 2>"$err"
+code=$?
+expect_code 0
+
+what="inputs that are FIFOs without a writer" # side by side, for each waits
+waits=
+while read -r words; do
+    eval "timeout 60 \"$BERTH\" $words" >/dev/null 2>"$work/waits.${#waits}" </dev/null &
+    waits="$waits $!"
+done <<END
+answer --model $work/model --question Who --context-file $work/fifo
+embed --model $work/model $work/fifo
+tokenize --vocab $vocab $work/fifo
+tokenize --vocab $work/fifo $work/lines
+evaluate squad $work/data.json $work/fifo
+finetune squad ${job% --quiet} --train $work/fifo
+finetune squad ${job% --quiet} --train $work/data.json --deepspeed_config $work/fifo
+predict squad $job --input $work/fifo
+init --config $work/fifo --output $work/made
+vocab --text $work/fifo --output $work/made
+inspect $work/fifo
+END
+for child in $waits; do
+    wait "$child"
+    code=$?
+    expect_code 66
+done
+grep -h . "$work"/waits.* >"$err"
+expect_err 'a FIFO that no process has opened for writing'
+
+what="no descriptor left"
+for few in 5 6 7 8; do # with fewer the program cannot be loaded
+    (ulimit -n $few; exec "$BERTH" finetune squad $job --train "$work/data.json" --max_steps 1) \
+        >"$out" 2>"$err"
+    code=$?
+    [ "$code" -eq 0 ] || expect_code 74
+    rm -rf "$work/out"
+done
+
 what="a model that does not fit"
-(trap '' XFSZ; ulimit -f 8; exec "$BERTH" init --config tiny --output "$work/part") >"$out" 2>"$err"
+(ulimit -f 8; exec "$BERTH" init --config tiny --output "$work/part") >"$out" 2>"$err"
 code=$?
 expect_code 74
 [ ! -e "$work/part" ] || fail "half a model was left"

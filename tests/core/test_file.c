@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -134,6 +135,97 @@ static void test_read_pipe(void **state) {
     assert_int_equal(length, sizeof text);
     memory_free(bytes);
     close(ends[0]);
+}
+
+// Runs `act` in a child of this process.
+static pid_t in_child(void (*act)(const char *path), const char *path) {
+    pid_t child = fork();
+    if (child == 0) {
+        act(path);
+        _exit(0);
+    }
+    assert_true(child > 0);
+    return child;
+}
+
+static void write_late(const char *path) {
+    usleep(300000);
+    int fifo = open(path, O_WRONLY);
+    usleep(300000); // connected, but with nothing to say yet
+    (void)!write(fifo, "late", 4);
+    close(fifo);
+}
+
+static void write_nothing(const char *path) {
+    usleep(300000);
+    close(open(path, O_WRONLY));
+}
+
+static void test_read_fifo(void **state) {
+    (void)state;
+    static const struct {
+        void (*act)(const char *path);
+        const char *text;
+    } cases[] = {{write_late, "late"}, {write_nothing, ""}};
+    char *bytes;
+    size_t length;
+    assert_int_equal(mkfifo(scratch("fifo"), 0600), 0);
+    for (size_t i = 0; i < 2; i++) {
+        pid_t child = in_child(cases[i].act, scratch("fifo"));
+        assert_int_equal(file_read(scratch("fifo"), 99, &bytes, &length, NULL), BERTH_OK);
+        assert_string_equal(bytes, cases[i].text);
+        memory_free(bytes);
+        waitpid(child, NULL, 0);
+    }
+}
+
+static void test_fifo_without_a_writer_is_an_error(void **state) {
+    (void)state;
+    struct berth_error error;
+    struct file_reader reader;
+    char *bytes;
+    size_t length;
+    alarm(60); // what waits without end is killed
+    assert_int_equal(mkfifo(scratch("fifo"), 0600), 0);
+    assert_int_equal(file_reader_open(&reader, scratch("fifo"), &error), BERTH_NO_INPUT);
+    assert_message_has(&error, "not a regular file");
+    assert_int_equal(file_read(scratch("fifo"), 99, &bytes, &length, &error), BERTH_NO_INPUT);
+    assert_message_has(&error, "no process has opened");
+    alarm(0);
+}
+
+// One status for one cause, wherever it is met.
+static void test_no_descriptor_left(void **state) {
+    (void)state;
+    struct rlimit before, few;
+    struct file_reader reader;
+    struct file_partial partial;
+    struct file_lock lock;
+    struct berth_error error;
+    char *bytes, **names;
+    size_t length;
+    int stream;
+    scratch_write("a", "text");
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = before;
+    int next = dup(0);
+    close(next);
+    few.rlim_cur = (rlim_t)next;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    const char *path = scratch("a"), *folder = scratch_folder;
+    const enum berth_status found[] = {file_read(path, 9, &bytes, &length, &error),
+                                       file_open_stream(path, &stream, NULL),
+                                       file_reader_open(&reader, path, NULL),
+                                       dir_list(folder, &names, NULL),
+                                       file_write(path, "x", 1, NULL),
+                                       file_partial_open(&partial, path, NULL),
+                                       file_lock_take(&lock, folder, NULL),
+                                       dir_sync_parent(path, NULL)};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    for (size_t i = 0; i < sizeof found / sizeof *found; i++) {
+        assert_int_equal(found[i], BERTH_IO);
+    }
+    assert_message_has(&error, "Too many open files");
 }
 
 static void test_reader_at(void **state) {
@@ -364,6 +456,26 @@ static void test_lock_names_its_holder(void **state) {
     assert_int_equal(file_lock_take(&lock, scratch("none"), &error), BERTH_CANT_CREATE);
 }
 
+static void test_lock_that_is_lost_is_noticed(void **state) {
+    (void)state;
+    struct file_lock lock, second;
+    struct berth_error error;
+    assert_int_equal(dir_make(scratch("d"), NULL), BERTH_OK);
+    assert_int_equal(file_lock_take(&lock, scratch("d"), NULL), BERTH_OK);
+    assert_int_equal(file_lock_check(&lock, NULL), BERTH_OK);
+    assert_int_equal(dir_remove(scratch("d"), NULL), BERTH_OK);
+    assert_int_equal(file_lock_check(&lock, &error), BERTH_IO);
+    assert_message_has(&error, scratch("d/.lock"));
+    assert_int_equal(dir_make(scratch("d"), NULL), BERTH_OK);
+    assert_int_equal(file_lock_take(&second, scratch("d"), NULL), BERTH_OK);
+    assert_int_equal(file_lock_check(&lock, NULL), BERTH_IO);
+    file_lock_release(&lock); // its own is gone; this is the second's
+    assert_true(file_exists(scratch("d/.lock")));
+    assert_int_equal(file_lock_check(&second, NULL), BERTH_OK);
+    file_lock_release(&second);
+    assert_false(file_exists(scratch("d/.lock")));
+}
+
 static void test_lock_of_a_dead_process_is_free(void **state) {
     (void)state;
     struct file_lock lock;
@@ -384,6 +496,9 @@ int main(void) {
         SCRATCH_TEST(test_read_whole_file),
         SCRATCH_TEST(test_read_errors_name_the_file),
         SCRATCH_TEST(test_read_pipe),
+        SCRATCH_TEST(test_read_fifo),
+        SCRATCH_TEST(test_fifo_without_a_writer_is_an_error),
+        SCRATCH_TEST(test_no_descriptor_left),
         SCRATCH_TEST(test_reader_at),
         SCRATCH_TEST(test_syncs_come_in_order),
         SCRATCH_TEST(test_what_lies_in_a_folder),
@@ -401,6 +516,7 @@ int main(void) {
         SCRATCH_TEST(test_dir_publish),
         SCRATCH_TEST(test_path_join),
         SCRATCH_TEST(test_lock_names_its_holder),
+        SCRATCH_TEST(test_lock_that_is_lost_is_noticed),
         SCRATCH_TEST(test_lock_of_a_dead_process_is_free),
     };
     return cmocka_run_group_tests_name("file", tests, NULL, NULL);

@@ -345,6 +345,28 @@ static void test_stopped(void **state) {
     buffer_done(&wanted);
 }
 
+// A manifest whose lock is another's by now is left as it is.
+static void test_lost_lock(void **state) {
+    (void)state;
+    struct stage stage;
+    struct stage_settings settings = {0};
+    struct berth_error error;
+    stage_set_text(&settings, "key", "value");
+    assert_int_equal(dir_make(scratch("made"), NULL), BERTH_OK);
+    assert_int_equal(
+        stage_open(&stage, scratch("made/files"), scratch("made/manifest.json"), &settings, NULL),
+        BERTH_OK);
+    assert_int_equal(stage_save(&stage, NULL), BERTH_OK);
+    assert_int_equal(file_remove(scratch("made/.lock"), NULL), BERTH_OK);
+    scratch_write("made/.lock", "another");
+    scratch_write("made/manifest.json", "another");
+    assert_int_equal(stage_save(&stage, &error), BERTH_IO);
+    assert_message_has(&error, "no longer the lock");
+    stage_close(&stage);
+    assert_file_holds(scratch("made/.lock"), "another");
+    assert_file_holds(scratch("made/manifest.json"), "another");
+}
+
 static void assert_refused(struct wish wish, const char *setting) {
     struct berth_error error;
     assert_int_equal(run(&wish, &error), BERTH_CONFIG);
@@ -660,6 +682,6 @@ int main(void) {
         SCRATCH_TEST(test_strangers),      SCRATCH_TEST(test_tidies_up),
         SCRATCH_TEST(test_few_articles),   SCRATCH_TEST(test_instances_need_shards),
         SCRATCH_TEST(test_packs_hold_all), SCRATCH_TEST(test_bad_packs),
-        SCRATCH_TEST(test_empty_files)};
+        SCRATCH_TEST(test_empty_files),    SCRATCH_TEST(test_lost_lock)};
     return cmocka_run_group_tests_name("stages", tests, NULL, NULL);
 }

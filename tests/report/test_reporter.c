@@ -111,6 +111,24 @@ static void a_pipe_gets_plain_lines(void **state) {
     expect_no(&output, "\r");
 }
 
+// An evaluation between two updates does not set the clock of training back.
+static void evaluate_between(struct berth_log log) {
+    log_progress(&log, "train", 0, 3);
+    usleep(600000); // shown as 0:01
+    log_progress(&log, "train", 2, 3);
+    log_progress(&log, "predict", 0, 9);
+    log_progress(&log, "predict", 9, 9);
+    log_progress(&log, "train", 3, 3);
+}
+
+static void a_phase_that_is_interrupted_keeps_its_clock(void **state) {
+    static struct output output;
+    struct berth_config config = plain_config();
+    capture(&config, 0, evaluate_between, &output);
+    expect(&output, "predict: 9 done in 0:00\n");
+    expect(&output, "train: 3 done in 0:01\n");
+}
+
 static void a_terminal_gets_a_bar_that_fits(void **state) {
     static struct output output;
     struct berth_config config = plain_config();
@@ -522,6 +540,7 @@ int main(void) {
     setenv("TERM", "xterm", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pipe_gets_plain_lines),
+        cmocka_unit_test(a_phase_that_is_interrupted_keeps_its_clock),
         cmocka_unit_test(a_terminal_gets_a_bar_that_fits),
         cmocka_unit_test(a_narrow_terminal_gets_short_lines),
         cmocka_unit_test(the_bar_is_redrawn_ten_times_a_second),

@@ -194,8 +194,11 @@ static void watch_step(struct watcher *watcher, int64_t step) {
     if (watcher->run->stop_at_step > 0 && step >= watcher->run->stop_at_step) {
         watcher->stop = watcher->run->stop_level;
     }
-    if (watcher->run->fail_at > 0 && step == (int64_t)watcher->run->fail_after_step) {
+    if (watcher->run->fail_at > 0 && step > 0 && step == (int64_t)watcher->run->fail_after_step) {
         file_fail_at(watcher->run->fail_at, watcher->run->fail_errno);
+    }
+    if (watcher->run->act != NULL && step == watcher->run->act_at_step) {
+        watcher->run->act();
     }
 }
 
@@ -209,6 +212,10 @@ static void watch(void *context, const struct berth_record *record) {
     if (record->kind == BERTH_RECORD_PROGRESS && strcmp(record->text, "predict") == 0 &&
         watcher->run->stop_in_predict) {
         watcher->stop = watcher->run->stop_level;
+    }
+    if (record->kind == BERTH_RECORD_PROGRESS && strcmp(record->text, "predict") == 0 &&
+        watcher->run->act_in_predict) {
+        watcher->run->act();
     }
     if (watcher->log == NULL || record->kind == BERTH_RECORD_PROGRESS) {
         return;

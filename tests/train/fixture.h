@@ -46,9 +46,12 @@ struct fixture_run {
     uint64_t fail_at;         // > 0: file_fail_at(fail_at, fail_errno)
     int fail_errno;           // -1: killed there
     uint64_t fail_after_step; // fail_at begins to count when that step has been reported
-    uint64_t address_space;   // > 0: RLIMIT_AS
-    const char *log_file;     // not NULL: text records ("kind: text") are written there
-    const char *locale;       // NULL: as it is
+    void (*act)(void);        // called in the run's process when act_at_step has been reported
+    int64_t act_at_step;
+    int act_in_predict;     // or at the first progress of prediction
+    uint64_t address_space; // > 0: RLIMIT_AS
+    const char *log_file;   // not NULL: text records ("kind: text") are written there
+    const char *locale;     // NULL: as it is
 };
 
 // A run over the fixture into in_folder(output): two epochs, a checkpoint after every update.

@@ -5,11 +5,14 @@
 #include "fixture.h"
 #include "train/bench.h"
 #include "train/bench_shards.h"
+#include "train/cgroup.h"
 #include "train/machine.h"
 #include "train/plan.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static struct bert_config shape_of(int64_t layers) {
     return (struct bert_config){.vocab_size = 100,
@@ -73,6 +76,135 @@ static void test_refusal_names_a_size_that_fits(void **state) {
     assert_non_null(strstr(error.message, "not even"));
     device->close(device);
     param_table_done(&table);
+}
+
+// 512 in micro-batches of 24: sizes by halves, 12, 6 and 3, do not divide the update.
+static void test_advice_divides_the_update(void **state) {
+    struct bert_config shape = shape_of(4);
+    struct param_table table;
+    struct device *device;
+    struct device_options options = {.threads = 1};
+    assert_int_equal(param_table_init(&table, &shape, PARAM_HEAD_SPAN, NULL), BERTH_OK);
+    assert_int_equal(device_cpu_open(&options, &device, NULL), BERTH_OK);
+    struct state empty = {.device = device, .table = &table, .compute = DTYPE_F32};
+    struct trainer_shape batch = {
+        .train_tokens = 24 * 128, .train_sequences = 24, .max_length = 128};
+    struct plan_memory memory;
+    assert_int_equal(plan_memory_make(&memory, &empty, &shape, &batch, NULL), BERTH_OK);
+    struct plan_limit_args limit = {.memory = &memory,
+                                    .state = &empty,
+                                    .config = &shape,
+                                    .shape = &batch,
+                                    .update_sequences = 512,
+                                    .limit = "the test"};
+    struct berth_error error;
+    int advised = 0;
+    for (uint64_t part = 1; part < 32; part++) {
+        limit.available = (memory.total - memory.resident) * part / 32;
+        assert_int_equal(plan_memory_check(&limit, &error), BERTH_CONFIG);
+        const char *named = strstr(error.message, "--per_device_train_batch_size ");
+        assert_non_null(named);
+        int64_t sequences = strtoll(strchr(named, ' '), NULL, 10);
+        assert_true(sequences >= 1 && sequences < 24 && 512 % sequences == 0);
+        advised |= sequences > 1;
+    }
+    assert_true(advised);
+    device->close(device);
+    param_table_done(&table);
+}
+
+// --- control groups -----------------------------------------------------------------------------
+
+// One file of the tree that cgroup_memory_rest looks into.
+static void put(const char *path, const char *text) {
+    const char *whole = in_folder(path);
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", whole);
+    *strrchr(folder, '/') = '\0';
+    assert_int_equal(dir_make(folder, NULL), BERTH_OK);
+    assert_int_equal(file_write(whole, text, strlen(text), NULL), BERTH_OK);
+}
+
+static void test_groups_of_version_2(void **state) {
+    put("proc/self/cgroup", "0::/job/task/step\n");
+    put("proc/self/mountinfo",
+        "24 1 0:5 / /proc rw - proc proc rw\n"
+        "31 24 0:28 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n");
+    assert_true(cgroup_memory_rest(in_folder("")) == UINT64_MAX);
+    put("sys/fs/cgroup/job/task/step/memory.max", "max\n");
+    put("sys/fs/cgroup/job/task/memory.max", "9000\n");
+    put("sys/fs/cgroup/job/task/memory.current", "500\n");
+    assert_int_equal(cgroup_memory_rest(in_folder("")), 8500);
+    put("sys/fs/cgroup/job/memory.max", "8000\n"); // the least of all above
+    put("sys/fs/cgroup/job/memory.current", "3000\n");
+    assert_int_equal(cgroup_memory_rest(in_folder("")), 5000);
+    put("sys/fs/cgroup/job/memory.stat",
+        "anon 1000\nfile 2000\ninactive_anon 7\nactive_file 1200\ninactive_file 800\n");
+    assert_int_equal(cgroup_memory_rest(in_folder("")), 7000); // the cache is given back
+    put("sys/fs/cgroup/job/task/step/memory.max", "100\n");
+    put("sys/fs/cgroup/job/task/step/memory.current", "101\n");
+    assert_int_equal(cgroup_memory_rest(in_folder("")), 0);
+}
+
+static void test_groups_of_version_1(void **state) {
+    put("proc/self/cgroup",
+        "9:name=systemd:/other\n5:cpu,memory:/pod/ada/run\n3:memory2:/x\n0::/elsewhere\n");
+    put("proc/self/mountinfo",
+        "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
+        "35 31 0:32 /pod /sys/fs/cgroup/memory rw - cgroup cgroup rw,cpu,memory\n"
+        "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
+    put("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    assert_true(cgroup_memory_rest(in_folder("")) > (uint64_t)1 << 62);
+    // /pod is where the hierarchy is mounted: what follows of the path lies below the mount.
+    put("sys/fs/cgroup/memory/ada/memory.limit_in_bytes", "80000\n");
+    put("sys/fs/cgroup/memory/ada/memory.usage_in_bytes", "30000\n");
+    put("sys/fs/cgroup/memory/ada/run/memory.limit_in_bytes", "90000\n");
+    assert_int_equal(cgroup_memory_rest(in_folder("")), 50000);
+    put("sys/fs/cgroup/memory/ada/memory.stat",
+        "cache 900\nactive_file 1\ninactive_file 1\ntotal_active_file 200\n"
+        "total_inactive_file 800\n");
+    assert_int_equal(cgroup_memory_rest(in_folder("")), 51000);
+    // A group that the mount does not show, as in some containers: the mount itself tells.
+    put("proc/self/cgroup", "4:memory:/docker/0123\n");
+    put("sys/fs/cgroup/memory/memory.limit_in_bytes", "70000\n");
+    assert_int_equal(cgroup_memory_rest(in_folder("")), 70000);
+}
+
+// A group of this test's own around a group without a limit, where this machine lets it be made.
+static void test_a_real_group(void **state) {
+    static const char *const tops[][2] = {{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"},
+                                          {"/sys/fs/cgroup", "memory.max"}};
+    const uint64_t size = (uint64_t)80 << 20;
+    char group[128], inner[160], limit[192], members[192], text[32];
+    int found = 0;
+    for (size_t i = 0; i < 2 && !found; i++) {
+        snprintf(group, sizeof group, "%s/berth-test-%ld", tops[i][0], (long)getpid());
+        snprintf(inner, sizeof inner, "%s/inner", group);
+        snprintf(limit, sizeof limit, "%s/%s", group, tops[i][1]);
+        snprintf(members, sizeof members, "%s/cgroup.procs", inner);
+        found = mkdir(group, 0777) == 0 && mkdir(inner, 0777) == 0 && access(limit, W_OK) == 0;
+        if (!found) {
+            rmdir(inner);
+            rmdir(group);
+        }
+    }
+    if (!found) {
+        skip(); // no control group can be made here
+    }
+    snprintf(text, sizeof text, "%llu", (unsigned long long)size);
+    pid_t child = fork();
+    if (child == 0) {
+        const char *name;
+        FILE *file = fopen(limit, "w"), *own = fopen(members, "w");
+        int good = file != NULL && own != NULL && fputs(text, file) >= 0 && fclose(file) == 0 &&
+                   fprintf(own, "%ld", (long)getpid()) > 0 && fclose(own) == 0;
+        uint64_t rest = machine_memory_available(&name);
+        _exit(!good ? 1 : rest > size || rest < size / 4 ? 2 : strstr(name, "cgroup") == NULL);
+    }
+    int status = fixture_wait(child);
+    rmdir(inner);
+    rmdir(group);
+    assert_int_equal(status, 0);
 }
 
 static void test_limits_of_the_machine(void **state) {
@@ -263,6 +395,10 @@ static void test_shards_of_a_benchmark(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_refusal_names_a_size_that_fits),
+        FIXTURE_TEST(test_advice_divides_the_update),
+        FIXTURE_TEST(test_groups_of_version_2),
+        FIXTURE_TEST(test_groups_of_version_1),
+        FIXTURE_TEST(test_a_real_group),
         FIXTURE_TEST(test_limits_of_the_machine),
         FIXTURE_TEST(test_jobs_in_one_process),
         FIXTURE_TEST(test_show_and_answer),

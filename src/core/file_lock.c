@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lock of a folder that a run writes into. The kernel holds it, so it ends with its process;
+// the file is there for its name, and says who holds it.
+#include "core/file.h"
+#include "core/file_call.h"
+#include "core/memory.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static enum berth_status held_by_another(int descriptor, const char *folder,
+                                         struct berth_error *error) {
+    char holder[256] = "";
+    ssize_t length;
+    CALL_AGAIN(length, pread(descriptor, holder, sizeof holder - 1, 0));
+    holder[length > 0 ? length : 0] = '\0';
+    holder[strcspn(holder, "\n")] = '\0';
+    return error_set(error, BERTH_CANT_CREATE,
+                     "the folder %s is in use by another run (%s): wait for it or choose another "
+                     "folder",
+                     folder, holder[0] != '\0' ? holder : "which has not said who it is");
+}
+
+// Whether `path` still is the open file: its last holder may have removed it.
+static int is_current(int descriptor, const char *path) {
+    struct stat held, named;
+    return fstat(descriptor, &held) == 0 && stat(path, &named) == 0 &&
+           held.st_ino == named.st_ino && held.st_dev == named.st_dev;
+}
+
+// Opens and locks; *descriptor is -1 on failure, and when the file was removed in between.
+static enum berth_status try_lock(const char *path, const char *folder, int *descriptor,
+                                  struct berth_error *error) {
+    int opened = file_call_open(path, O_RDWR | O_CREAT);
+    *descriptor = -1;
+    if (opened < 0) {
+        return file_cannot_create(path, errno, error);
+    }
+    int result;
+    CALL_AGAIN(result, flock(opened, LOCK_EX | LOCK_NB));
+    enum berth_status status = BERTH_OK;
+    if (result < 0 && errno == EWOULDBLOCK) {
+        status = held_by_another(opened, folder, error);
+    } else if (result < 0) {
+        status = error_set_errno(error, BERTH_CANT_CREATE, errno, "cannot lock %s", path);
+    } else if (is_current(opened, path)) {
+        *descriptor = opened;
+        return BERTH_OK;
+    }
+    file_call_close(opened);
+    return status;
+}
+
+// For people and for the error above; a lock without it is still a lock.
+static void write_holder(int descriptor) {
+    char host[128] = "unknown host", text[256];
+    gethostname(host, sizeof host - 1);
+    int length = snprintf(text, sizeof text, "pid %ld on %s\n", (long)getpid(), host);
+    if (CALL(ftruncate(descriptor, 0)) == 0) {
+        (void)!CALL(pwrite(descriptor, text, (size_t)length, 0));
+    }
+}
+
+enum berth_status file_lock_take(struct file_lock *lock, const char *folder,
+                                 struct berth_error *error) {
+    *lock = (struct file_lock){.descriptor = -1, .path = path_join(folder, ".lock")};
+    if (lock->path == NULL) {
+        return file_no_path(error);
+    }
+    enum berth_status status = BERTH_OK;
+    while (status == BERTH_OK && lock->descriptor < 0) {
+        status = try_lock(lock->path, folder, &lock->descriptor, error);
+    }
+    if (status == BERTH_OK) {
+        write_holder(lock->descriptor);
+    } else {
+        memory_free(lock->path);
+        lock->path = NULL;
+    }
+    return status;
+}
+
+enum berth_status file_lock_check(const struct file_lock *lock, struct berth_error *error) {
+    return is_current(lock->descriptor, lock->path)
+               ? BERTH_OK
+               : error_set(error, BERTH_IO,
+                           "%s is no longer the lock that this run took: its folder was removed or "
+                           "replaced, and another run may use it; nothing more is written",
+                           lock->path);
+}
+
+void file_lock_release(struct file_lock *lock) {
+    if (lock->descriptor < 0) {
+        return;
+    }
+    if (is_current(lock->descriptor, lock->path)) { // else it is another's
+        (void)CALL(unlink(lock->path));             // while it is held: see is_current
+    }
+    file_call_close(lock->descriptor);
+    memory_free(lock->path);
+    *lock = (struct file_lock){.descriptor = -1};
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of launchers, and the one place that reads their variables.
+//
+// Slurm's SLURM_NTASKS is not among them: a program that sbatch or salloc runs has it, and is one
+// process.
+#include "core/launcher.h"
+
+#include "core/number.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+
+// The first that started several processes counts, up to the first innermost one.
+static const struct launcher launchers[] = {
+    {.name = "torchrun or deepspeed",
+     .size = "WORLD_SIZE",
+     .ranks = {"RANK", "LOCAL_RANK"},
+     .needs_rank = 1,
+     .alone = "run it without the launcher"},
+    {.name = "mpirun of Open MPI",
+     .size = "OMPI_COMM_WORLD_SIZE",
+     .ranks = {"OMPI_COMM_WORLD_RANK"},
+     .is_innermost = 1,
+     .alone = "run it without mpirun, or with mpirun -n 1"},
+    {.name = "mpirun of MVAPICH2",
+     .size = "MV2_COMM_WORLD_SIZE",
+     .ranks = {"MV2_COMM_WORLD_RANK"},
+     .is_innermost = 1,
+     .alone = "run it without mpirun, or with mpirun -n 1"},
+    {.name = "mpiexec of MPICH, Intel MPI or MVAPICH",
+     .size = "PMI_SIZE",
+     .ranks = {"PMI_RANK"},
+     .is_innermost = 1,
+     .alone = "run it without mpiexec, or with mpiexec -n 1"},
+    {.name = "srun of Slurm",
+     .size = "SLURM_STEP_NUM_TASKS",
+     .ranks = {"SLURM_PROCID"},
+     .alone = "run it without srun, or with srun --ntasks=1"},
+    {.name = "a launcher with PMIx", .ranks = {"PMIX_RANK"}, .alone = "start one process"},
+};
+
+static int64_t number_of(const char *variable, int64_t otherwise) {
+    const char *text = variable != NULL ? getenv(variable) : NULL;
+    int64_t value;
+    return text != NULL && number_parse_integer(text, &value) && value >= 0 ? value : otherwise;
+}
+
+static int is_here(const struct launcher *launcher, struct launch *launch) {
+    int64_t rank = -1;
+    for (size_t i = 0; i < 2 && rank < 0; i++) {
+        rank = number_of(launcher->ranks[i], -1);
+    }
+    int64_t size = number_of(launcher->size, launcher->size == NULL && rank >= 0 ? rank + 1 : 0);
+    if (size <= 0 || (rank < 0 && launcher->needs_rank)) {
+        return 0;
+    }
+    *launch =
+        (struct launch){.launcher = launcher,
+                        .variable = launcher->size != NULL ? launcher->size : launcher->ranks[0],
+                        .size = size,
+                        .rank = rank > 0 ? rank : 0};
+    return 1;
+}
+
+struct launch launch_find(void) {
+    struct launch found = {.size = 1}, launch;
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+        if (is_here(&launchers[i], &launch)) {
+            found = launch;
+            if (launch.size > 1 || launchers[i].is_innermost) {
+                break;
+            }
+        }
+    }
+    return found;
+}
