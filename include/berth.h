@@ -142,6 +142,7 @@ struct berth_config {
     double lr_offset;                    /* added to the rate of every update */
     double decay_rate;                   /* schedules EE and LE */
     int64_t decay_step;
+    double cos_min_ratio;                /* schedules warmup_cosine_...: where the cosine ends */
     int rewarmup;                        /* resuming: start the schedule again */
     const char *optimizer;               /* see `berth finetune squad --help` */
     double weight_decay;                 /* < 0: the optimizer's */
@@ -168,12 +169,20 @@ struct berth_config {
                                             task's development set */
     int evaluate_every_epoch;            /* after each epoch, and not only after the last */
     int64_t eval_steps;                  /* > 0: also every that many updates */
+    const char *eval_strategy;           /* "no", "epoch" or "steps"; NULL: as the two above say */
+    const char *metric_for_best_model;   /* "f1", "loss", ...; NULL: the task's */
+    int greater_is_better;               /* of that metric; -1: by its name */
+    int64_t early_stopping_patience;     /* > 0: stop after so many evaluations without a gain */
+    double early_stopping_threshold;     /* smaller gains are none */
     int do_predict;                      /* classification: after training predict predict_file, or
                                             the task's test set; -1: where there is a predict_file */
 
     /* checkpoints */
     int64_t save_steps;                  /* 0: only at the end of each epoch */
     int64_t save_total_limit;
+    const char *save_strategy;           /* "no", "epoch", "steps" or "best"; NULL: as save_steps
+                                            says */
+    int load_best_model_at_end;          /* the best evaluated model is the result, not the last */
     const char *resume_from_checkpoint;  /* NULL: start anew; "auto": newest good; or a folder */
     const char *on_save_error;           /* "stop" or "continue" */
 
@@ -321,6 +330,13 @@ enum berth_status berth_finetune_classify(const struct berth_config *config, str
 enum berth_status berth_predict_classify(const struct berth_config *config, struct berth_log log,
                                          const volatile int *stop, struct berth_run_result *result,
                                          struct berth_error *error);
+
+/* Scores a classifier on validation_file or the development set of task_name, in data_dir. Writes
+ * eval_results.txt. */
+enum berth_status berth_evaluate_classify(const struct berth_config *config, struct berth_log log,
+                                          const volatile int *stop,
+                                          struct berth_run_result *result,
+                                          struct berth_error *error);
 
 /* The metric of that name; NaN when it is not there. */
 double berth_run_metric(const struct berth_run_result *result, const char *name);

@@ -18,7 +18,7 @@ enum berth_status berth_finetune_squad(const struct berth_config *config, struct
 enum berth_status berth_predict_squad(const struct berth_config *config, struct berth_log log,
                                       const volatile int *stop, struct berth_run_result *result,
                                       struct berth_error *error) {
-    return predict(&task_squad, config, log, stop, result, error);
+    return predict(&task_squad, TASK_PREDICT, config, log, stop, result, error);
 }
 
 // The test set by the model that was just written, with the settings of its training.
@@ -33,7 +33,7 @@ static enum berth_status predict_trained(const struct task *task, const struct b
     own.model_name_or_path = own.output_dir;
     own.vocab_file = NULL; // the model has it
     own.overwrite_output_dir = 1;
-    return predict(task, &own, log, stop, NULL, error);
+    return predict(task, TASK_PREDICT, &own, log, stop, NULL, error);
 }
 
 enum berth_status berth_finetune_classify(const struct berth_config *config, struct berth_log log,
@@ -48,7 +48,13 @@ enum berth_status berth_finetune_classify(const struct berth_config *config, str
 enum berth_status berth_predict_classify(const struct berth_config *config, struct berth_log log,
                                          const volatile int *stop, struct berth_run_result *result,
                                          struct berth_error *error) {
-    return predict(&task_classify, config, log, stop, result, error);
+    return predict(&task_classify, TASK_PREDICT, config, log, stop, result, error);
+}
+
+enum berth_status berth_evaluate_classify(const struct berth_config *config, struct berth_log log,
+                                          const volatile int *stop, struct berth_run_result *result,
+                                          struct berth_error *error) {
+    return predict(&task_classify, TASK_VALIDATE, config, log, stop, result, error);
 }
 
 enum berth_status berth_pretrain(const struct berth_config *config, struct berth_log log,
@@ -60,7 +66,7 @@ enum berth_status berth_pretrain(const struct berth_config *config, struct berth
 enum berth_status berth_evaluate_pretrain(const struct berth_config *config, struct berth_log log,
                                           const volatile int *stop, struct berth_run_result *result,
                                           struct berth_error *error) {
-    return predict(&task_pretrain, config, log, stop, result, error);
+    return predict(&task_pretrain, TASK_PREDICT, config, log, stop, result, error);
 }
 
 double berth_run_metric(const struct berth_run_result *result, const char *name) {
