@@ -422,10 +422,8 @@ enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *e
          (call->do_predict == 0 && !option_is_given(&call->config, option_find("do_eval"))))) {
         TRY(set(call, "do_eval", call->do_predict ? "true" : "false", error));
     }
-    TRY(follow_google(call, error));
-    if (trains && call->do_train == 0) {
-        TRY(leave_out_training(call, error));
-    }
+    TRY(trains && call->do_train == 0 ? leave_out_training(call, error)
+                                      : follow_google(call, error));
     folder_of_model(call);
     name_runs(call);
     return BERTH_OK;

@@ -368,7 +368,8 @@ struct berth_answer {
 };
 
 /* Answers a question from a context: up to `capacity` best answers, best first, into answers[];
- * *count of them. Free with berth_answers_free. A question without words is BERTH_USAGE, a context
+ * *count of them. With version_2_with_negative the first is what null_score_diff_threshold decides
+ * for. Free with berth_answers_free. A question without words is BERTH_USAGE, a context
  * without words BERTH_BAD_DATA. */
 enum berth_status berth_model_answer(const struct berth_model *model, const char *question,
                                      const char *context, struct berth_answer *answers,

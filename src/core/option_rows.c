@@ -9,6 +9,8 @@
     (JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_SHOW | JOB_TOKENIZE | JOB_FEATURES | JOB_EMBED)
 // What makes a tokenizer of a vocabulary.
 #define VOCABULARY_JOBS (TEXT_JOBS | JOB_PREPARE)
+// What makes tokens of text; pre-training has a vocabulary, but its text is tokens already.
+#define TOKEN_JOBS (VOCABULARY_JOBS & ~(JOB_PRETRAIN | JOB_EVALUATE_PRETRAIN))
 // What makes data for pre-training.
 #define DATA_JOBS (JOB_PREPARE | JOB_PACK | JOB_VOCAB)
 #define MODEL_JOBS (JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_SHOW | JOB_EMBED)
@@ -109,15 +111,15 @@ const struct option_row option_rows[] = {
      .help = "tokens from one window of a context to the next"},
     {FIELD(max_query_length), .type = OPTION_INTEGER, .jobs = WINDOW_JOBS, BETWEEN(1, 65536),
      .unit = "N", .help = "questions are cut to so many tokens"},
-    {FIELD(do_lower_case), .type = OPTION_FLAG, .jobs = VOCABULARY_JOBS | JOB_VOCAB, BETWEEN(-1, 1),
-     .help = "lower-case the text and strip accents",
+    {FIELD(do_lower_case), .type = OPTION_FLAG, .jobs = TOKEN_JOBS | JOB_PRETRAIN | JOB_VOCAB,
+     BETWEEN(-1, 1), .help = "lower-case the text and strip accents",
      .fallback = "yes, unless a model's tokenizer_config.json says no"},
-    {FIELD(tokenizer), .type = OPTION_TEXT, .jobs = VOCABULARY_JOBS, .unit = "RULES",
+    {FIELD(tokenizer), .type = OPTION_TEXT, .jobs = TOKEN_JOBS, .unit = "RULES",
      .choices = "huggingface|google", .help = "whose tokenizer rules to follow"},
-    {FIELD(max_word_length), .type = OPTION_INTEGER, .jobs = VOCABULARY_JOBS, BETWEEN(0, 1 << 20),
+    {FIELD(max_word_length), .type = OPTION_INTEGER, .jobs = TOKEN_JOBS, BETWEEN(0, 1 << 20),
      .unit = "N", .help = "longer words become [UNK]",
      .fallback = "0: 100 by Hugging Face's rules, 200 by Google's"},
-    {FIELD(split_special), .type = OPTION_FLAG, .jobs = VOCABULARY_JOBS, BETWEEN(-1, 1),
+    {FIELD(split_special), .type = OPTION_FLAG, .jobs = TOKEN_JOBS, BETWEEN(-1, 1),
      .help = "split [CLS], [MASK] and the like in the text as other words",
      .fallback = "no by Hugging Face's rules, yes by Google's"},
     {FIELD(features), .type = OPTION_TEXT, .jobs = SQUAD_JOBS | JOB_FEATURES, .unit = "RULES",
@@ -361,8 +363,8 @@ const struct option_row option_rows[] = {
      .choices = "stop|continue", .help = "what to do when a checkpoint cannot be written"},
 
     // --- prediction ---
-    {FIELD(predict_batch_size), .type = OPTION_INTEGER, .jobs = MODEL_JOBS, BETWEEN(1, 1 << 20),
-     .unit = "N", .aliases = "eval_batch_size per_device_eval_batch_size",
+    {FIELD(predict_batch_size), .type = OPTION_INTEGER, .jobs = MODEL_JOBS & ~JOB_ANSWER,
+     BETWEEN(1, 1 << 20), .unit = "N", .aliases = "eval_batch_size per_device_eval_batch_size",
      .help = "sequences in one batch of prediction"},
     {FIELD(n_best_size), .type = OPTION_INTEGER, .jobs = SQUAD_JOBS, BETWEEN(1, 10000), .unit = "N",
      .aliases = "n_best", .help = "answers to keep for a question"},

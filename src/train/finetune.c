@@ -128,6 +128,10 @@ static enum berth_status open_model(struct job *job, struct berth_error *error) 
         job->model_folder = config->config_file;
         return model_files_open_new(&job->files, config, job->task->head, &job->log, error);
     }
+    if (config->model_name_or_path != NULL && config->config_file != NULL) {
+        log_note(&job->log, "config_file has no effect: %s has a configuration",
+                 config->model_name_or_path);
+    }
     job->model_folder =
         config->model_name_or_path != NULL ? config->model_name_or_path : job->resume_folder;
     return model_files_open(&job->files, config, job->model_folder, job->task->head, &job->log,

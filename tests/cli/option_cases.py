@@ -7,6 +7,7 @@ that differ by job are a dictionary with "other" for the rest. None is the flag 
 """
 
 WINDOWS = "--max_seq_length 64 --doc_stride 16 --max_query_length 16"
+LONG = "--max_seq_length 256"
 MACHINE = "--threads 1 --precision fp32"
 UPDATES = "--train_batch_size 4 --max_steps 4 --learning_rate 1e-2 --logging_steps 1 --save_steps 2"
 OWN = "--text_column text --label_column label"
@@ -40,13 +41,45 @@ JOBS = {
 SQUAD, CLASSIFY, PRETRAIN = "finetune squad", "finetune classify", "pretrain"
 
 
+# Of tasks by name.
+MRPC = f"finetune classify --model ../model --task mrpc --data_dir ../glue --output out {MACHINE} {UPDATES}"
+XNLI = f"finetune classify --model ../model --task xnli --data_dir ../xnli --output out {MACHINE} {UPDATES}"
+MRPC_PREDICTED = f"predict classify --model ../classes --task mrpc --data_dir ../glue --output out {MACHINE}"
+XNLI_PREDICTED = f"predict classify --model ../xnli-model --task xnli --data_dir ../xnli --split dev --output out {MACHINE}"
+KERAS_SHOWN = f"show squad --model ../model --input ../answers.json {MACHINE} {LONG} --features keras --json"
+WINDOWS_TRAINED = f"features squad --model ../model --input ../answers.json {WINDOWS} --training --jsonl"
+KERAS_TRAINED = f"features squad --model ../model --input ../answers.json {LONG} --training --features keras --jsonl"
+
+
+MICRO = "--per_device_train_batch_size 2 --gradient_accumulation_steps 2 --max_train_samples 7"
+
+
+def on(line, value):
+    """A case with a command line of its own."""
+    return (value, "", None, line)
+
+
 def dynamic(value):
-    return (value, "--loss_scale dynamic")
+    """Of a loss scale that overflows."""
+    return (value, "--loss_scale dynamic --init_loss_scale 8e37 --loss_scale_window 1 --hysteresis 1 "
+                   "--max_steps 12 --save_steps 100")
 
 
 # What no pair of runs shows on every machine: the source that must read the setting.
 READERS = {
     "threads": ("src/train/machine.c", r"config->threads"),           # the same results for any number
+    "consecutive_hysteresis": ("src/train/loss_scale.c", r"config->consecutive_hysteresis"),
+    "min_loss_scale": ("src/train/loss_scale.c", r"config->min_loss_scale"),
+    # The same results in another number of batches.
+    "predict_batch_size": ("src/train/infer.c", r"config->predict_batch_size"),
+    # Figures of time alone.
+    ("hidden_dropout_prob", "bench"): ("src/train/trainer.c", r"config->hidden_dropout_prob"),
+    ("attention_probs_dropout_prob", "bench"): ("src/train/trainer.c", r"config->attention_probs_dropout_prob"),
+    # Answers without their scores.
+    ("doc_stride", "show squad"): ("src/train/squad_input.c", r"config->doc_stride"),
+    ("precision", "show squad"): ("src/train/predict.c", r"config->precision"),
+    # It has nothing to keep quiet about.
+    ("quiet", "tokenize"): ("cli/messages.c", r"config.quiet"),
     "no_progress": ("src/report/reporter.c", r"config->no_progress"),  # of a terminal
     "on_save_error": ("src/train/loop.c", r"config->on_save_error"),   # of a disk that is full
 }
@@ -54,20 +87,24 @@ READERS = {
 CASES = {
     # files
     "model_name_or_path": {"other": "../model2", PRETRAIN: ("../pretrained", "--seed 5")},
-    "vocab_file": "../vocab2.txt",
+    "vocab_file": {"other": "../vocab2.txt", "bench": "../nowhere", "evaluate pretrain": "../nowhere"},
     "pre_layer_norm": "true",
     "train_file": {SQUAD: "../data2.json", CLASSIFY: "../table2.csv"},
     "validation_file": {SQUAD: "../answers.json", CLASSIFY: "../table2.csv"},
-    "predict_file": {"other": "../answers.json", CLASSIFY: "../table2.csv", "predict classify": "../table2.csv"},
+    "predict_file": {"other": "../answers.json", CLASSIFY: "../table2.csv", "predict classify": "../table2.csv",
+                     "features squad": "../nowhere"},
     "output_dir": "elsewhere",
     "deepspeed_config": "../ds.json",
     "overwrite_output_dir": {"other": (None, "", "squad"), "vocab": (None, "", "vocab.txt")},
-    "strict": None,
+    "strict": {"other": (None, "--model ../pretrained"), "evaluate pretrain": (None, "--model ../squad"),
+               PRETRAIN: (None, "--model ../squad")},
     # classification
     "task_name": {"other": ("mrpc", "--data_dir ../glue"), "bench": ("mrpc", "--data_dir ../glue")},
-    "data_dir": {"other": ("../nowhere", "--task mrpc --data_dir ../glue")},
-    "split": ("dev", "--task mrpc --data_dir ../glue --input=../glue/test.tsv"),
-    "language": ("en", "--task xnli --data_dir ../xnli"),
+    "data_dir": {CLASSIFY: on(MRPC, "../nowhere"), "predict classify": on(MRPC_PREDICTED, "../nowhere"),
+                 "bench": on("bench train --config ../config.json --vocab ../vocab.txt --task mrpc --data_dir ../glue "
+                             f"{MACHINE} --update_tokens 128 --steps 1", "../nowhere")},
+    "split": on(MRPC_PREDICTED, "dev"),
+    "language": {CLASSIFY: on(XNLI, "en"), "predict classify": on(XNLI_PREDICTED, "en")},
     "text_column": "pair",
     "text_pair_column": "pair",
     "label_column": "pair",
@@ -83,21 +120,25 @@ CASES = {
     "vocab_multiple": "100",
     "initializer": "truncated_normal",
     # text and features
-    "max_seq_length": "24",
-    "doc_stride": "8",
+    "max_seq_length": {"other": "24", "show squad": ("4096", "")},
+    "doc_stride": {"other": "4", "answer": ("4", "--max_seq_length 24")},
     "max_query_length": "4",
     "do_lower_case": "false",
     "tokenizer": "google",
     "max_word_length": "3",
     "split_special": "true",
     "features": "keras",
-    "keras_answers": ("all", "--features keras --train ../answers.json"),
-    "keras_end": ("exclusive", "--features keras"),
-    "window_filter": ("words", "--max_seq_length 32"),
+    "keras_answers": {SQUAD: ("all", f"--features keras --train ../answers.json {LONG}"), "show squad": on(KERAS_SHOWN, "all"),
+                      "features squad": on(KERAS_TRAINED, "all")},
+    "keras_end": {"other": ("exclusive", f"--features keras {LONG}"), "show squad": on(KERAS_SHOWN, "exclusive"),
+                  "features squad": on(KERAS_TRAINED, "exclusive")},
+    "window_filter": {SQUAD: ("words", "--max_seq_length 32"),
+                      "features squad": on(WINDOWS_TRAINED.replace("64", "32").replace("answers", "data"), "words")},
     "cache_dir": "kept",
     "skip_cache": (None, "--cache_dir kept"),
     "overwrite_cache": (None, "--cache_dir out --output other", "cache"),
-    "version_2_with_negative": None,
+    "version_2_with_negative": {"other": None, "show squad": (None, "--null_score_diff_threshold=-100"),
+                                "features squad": (None, f"--features keras {LONG}")},
     "max_train_samples": "3",
     "max_eval_samples": "3",
     # data for pre-training
@@ -149,24 +190,23 @@ CASES = {
     "loss_scale": "1e30",
     "loss_scaler": dynamic("plain"),
     "init_loss_scale": dynamic("8"),
-    "min_loss_scale": dynamic("4"),
-    "loss_scale_window": dynamic("1"),
-    "hysteresis": dynamic("1"),
-    "consecutive_hysteresis": dynamic(None),
+    "loss_scale_window": dynamic("100"),
+    "hysteresis": dynamic("3"),
     "hidden_dropout_prob": "0.5",
     "attention_probs_dropout_prob": "0.5",
-    "loss_average": ("micro", "--per_device_train_batch_size 3 --gradient_accumulation_steps 1 --train_batch_size 3"),
-    "seed": "5",
+    "loss_average": {SQUAD: ("micro", f"{MICRO} {LONG}"), "other": ("micro", MICRO)},
+    "seed": {"other": "5", "show squad": ("5", "--random-samples 3")},
     "precision": "bf16",
     "do_eval": "false",
     "evaluate_every_epoch": {"other": ("false", "--max_steps 8"), PRETRAIN: (None, "--max_steps 90")},
     "eval_steps": "1",
     "eval_strategy": "steps",
     "metric_for_best_model": "loss",
-    "greater_is_better": "false",
+    "greater_is_better": {SQUAD: ("false", "--eval_steps 2 --learning_rate 2e-3 --max_steps 12"),
+                          "other": ("true", "--eval_steps 1 --metric_for_best_model loss")},
     "early_stopping_patience": "1",
-    "early_stopping_threshold": ("1000", "--eval_steps 1 --early_stopping_patience 1"),
-    "do_predict": (None, "--task mrpc --data_dir ../glue"),
+    "early_stopping_threshold": {SQUAD: ("1000", "--eval_steps 1 --early_stopping_patience 1"), "other": "1000"},
+    "do_predict": on(MRPC, None),
     # checkpoints
     "save_steps": "1",
     "save_total_limit": "1",
@@ -177,10 +217,9 @@ CASES = {
                                PRETRAIN: (None, "", "half-pretrained")},
     "resume_step": ("2", "", "half-pretrained"),
     # prediction
-    "predict_batch_size": "1",
     "n_best_size": "1",
-    "max_answer_length": "1",
-    "null_score_diff_threshold": ("-100", "--version_2_with_negative"),
+    "max_answer_length": {"other": "1", "show squad": ("1", "--model ../model")},
+    "null_score_diff_threshold": ("1000", "--version_2_with_negative"),
     # machine
     "device": "cuda",
     "instructions": "generic",
@@ -189,8 +228,8 @@ CASES = {
     "log_format": "deepspeed",
     "json_summary": "summary.jsonl",
     "logging_dir": "scalars",
-    "loss_plot_alpha": ("0.9", "--log_format deepspeed"),
+    "loss_plot_alpha": ("0.9", "--json_summary summary.jsonl"),
     "wall_clock_breakdown": None,
-    "quiet": None,
+    "quiet": {"other": None, "features squad": on("features squad --model ../model2 --input ../data.json --count", None)},
     "dry_run": None,
 }

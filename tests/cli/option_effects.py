@@ -25,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 
-from option_cases import CASES, JOBS, READERS
+from option_cases import CASES, JOBS, READERS, XNLI
 
 BERTH, LIST_OPTIONS, SOURCE = sys.argv[1:4]
 ONLY = set(sys.argv[4:])
@@ -41,6 +41,7 @@ TIMES = r"\w*(?:per_second|seconds|runtime|flops|flos|mfu|peak_rss_bytes|plan_by
 
 def without_times(text):
     text = re.sub(r"[0-9.]+ (samples|tokens|sequences|pages|instances|[MG]i?B)/s", "", text)
+    text = re.sub(r"[0-9.]+ s, [0-9.]+ MB of text a second", "", text)
     text = re.sub(r"\b(in|train:|predict:|rest|ETA) [0-9.:]+( ?m?s)?\b", "", text)
     text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.,]\d+", "", text)
     text = re.sub(r'"%s": ?("[^"]*"|[^,}]+)' % TIMES, "", text)
@@ -123,36 +124,45 @@ def write(name, text):
         out.write(text)
 
 
+ODD = "Caf\u00e9 \ue000 [MASK] abcdefghijkl"  # what tokenizers differ in
+
+
 def make_texts():
     people = [("ada", "oslo"), ("hugo", "riga"), ("olga", "bern")]
-    rows = ["%s lived in %s,it is the %d,%s" % (*people[i % 3], i, ("no", "yes")[i % 2]) for i in range(12)]
+    rows = ["%s %s lived in %s,it is the %d,%s" % (ODD, *people[i % 3], i, ("no", "yes")[i % 2]) for i in range(12)]
     write("table.csv", "text,pair,label\n" + "\n".join(rows) + "\n")
     write("table2.csv", "text,pair,label\n" + "\n".join(reversed(rows[3:])) + "\n")
     write("other.csv", "words,second,kind\n" + "\n".join(rows) + "\n")
-    glue = "\n".join("%d\t1\t2\tada lived in %s\tshe lived there %d" % (i % 2, people[i % 3][1], i) for i in range(8))
+    glue = "\n".join("%d\t1\t2\t%s lived in %s\tshe lived there %d" % (i % 2, ODD, people[i % 3][1], i) for i in range(8))
     for name, part in (("train", 8), ("dev", 6), ("test", 4)):
         write("glue/%s.tsv" % name, "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n" +
               "\n".join(glue.split("\n")[:part]) + "\n")
-    xnli = "language\tgold_label\ts1bin\ts2bin\ts1\ts2\tsentence1\tsentence2\tpromptID\tpairID\n"
     for language in ("zh", "en"):
-        write("xnli/multinli.train.%s.tsv" % language, "premise\thypo\tlabel\n" +
-              "\n".join("%s in %s\tshe lived\t%s" % (language, people[i % 3][1], ("neutral", "entailment", "contradictory")[i % 3]) for i in range(6)) + "\n")
-    write("xnli/xnli.dev.tsv", xnli)
-    lines = ["The %s lived in %s, and then %s asked who had come in; Café %d!" % (*people[i % 3], people[i % 3][0], i)
-             for i in range(72)]
+        write("xnli/multinli.train.%s.tsv" % language, "premise\thypo\tlabel\n" + "".join(
+            "%s in %s\tshe lived\t%s\n" % (language, people[i % 3][1], label)
+            for i, label in enumerate(("neutral", "entailment", "contradictory"))))
+    head = "language gold_label s1bin s1parse s2bin s2parse sentence1 sentence2 promptID pairID".split()
+    write("xnli/xnli.dev.tsv", "\t".join(head) + "\n" + "".join(
+        "%s\t%s\t-\t-\t-\t-\tshe in %s\tshe lived\t1\t1\n" % (language, label, language)
+        for language in ("zh", "en") for label in ("neutral", "entailment", "contradiction")))
+    lines = ["The %s lived in %s%s, and then %s asked who had come in; Café %d!"
+             % (*people[i % 3], " and the rain" * (i % 5), people[i % 3][0], i) for i in range(72)]
     write("text.txt", "\n".join("\n".join(lines[i:i + 6]) + "\n" for i in range(0, 72, 6)))
     write("lines.txt", "Ada lived in Oslo.\n[MASK] Caf\u00e9 lived in abcdefghijklmnopqrstuvwxyz\nAda \u00ad lived\n" + "who " * 60 + "\n")
 
 
 def make_models():
-    script = '. "%s/tests/cli/lib.sh"; trap - EXIT; rm -rf "$work"; work="%s"; make_model "$work/model" 96; ' \
-             'mv "$work/config.json" "$work/config2.json"; make_model "$work/model2"; make_dataset "$work/data.json"'
+    script = '. "%s/tests/cli/lib.sh"; trap - EXIT; rm -rf "$work"; work="%s"; make_model "$work/model2" 96; ' \
+             'mv "$work/config.json" "$work/config2.json"; make_model "$work/model"; make_dataset "$work/data.json"'
     subprocess.run(["bash", "-c", script % (SOURCE, WORK)], env=dict(ENVIRONMENT, BERTH=BERTH), check=True)
     words = open(os.path.join(WORK, "model/vocab.txt")).read().split("\n")[:-1]
     for name in ("vocab2.txt", "model2/vocab.txt"):
         write(name, "\n".join(words[:5] + words[:4:-1]) + "\n")
     shutil.copy(os.path.join(WORK, "model/vocab.txt"), os.path.join(WORK, "vocab.txt"))
     data = json.load(open(os.path.join(WORK, "data.json")))
+    for paragraph in data["data"][0]["paragraphs"]:
+        paragraph["context"] += " " + " ".join("%s asked who lived in Oslo %d." % (ODD, i) for i in range(2))
+    write("data.json", json.dumps(data))
     questions = data["data"][0]["paragraphs"][0]["qas"]
     questions[0]["answers"].append({"text": "Riga", "answer_start": 33})
     questions[1]["answers"][0] = {"text": "lived in Riga", "answer_start": 24}
@@ -172,7 +182,7 @@ def make_world():
     write("ds.json", '{"train_batch_size": 2, "gradient_clipping": 0.01}')
     for name, length in (("shards", 32), ("shards2", 24)):
         berth("prepare --text text.txt --vocab vocab.txt --output %s-made --max_seq_length %d "
-              "--max_predictions_per_seq 4 --shards 2 --test_shards 1 --dupe_factor 2 --quiet" % (name, length))
+              "--max_predictions_per_seq 8 --short_seq_prob 0.9 --shards 2 --test_shards 1 --dupe_factor 2 --quiet" % (name, length))
         found = [parent for parent, _, names in os.walk(os.path.join(WORK, name + "-made"))
                  if any("training_0.hdf5" in each for each in names)]
         shutil.copytree(found[0], os.path.join(WORK, name))
@@ -180,11 +190,12 @@ def make_world():
     for name, job, extra in (("squad", "finetune squad", "--output ../squad"),
                              ("classes", "finetune classify", "--output ../classes"),
                              ("pretrained", "pretrain", "--output ../pretrained"),
+                             ("xnli-model", XNLI, "--output ../xnli-model"),
                              ("cached", "finetune squad", "--output ../cached --cache_dir ../cache"),
                              ("half-squad", "finetune squad", "--output ../half-squad --max_steps 3 --num_train_epochs 9"),
                              ("half-classes", "finetune classify", "--output ../half-classes --max_steps 3"),
                              ("half-pretrained", "pretrain", "--output ../half-pretrained --steps_this_run 3")):
-        line = job_line(job, extra)
+        line = "%s %s" % (job, extra) if " --" in job else job_line(job, extra)
         done = subprocess.run([BERTH] + shlex.split(line), cwd=os.path.join(WORK, "here"), env=ENVIRONMENT, capture_output=True)
         if done.returncode != 0:
             raise SystemExit("berth %s: %s" % (line, done.stderr.decode()))
@@ -205,8 +216,8 @@ def check_pair(row, job):
     if job not in cases and "other" not in cases:
         return "%s in berth %s: no case in option_cases.py" % (row, job)
     case = cases[job] if job in cases else cases["other"]
-    value, context, start = (*case, None)[:3] if isinstance(case, tuple) else (case, "", None)
-    line = job_line(job, context)
+    value, context, start, line = (*case, None, None)[:4] if isinstance(case, tuple) else (case, "", None, None)
+    line = "%s %s" % (line, context) if line else job_line(job, context)
     option = "--%s" % row if value is None else "--%s=%s" % (row, shlex.quote(value))
     before = without_echo(row, run_once(line, start))
     after = without_echo(row, run("%s %s" % (line, option), start))
@@ -233,16 +244,17 @@ JOB_OF_BIT = list(JOBS)
 def main():
     make_world()
     table = dict(rows_of_table())
-    failures = ["%s: a case or reader without a row" % row for row in [*CASES, *READERS] if row not in table]
+    failures = ["%s: a case or reader without a row" % row for row in [*CASES, *READERS]
+                if (row if isinstance(row, str) else row[0]) not in table]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         waiting = [pool.submit(check_noise, job) for job in JOBS if not ONLY]
         for row, jobs in table.items():
             if ONLY and row not in ONLY:
                 continue
-            if row in READERS:
-                waiting.append(pool.submit(check_reader, row, READERS[row]))
-                continue
-            waiting += [pool.submit(check_pair, row, job) for job in jobs]
+            for job in jobs:
+                reader = READERS.get(row, READERS.get((row, job)))
+                waiting.append(pool.submit(check_reader, row, reader) if reader else
+                               pool.submit(check_pair, row, job))
         failures += [each.result() for each in waiting if each.result()]
     shutil.rmtree(WORK)
     print("\n".join(failures) if failures else "%d rows, %d runs compared" % (len(table), len(waiting)))
