@@ -291,7 +291,7 @@ static enum berth_status load_best(struct job *job, const char *folder, struct l
     TRY(model_files_load(&job->files, folder, (uint64_t)job->config.seed, &job->log, &job->state,
                          error));
     struct evaluation_run how = {
-        .trainer = &job->trainer, .files = &job->files, .log = &job->log, .stop = job->stop};
+        .engine = &job->engine, .files = &job->files, .log = &job->log, .stop = job->stop};
     struct infer_result timing;
     TRY(evaluation_predict(&job->evaluation, &how, &timing, &done->score, error));
     if (timing.stopped) {

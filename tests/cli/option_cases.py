@@ -73,8 +73,8 @@ READERS = {
     # The same results in another number of batches.
     "predict_batch_size": ("src/train/infer.c", r"config->predict_batch_size"),
     # Figures of time alone.
-    ("hidden_dropout_prob", "bench"): ("src/train/trainer.c", r"config->hidden_dropout_prob"),
-    ("attention_probs_dropout_prob", "bench"): ("src/train/trainer.c", r"config->attention_probs_dropout_prob"),
+    ("hidden_dropout_prob", "bench"): ("src/train/update.c", r"config->hidden_dropout_prob"),
+    ("attention_probs_dropout_prob", "bench"): ("src/train/update.c", r"config->attention_probs_dropout_prob"),
     # Answers without their scores.
     ("doc_stride", "show squad"): ("src/train/squad_input.c", r"config->doc_stride"),
     ("precision", "show squad"): ("src/train/predict.c", r"config->precision"),

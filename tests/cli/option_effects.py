@@ -27,7 +27,7 @@ import tempfile
 
 from option_cases import CASES, JOBS, READERS, XNLI
 
-BERTH, LIST_OPTIONS, SOURCE = sys.argv[1:4]
+BERTH, LIST_OPTIONS, SOURCE = map(os.path.abspath, sys.argv[1:4])
 ONLY = set(sys.argv[4:])
 WORK = tempfile.mkdtemp()
 ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive", TERM="dumb", COLUMNS="200", PYTHONDONTWRITEBYTECODE="1")
@@ -145,8 +145,8 @@ def make_texts():
     write("xnli/xnli.dev.tsv", "\t".join(head) + "\n" + "".join(
         "%s\t%s\t-\t-\t-\t-\tshe in %s\tshe lived\t1\t1\n" % (language, label, language)
         for language in ("zh", "en") for label in ("neutral", "entailment", "contradiction")))
-    lines = ["The %s lived in %s%s, and then %s asked who had come in; Café %d!"
-             % (*people[i % 3], " and the rain" * (i % 5), people[i % 3][0], i) for i in range(72)]
+    lines = ["Ada %d." % i if i % 3 else "The %s lived in %s, and then %s asked who had come in; Café %d!"
+             % (*people[i % 7 % 3], people[i % 7 % 3][0], i) for i in range(72)]
     write("text.txt", "\n".join("\n".join(lines[i:i + 6]) + "\n" for i in range(0, 72, 6)))
     write("lines.txt", "Ada lived in Oslo.\n[MASK] Caf\u00e9 lived in abcdefghijklmnopqrstuvwxyz\nAda \u00ad lived\n" + "who " * 60 + "\n")
 
@@ -182,7 +182,7 @@ def make_world():
     write("ds.json", '{"train_batch_size": 2, "gradient_clipping": 0.01}')
     for name, length in (("shards", 32), ("shards2", 24)):
         berth("prepare --text text.txt --vocab vocab.txt --output %s-made --max_seq_length %d "
-              "--max_predictions_per_seq 8 --short_seq_prob 0.9 --shards 2 --test_shards 1 --dupe_factor 2 --quiet" % (name, length))
+              "--max_predictions_per_seq 16 --masked_lm_prob 0.5 --short_seq_prob 0.9 --shards 2 --test_shards 1 --dupe_factor 2 --quiet" % (name, length))
         found = [parent for parent, _, names in os.walk(os.path.join(WORK, name + "-made"))
                  if any("training_0.hdf5" in each for each in names)]
         shutil.copytree(found[0], os.path.join(WORK, name))
