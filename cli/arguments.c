@@ -76,7 +76,7 @@ static enum berth_status unknown(const struct cli_call *call, const char *name,
 
 // --- values --------------------------------------------------------------------------------------
 
-static int is_truth_word(const char *word) {
+int cli_is_truth_word(const char *word) {
     int ignored;
     return isalpha((unsigned char)*word) && number_parse_truth(word, &ignored);
 }
@@ -86,7 +86,7 @@ static const char *flag_value(struct reader *reader, const char *attached) {
     if (attached != NULL) {
         return attached;
     }
-    if (reader->next < reader->count && is_truth_word(reader->words[reader->next])) {
+    if (reader->next < reader->count && cli_is_truth_word(reader->words[reader->next])) {
         return reader->words[reader->next++];
     }
     return "true";
@@ -205,6 +205,8 @@ static enum berth_status set_row(struct cli_call *call, struct reader *reader,
         TRY(take_value(reader, name, attached, &value, error));
     }
     if (is_mere_label(call, name, value)) {
+        cli_note(call, "--%s %s has no effect: %s", name, value,
+                 option_same_name(name, "bert_model") ? "it is only a name here" : "it means none");
         return BERTH_OK;
     }
     return option_set(&call->config, row, value, error);
@@ -222,11 +224,23 @@ static enum berth_status skip_row(struct cli_call *call, struct reader *reader,
     return BERTH_OK;
 }
 
+// "learning-rate=3e-5": the form of launchers that pass keys on.
+static int is_assignment(const struct cli_call *call, const char *word) {
+    return call->verb->arguments_most == 0 && isalpha((unsigned char)*word) &&
+           strchr(word, '=') != NULL;
+}
+
+// A word that may be a file: neither an option nor "key=value".
+static int file_follows(const struct cli_call *call, const struct reader *reader) {
+    return !stands_alone(reader) && !is_assignment(call, reader->words[reader->next]);
+}
+
 static enum berth_status set_legacy(struct cli_call *call, struct reader *reader, const char *name,
-                                    int takes_value, const char *attached,
+                                    enum cli_legacy_value kind, const char *attached,
                                     struct berth_error *error) {
     const char *value;
-    if (takes_value) {
+    if (kind == LEGACY_NEEDS_VALUE ||
+        (kind == LEGACY_MAY_HAVE_FILE && attached == NULL && file_follows(call, reader))) {
         TRY(take_value(reader, name, attached, &value, error));
     } else {
         value = flag_value(reader, attached);
@@ -253,6 +267,7 @@ static enum berth_status set_option(struct cli_call *call, struct reader *reader
         return BERTH_OK;
     }
     int own = find_own(call->verb, name);
+    cli_legacy_note_spelling(call, name);
     if (own >= 0) {
         return set_own(call, reader, own, attached, error);
     }
@@ -264,9 +279,9 @@ static enum berth_status set_option(struct cli_call *call, struct reader *reader
     if (off != NULL && attached == NULL) {
         return option_set(&call->config, off, "false", error);
     }
-    int takes_value;
-    if (takes_legacy(call->verb) && cli_legacy_find(name, &takes_value)) {
-        return set_legacy(call, reader, name, takes_value, attached, error);
+    enum cli_legacy_value value;
+    if (takes_legacy(call->verb) && cli_legacy_find(name, &value)) {
+        return set_legacy(call, reader, name, value, attached, error);
     }
     if (row != NULL && (call->verb->jobs & model_runs) != 0) {
         return skip_row(call, reader, row, attached, error);
@@ -319,12 +334,6 @@ static enum berth_status read_argument(struct cli_call *call, const char *word,
     }
     call->arguments[call->argument_count++] = word;
     return BERTH_OK;
-}
-
-// "learning-rate=3e-5": the form of launchers that pass keys on.
-static int is_assignment(const struct cli_call *call, const char *word) {
-    return call->verb->arguments_most == 0 && isalpha((unsigned char)*word) &&
-           strchr(word, '=') != NULL;
 }
 
 static enum berth_status read_word(struct cli_call *call, struct reader *reader,

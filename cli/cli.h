@@ -63,7 +63,7 @@ extern const struct cli_verb cli_pretrain, cli_evaluate_pretrain, cli_fetch, cli
 // --- the command line ----------------------------------------------------------------------------
 
 struct cli_call {
-    const struct cli_verb *verb;
+    const struct cli_verb *verb; // with --do_train false the one that predicts
     struct berth_config config;
     const char *values[CLI_OPTIONS_MAX]; // of the verb's own options; NULL: not given
     const char *arguments[CLI_ARGUMENTS_MAX];
@@ -72,6 +72,7 @@ struct cli_call {
     size_t list_count;
     int do_train;            // -1: not said
     int do_predict;          // of SQuAD's scripts; the same
+    const char *google_flag; // the first flag that is only Google's; NULL: none
     int download_only;       // fetch the model and end
     int model_is_checkpoint; // --init_checkpoint or --model_file was given: --bert_model is a label
     char model_folder[4096]; // of a model that was given as a file
@@ -97,9 +98,15 @@ int64_t cli_integer(const struct cli_call *call, const char *name, int64_t other
 double cli_real(const struct cli_call *call, const char *name, double otherwise);
 int cli_flag(const struct cli_call *call, const char *name);
 
+// "true", "no", ...: a word that is a flag's value.
+int cli_is_truth_word(const char *word);
+
 // Flags of the original scripts that are no rows of the table (legacy.c). 1 when `name` is one of
-// them; then *takes_value says whether a value must follow.
-int cli_legacy_find(const char *name, int *takes_value);
+// them; then *value says what may follow.
+enum cli_legacy_value { LEGACY_FLAG, LEGACY_NEEDS_VALUE, LEGACY_MAY_HAVE_FILE };
+int cli_legacy_find(const char *name, enum cli_legacy_value *value);
+// Remembers a name that tells whose command line this is.
+void cli_legacy_note_spelling(struct cli_call *call, const char *name);
 // Takes the flag among them that is nearer to `name` than what was found so far.
 void cli_legacy_nearer(const char *name, struct option_spelling *nearest);
 enum berth_status cli_legacy_set(struct cli_call *call, const char *name, const char *value,

@@ -10,18 +10,20 @@
 #include <sys/stat.h>
 
 enum legacy_kind {
-    SETS,      // flag: when true, sets a row
-    IGNORED,   // flag without effect
-    IGNORED_1, // the same with a value
-    ALIAS,     // takes the value of a row that this verb does not show
-    SPECIAL,   // flag handled by name
-    SPECIAL_1  // option with a value handled by name
+    SETS,           // flag: sets a row, to another value when false
+    IGNORED,        // flag without effect
+    IGNORED_1,      // the same with a value
+    ALIAS,          // takes the value of a row that this verb does not show
+    SPECIAL,        // flag handled by name
+    SPECIAL_1,      // option with a value handled by name
+    FILE_OR_NOTHING // flag, or option with a file that a row names
 };
 
 struct legacy {
     const char *name;
     enum legacy_kind kind;
     const char *row, *value;
+    const char *off;  // SETS: the row's value where the flag is false; NULL: the flag says nothing
     const char *note; // why it has no effect
 };
 
@@ -42,28 +44,31 @@ static const struct legacy legacies[] = {
      .kind = SETS,
      .row = "precision",
      .value = "bf16",
+     .off = "fp32",
      .note = "fp16 runs as bf16 on the CPU"},
-    {.name = "bf16", .kind = SETS, .row = "precision", .value = "bf16"},
+    {.name = "bf16", .kind = SETS, .row = "precision", .value = "bf16", .off = "fp32"},
     {.name = "amp",
      .kind = SETS,
      .row = "precision",
      .value = "bf16",
+     .off = "fp32",
      .note = "amp runs as bf16 on the CPU"},
-    {.name = "autocast", .kind = SETS, .row = "precision", .value = "bf16"},
-    {.name = "hmp", .kind = SETS, .row = "precision", .value = "bf16"},
+    {.name = "autocast", .kind = SETS, .row = "precision", .value = "bf16", .off = "fp32"},
+    {.name = "hmp", .kind = SETS, .row = "precision", .value = "bf16", .off = "fp32"},
     {.name = "fp32", .kind = SETS, .row = "precision", .value = "fp32"},
     {.name = "no_cuda", .kind = SETS, .row = "device", .value = "cpu"},
     {.name = "use_cpu", .kind = SETS, .row = "device", .value = "cpu"},
-    {.name = "cased", .kind = SETS, .row = "do_lower_case", .value = "false"},
-    {.name = "uncased", .kind = SETS, .row = "do_lower_case", .value = "true"},
+    {.name = "cased", .kind = SETS, .row = "do_lower_case", .value = "false", .off = "true"},
+    {.name = "uncased", .kind = SETS, .row = "do_lower_case", .value = "true", .off = "false"},
     {.name = "predict_file", .kind = ALIAS, .row = "validation_file"},
     {.name = "dropout", .kind = SPECIAL_1},
-    {.name = "evaluation_strategy", .kind = SPECIAL_1},
-    {.name = "eval_strategy", .kind = SPECIAL_1},
     {.name = "lr_scheduler_type", .kind = SPECIAL_1},
     {.name = "per_param_grad_clipping", .kind = SETS, .row = "clip_by", .value = "tensor"},
     {.name = "use_fused_lamb", .kind = SETS, .row = "optimizer", .value = "nvlamb"},
-    {.name = "deepspeed", .kind = IGNORED, .note = "--deepspeed_config FILE is read"},
+    {.name = "deepspeed",
+     .kind = FILE_OR_NOTHING,
+     .row = "deepspeed_config",
+     .note = "--deepspeed_config FILE is read"},
     {.name = "deepspeed_transformer_kernel", .kind = IGNORED, .note = framework},
     {.name = "local_rank", .kind = IGNORED_1, .note = framework},
     {.name = "fp16_opt_level", .kind = IGNORED_1, .note = no_fp16},
@@ -99,17 +104,14 @@ static const struct legacy legacies[] = {
     {.name = "optimized_softmax", .kind = IGNORED, .note = "every kernel is optimised"},
     {.name = "experimental_gelu", .kind = IGNORED, .note = "hidden_act of config.json decides"},
     {.name = "mpi_workers_sync_gradients", .kind = IGNORED, .note = "there is one process"},
-    {.name = "throughput_warmup_steps", .kind = IGNORED_1, .note = framework},
+    {.name = "throughput_warmup_steps",
+     .kind = IGNORED_1,
+     .note = "samples_per_second is of all updates"},
     {.name = "eval_script", .kind = IGNORED_1, .note = "the official metrics are built in"},
     {.name = "report_to", .kind = IGNORED_1, .note = "--logging_dir DIR writes for TensorBoard"},
     {.name = "trust_remote_code", .kind = IGNORED, .note = "no code is ever loaded"},
-    {.name = "skip_checkpoint", .kind = IGNORED, .note = "the end of a run is always saved"},
-    {.name = "save_strategy", .kind = IGNORED_1, .note = "--save_steps decides"},
     {.name = "logging_strategy", .kind = IGNORED_1, .note = "--logging_steps decides"},
     {.name = "logging_first_step", .kind = IGNORED, .note = "--logging_steps decides"},
-    {.name = "load_best_model_at_end", .kind = IGNORED, .note = "the last model is the result"},
-    {.name = "metric_for_best_model", .kind = IGNORED_1, .note = "the last model is the result"},
-    {.name = "greater_is_better", .kind = IGNORED, .note = "the last model is the result"},
     {.name = "optim", .kind = SPECIAL_1},
     {.name = "input_file", .kind = SPECIAL_1}, // of Google's run_pretraining
     {.name = "full_determinism", .kind = IGNORED, .note = "every run is deterministic"},
@@ -136,12 +138,15 @@ static const struct legacy *find(const char *name) {
     return NULL;
 }
 
-int cli_legacy_find(const char *name, int *takes_value) {
+int cli_legacy_find(const char *name, enum cli_legacy_value *value) {
     const struct legacy *legacy = find(name);
     if (legacy == NULL) {
         return 0;
     }
-    *takes_value = legacy->kind == IGNORED_1 || legacy->kind == ALIAS || legacy->kind == SPECIAL_1;
+    *value = legacy->kind == FILE_OR_NOTHING ? LEGACY_MAY_HAVE_FILE
+             : legacy->kind == IGNORED_1 || legacy->kind == ALIAS || legacy->kind == SPECIAL_1
+                 ? LEGACY_NEEDS_VALUE
+                 : LEGACY_FLAG;
     return 1;
 }
 
@@ -203,15 +208,20 @@ static enum berth_status set_special_value(struct cli_call *call, const struct l
     if (strcmp(legacy->name, "optim") == 0) {
         return set_optim(call, value, error);
     }
-    if (strcmp(legacy->name, "input_file") == 0) {
-        return set_input(call, value, error);
+    return set_input(call, value, error);
+}
+
+// A flag that is false. It gives way to one that was given before: `--bf16 --fp16 false` is bf16.
+static enum berth_status set_off(struct cli_call *call, const struct legacy *legacy,
+                                 struct berth_error *error) {
+    if (legacy->kind == SETS && legacy->off != NULL) {
+        return option_is_given(&call->config, option_find(legacy->row))
+                   ? BERTH_OK
+                   : set(call, legacy->row, legacy->off, error);
     }
-    if (strcmp(value, "epoch") != 0 && strcmp(value, "steps") != 0 && strcmp(value, "no") != 0) {
-        return error_set(error, BERTH_USAGE,
-                         "option %s: expected one of epoch, steps, no, found \"%s\"", legacy->name,
-                         value);
-    }
-    return set(call, "evaluate_every_epoch", strcmp(value, "epoch") == 0 ? "true" : "false", error);
+    cli_note(call, "--%s false has no effect%s%s", legacy->name, legacy->note != NULL ? ": " : "",
+             legacy->note != NULL ? legacy->note : "");
+    return BERTH_OK;
 }
 
 static enum berth_status set_flag(struct cli_call *call, const struct legacy *legacy,
@@ -225,7 +235,7 @@ static enum berth_status set_flag(struct cli_call *call, const struct legacy *le
         return set_special(call, legacy, truth);
     }
     if (!truth) {
-        return BERTH_OK;
+        return set_off(call, legacy, error);
     }
     if (legacy->note != NULL) {
         cli_note(call, "--%s: %s", legacy->name, legacy->note);
@@ -233,13 +243,29 @@ static enum berth_status set_flag(struct cli_call *call, const struct legacy *le
     return legacy->kind == SETS ? set(call, legacy->row, legacy->value, error) : BERTH_OK;
 }
 
+// Of a row that the verb may not have.
+static enum berth_status set_file(struct cli_call *call, const struct legacy *legacy,
+                                  const char *value, struct berth_error *error) {
+    if (cli_row_applies(call->verb, option_find(legacy->row))) {
+        return set(call, legacy->row, value, error);
+    }
+    cli_note(call, "--%s has no effect in `berth %s`", legacy->name, call->verb->name);
+    return BERTH_OK;
+}
+
 enum berth_status cli_legacy_set(struct cli_call *call, const char *name, const char *value,
                                  struct berth_error *error) {
     const struct legacy *legacy = find(name);
     switch (legacy->kind) {
     case ALIAS:
-        return call->config.validation_file == NULL ? set(call, legacy->row, value, error)
-                                                    : BERTH_OK;
+        if (call->config.validation_file == NULL) {
+            return set(call, legacy->row, value, error);
+        }
+        cli_note(call, "--%s has no effect beside --%s", legacy->name, legacy->row);
+        return BERTH_OK;
+    case FILE_OR_NOTHING:
+        return !cli_is_truth_word(value) ? set_file(call, legacy, value, error)
+                                         : set_flag(call, legacy, value, error);
     case SPECIAL_1:
         return set_special_value(call, legacy, value, error);
     case IGNORED_1:
@@ -253,7 +279,12 @@ enum berth_status cli_legacy_set(struct cli_call *call, const char *name, const 
 // BingBertSquad's --job_name NAME: TensorBoard's files in OUTPUT_DIR/runs/NAME.
 static void name_runs(struct cli_call *call) {
     const struct berth_config *config = &call->config;
-    if (call->job_name == NULL || config->logging_dir != NULL || config->output_dir == NULL) {
+    if (call->job_name == NULL || config->output_dir == NULL) {
+        return;
+    }
+    if (config->logging_dir != NULL || (call->verb->jobs & JOB_TRAIN) == 0) {
+        cli_note(call, "--job_name has no effect %s",
+                 config->logging_dir != NULL ? "beside --logging_dir" : "without training");
         return;
     }
     size_t size = sizeof call->logging_dir;
@@ -300,20 +331,88 @@ static void folder_of_model(struct cli_call *call) {
     }
 }
 
+// --- Google's pre-training ----------------------------------------------------------------------
+
+void cli_legacy_note_spelling(struct cli_call *call, const char *name) {
+    static const char *const google[] = {"num_train_steps", "num_warmup_steps", "input_file",
+                                         "save_checkpoints_steps", "bert_config_file"};
+    for (size_t i = 0; i < sizeof google / sizeof *google; i++) {
+        if (call->google_flag == NULL && option_same_name(name, google[i])) {
+            call->google_flag = google[i];
+        }
+    }
+}
+
+// A command line of Google's and Intel's run_pretraining means their optimizer and schedule, too.
+static enum berth_status follow_google(struct cli_call *call, struct berth_error *error) {
+    if (call->google_flag == NULL || (call->verb->jobs & JOB_PRETRAIN) == 0 ||
+        call->config.recipe != NULL) {
+        return BERTH_OK;
+    }
+    cli_note(call,
+             "--%s is a flag of Google's run_pretraining: what is not given is as there "
+             "(--recipe google: its optimizer, schedule and defaults)",
+             call->google_flag);
+    return set(call, "recipe", "google", error);
+}
+
+// --- without training ---------------------------------------------------------------------------
+
+static int is_given(const struct cli_call *call, const char *row) {
+    return option_is_given(&call->config, option_find(row));
+}
+
+// The verb that does what is left where nothing is trained.
+static const struct cli_verb *verb_without_training(const struct cli_call *call) {
+    const unsigned jobs = call->verb->jobs;
+    return (jobs & JOB_FINETUNE_SQUAD) != 0      ? &cli_predict
+           : (jobs & JOB_FINETUNE_CLASSIFY) != 0 ? &cli_predict_classify
+                                                 : &cli_evaluate_pretrain;
+}
+
+static void note_unused_rows(const struct cli_call *call) {
+    char names[1024] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < option_row_count && used < sizeof names; i++) {
+        const struct option_row *row = &option_rows[i];
+        const int said =
+            strncmp(row->name, "do_", 3) == 0 ||
+            (strcmp(row->name, "validation_file") == 0 && call->config.validation_file != NULL);
+        if (option_is_given(&call->config, row) && !cli_row_applies(call->verb, row) && !said) {
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s--%s",
+                                     used > 0 ? ", " : "", row->name);
+        }
+    }
+    if (used > 0) {
+        cli_note(call, "without --do_train these have no effect: %s", names);
+    }
+}
+
+// --do_train false: predicts, evaluates or both, as the originals' programs do.
+static enum berth_status leave_out_training(struct cli_call *call, struct berth_error *error) {
+    struct berth_config *config = &call->config;
+    const int evaluates = is_given(call, "do_eval") && config->do_eval;
+    const int predicts =
+        call->do_predict == 1 || (is_given(call, "do_predict") && config->do_predict);
+    const struct cli_verb *verb = verb_without_training(call);
+    if (!evaluates && (!predicts || verb == &cli_evaluate_pretrain)) {
+        return error_set(error, BERTH_USAGE,
+                         "--do_train false: nothing is left to do; add %s, or see `berth %s %s`",
+                         verb == &cli_evaluate_pretrain ? "--do_eval" : "--do_predict or --do_eval",
+                         verb->name, verb->task);
+    }
+    call->verb = verb;
+    config->do_eval = evaluates;
+    config->do_predict = predicts;
+    if (verb == &cli_predict && config->predict_file == NULL && config->validation_file != NULL) {
+        TRY(set(call, "predict_file", config->validation_file, error));
+    }
+    note_unused_rows(call);
+    return BERTH_OK;
+}
+
 enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *error) {
     int trains = (call->verb->jobs & JOB_TRAIN) != 0;
-    if (trains && call->do_train == 0 && call->verb->task == NULL) {
-        return error_set(error, BERTH_USAGE,
-                         "--do_train false: `berth %s` trains; `berth evaluate %s` scores a model "
-                         "on held-out data",
-                         call->verb->name, call->verb->name);
-    }
-    if (trains && call->do_train == 0) {
-        return error_set(error, BERTH_USAGE,
-                         "--do_train false: `berth finetune` trains; `berth predict %s` answers "
-                         "with a trained model",
-                         call->verb->task);
-    }
     if (!trains && call->do_train == 1) {
         cli_note(call, "--do_train has no effect in `berth %s`", call->verb->name);
     }
@@ -323,6 +422,8 @@ enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *e
          (call->do_predict == 0 && !option_is_given(&call->config, option_find("do_eval"))))) {
         TRY(set(call, "do_eval", call->do_predict ? "true" : "false", error));
     }
+    TRY(trains && call->do_train == 0 ? leave_out_training(call, error)
+                                      : follow_google(call, error));
     folder_of_model(call);
     name_runs(call);
     return BERTH_OK;

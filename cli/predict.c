@@ -14,8 +14,26 @@ static enum berth_status run_squad(struct cli_call *call, struct berth_error *er
     return cli_run_job(call, berth_predict_squad, follows, error);
 }
 
+// run_classifier and run_glue with --do_eval and --do_predict, but without --do_train.
+static enum berth_status evaluate_and_predict(const struct berth_config *config,
+                                              struct berth_log log, const volatile int *stop,
+                                              struct berth_run_result *result,
+                                              struct berth_error *error) {
+    struct berth_config own = *config;
+    TRY(berth_evaluate_classify(config, log, stop, result, error));
+    if (config->dry_run) {
+        return BERTH_OK;
+    }
+    own.overwrite_output_dir = 1; // it holds what was just written
+    return berth_predict_classify(&own, log, stop, NULL, error);
+}
+
 static enum berth_status run_classify(struct cli_call *call, struct berth_error *error) {
-    return cli_run_job(call, berth_predict_classify, follows, error);
+    const struct berth_config *config = &call->config;
+    cli_job *job = call->do_train != 0 || !config->do_eval ? berth_predict_classify
+                   : config->do_predict                    ? evaluate_and_predict
+                                                           : berth_evaluate_classify;
+    return cli_run_job(call, job, follows, error);
 }
 
 const struct cli_verb cli_predict = {

@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 static void note_precision(const struct cli_call *call, const struct berth_log *log) {
-    if (!option_is_given(&call->config, option_find("precision"))) {
+    // A DeepSpeed file decides, too: the job says what it came to.
+    if (!option_is_given(&call->config, option_find("precision")) &&
+        call->config.deepspeed_config == NULL) {
         int bf16 = call->config.precision == BERTH_BF16;
         log_note(log, "precision: %s (this machine has %s instructions for bf16)",
                  bf16 ? "bf16" : "fp32", bf16 ? "the" : "no");

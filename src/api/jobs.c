@@ -17,11 +17,12 @@ static enum berth_status train(const struct task *task, const struct berth_confi
     return finetune(task, config, log, stop, result, error);
 }
 
-static enum berth_status infer(const struct task *task, const struct berth_config *config,
-                               struct berth_log log, const volatile int *stop,
-                               struct berth_run_result *result, struct berth_error *error) {
+static enum berth_status infer(const struct task *task, enum task_use use,
+                               const struct berth_config *config, struct berth_log log,
+                               const volatile int *stop, struct berth_run_result *result,
+                               struct berth_error *error) {
     REQUIRE_CONFIG(config, error);
-    return predict(task, config, log, stop, result, error);
+    return predict(task, use, config, log, stop, result, error);
 }
 
 enum berth_status berth_finetune_squad(const struct berth_config *config, struct berth_log log,
@@ -33,7 +34,7 @@ enum berth_status berth_finetune_squad(const struct berth_config *config, struct
 enum berth_status berth_predict_squad(const struct berth_config *config, struct berth_log log,
                                       const volatile int *stop, struct berth_run_result *result,
                                       struct berth_error *error) {
-    return infer(&task_squad, config, log, stop, result, error);
+    return infer(&task_squad, TASK_PREDICT, config, log, stop, result, error);
 }
 
 // The test set by the model that was just written, with the settings of its training.
@@ -48,7 +49,7 @@ static enum berth_status predict_trained(const struct task *task, const struct b
     own.model_name_or_path = own.output_dir;
     own.vocab_file = NULL; // the model has it
     own.overwrite_output_dir = 1;
-    return predict(task, &own, log, stop, NULL, error);
+    return predict(task, TASK_PREDICT, &own, log, stop, NULL, error);
 }
 
 enum berth_status berth_finetune_classify(const struct berth_config *config, struct berth_log log,
@@ -63,7 +64,13 @@ enum berth_status berth_finetune_classify(const struct berth_config *config, str
 enum berth_status berth_predict_classify(const struct berth_config *config, struct berth_log log,
                                          const volatile int *stop, struct berth_run_result *result,
                                          struct berth_error *error) {
-    return infer(&task_classify, config, log, stop, result, error);
+    return infer(&task_classify, TASK_PREDICT, config, log, stop, result, error);
+}
+
+enum berth_status berth_evaluate_classify(const struct berth_config *config, struct berth_log log,
+                                          const volatile int *stop, struct berth_run_result *result,
+                                          struct berth_error *error) {
+    return infer(&task_classify, TASK_VALIDATE, config, log, stop, result, error);
 }
 
 enum berth_status berth_pretrain(const struct berth_config *config, struct berth_log log,
@@ -75,7 +82,7 @@ enum berth_status berth_pretrain(const struct berth_config *config, struct berth
 enum berth_status berth_evaluate_pretrain(const struct berth_config *config, struct berth_log log,
                                           const volatile int *stop, struct berth_run_result *result,
                                           struct berth_error *error) {
-    return infer(&task_pretrain, config, log, stop, result, error);
+    return infer(&task_pretrain, TASK_PREDICT, config, log, stop, result, error);
 }
 
 double berth_run_metric(const struct berth_run_result *result, const char *name) {

@@ -122,8 +122,11 @@ static enum berth_status run(const struct berth_model *model, struct call *call,
                                           .options = &model->answers};
     TRY(squad_answer_question(&outcome, 0, call->features.count, &call->result, error));
     size_t wanted = call->result.count < capacity ? call->result.count : capacity;
+    const size_t chosen = squad_result_chosen(&call->result);
     while (*count < wanted) {
-        TRY(copy_answer(&call->result.candidates[*count], &answers[*count], error));
+        // The chosen one, those before it, those after it.
+        size_t index = *count == 0 ? chosen : *count <= chosen ? *count - 1 : *count;
+        TRY(copy_answer(&call->result.candidates[index], &answers[*count], error));
         ++*count;
     }
     return BERTH_OK;

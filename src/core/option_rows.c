@@ -9,6 +9,8 @@
     (JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_SHOW | JOB_TOKENIZE | JOB_FEATURES | JOB_EMBED)
 // What makes a tokenizer of a vocabulary.
 #define VOCABULARY_JOBS (TEXT_JOBS | JOB_PREPARE)
+// What makes tokens of text; pre-training has a vocabulary, but its text is tokens already.
+#define TOKEN_JOBS (VOCABULARY_JOBS & ~(JOB_PRETRAIN | JOB_EVALUATE_PRETRAIN))
 // What makes data for pre-training.
 #define DATA_JOBS (JOB_PREPARE | JOB_PACK | JOB_VOCAB)
 #define MODEL_JOBS (JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_SHOW | JOB_EMBED)
@@ -109,15 +111,15 @@ const struct option_row option_rows[] = {
      .help = "tokens from one window of a context to the next"},
     {FIELD(max_query_length), .type = OPTION_INTEGER, .jobs = WINDOW_JOBS, BETWEEN(1, 65536),
      .unit = "N", .help = "questions are cut to so many tokens"},
-    {FIELD(do_lower_case), .type = OPTION_FLAG, .jobs = VOCABULARY_JOBS | JOB_VOCAB, BETWEEN(-1, 1),
-     .help = "lower-case the text and strip accents",
+    {FIELD(do_lower_case), .type = OPTION_FLAG, .jobs = TOKEN_JOBS | JOB_PRETRAIN | JOB_VOCAB,
+     BETWEEN(-1, 1), .help = "lower-case the text and strip accents",
      .fallback = "yes, unless a model's tokenizer_config.json says no"},
-    {FIELD(tokenizer), .type = OPTION_TEXT, .jobs = VOCABULARY_JOBS, .unit = "RULES",
+    {FIELD(tokenizer), .type = OPTION_TEXT, .jobs = TOKEN_JOBS, .unit = "RULES",
      .choices = "huggingface|google", .help = "whose tokenizer rules to follow"},
-    {FIELD(max_word_length), .type = OPTION_INTEGER, .jobs = VOCABULARY_JOBS, BETWEEN(0, 1 << 20),
+    {FIELD(max_word_length), .type = OPTION_INTEGER, .jobs = TOKEN_JOBS, BETWEEN(0, 1 << 20),
      .unit = "N", .help = "longer words become [UNK]",
      .fallback = "0: 100 by Hugging Face's rules, 200 by Google's"},
-    {FIELD(split_special), .type = OPTION_FLAG, .jobs = VOCABULARY_JOBS, BETWEEN(-1, 1),
+    {FIELD(split_special), .type = OPTION_FLAG, .jobs = TOKEN_JOBS, BETWEEN(-1, 1),
      .help = "split [CLS], [MASK] and the like in the text as other words",
      .fallback = "no by Hugging Face's rules, yes by Google's"},
     {FIELD(features), .type = OPTION_TEXT, .jobs = SQUAD_JOBS | JOB_FEATURES, .unit = "RULES",
@@ -215,7 +217,8 @@ const struct option_row option_rows[] = {
     {FIELD(schedule), .type = OPTION_TEXT, .jobs = JOB_TRAIN, .unit = "RULE",
      .deepspeed = "scheduler.type", .aliases = "scheduler lr_schedule",
      .choices = "linear|bertadam|google|poly|constant|constant_warmup|cosine|EE|LE|EP|warmup_log|"
-                "warmup_linear|warmup_decay_log|warmup_decay_linear",
+                "warmup_linear|warmup_decay_log|warmup_decay_linear|warmup_cosine_log|"
+                "warmup_cosine_linear",
      .help = "rule of the learning rate; linear: warm-up and continuous linear decay"},
     {FIELD(lr_offset), .type = OPTION_REAL, .jobs = JOB_TRAIN, AT_LEAST(0), .unit = "RATE",
      .help = "added to the learning rate of every update"},
@@ -227,6 +230,9 @@ const struct option_row option_rows[] = {
      .help = "resuming: start the schedule again, over what is left of the run"},
     {FIELD(warmup_min_lr), .type = OPTION_REAL, .jobs = JOB_TRAIN, AT_LEAST(0), .unit = "RATE",
      .deepspeed = "scheduler.params.warmup_min_lr", .help = "learning rate where warm-up begins"},
+    {FIELD(cos_min_ratio), .type = OPTION_REAL, .jobs = JOB_TRAIN, BETWEEN(0, 1), .unit = "X",
+     .deepspeed = "scheduler.params.cos_min_ratio",
+     .help = "schedules warmup_cosine_...: the share of the rate that the cosine ends with"},
     {FIELD(optimizer), .type = OPTION_TEXT, .jobs = JOB_TRAIN, .unit = "NAME",
      .deepspeed = "optimizer.type", .choices = "adamw|adam|adam_weight_decay|bertadam|nvlamb|lamb",
      .help = "DeepSpeed's Adam or AdamW, Google's AdamWeightDecayOptimizer, BertAdam, NVIDIA's "
@@ -315,6 +321,24 @@ const struct option_row option_rows[] = {
      .help = "evaluate at the end of each epoch, and not only after the last"},
     {FIELD(eval_steps), .type = OPTION_INTEGER, .jobs = JOB_TRAIN, AT_LEAST(0), .unit = "N",
      .help = "also evaluate every N updates", .fallback = "0: never"},
+    {FIELD(eval_strategy), .type = OPTION_TEXT, .jobs = JOB_TRAIN, .unit = "WHEN",
+     .aliases = "evaluation_strategy", .choices = "no|epoch|steps",
+     .help =
+         "when to evaluate before the end: never, after each epoch, or every eval_steps updates "
+         "(logging_steps where that is 0)",
+     .fallback = "as evaluate_every_epoch and eval_steps say"},
+    {FIELD(metric_for_best_model), .type = OPTION_TEXT, .jobs = JOB_TRAIN, .unit = "NAME",
+     .help = "score that tells the best model: f1, accuracy, loss, ...; eval_f1 is the same",
+     .fallback = "the task's; for load_best_model_at_end loss, where the evaluation has one"},
+    {FIELD(greater_is_better), .type = OPTION_FLAG, .jobs = JOB_TRAIN, BETWEEN(-1, 1),
+     .help = "whether the best model has the largest metric_for_best_model",
+     .fallback = "yes, but for losses and mse"},
+    {FIELD(early_stopping_patience), .type = OPTION_INTEGER, .jobs = JOB_TRAIN, AT_LEAST(0),
+     .unit = "N",
+     .help = "stop after N evaluations in a row without a better metric_for_best_model",
+     .fallback = "0: never"},
+    {FIELD(early_stopping_threshold), .type = OPTION_REAL, .jobs = JOB_TRAIN, AT_LEAST(0),
+     .unit = "X", .help = "early_stopping_patience: a gain that is not above this is none"},
     {FIELD(do_predict), .type = OPTION_FLAG, .jobs = JOB_FINETUNE_CLASSIFY, BETWEEN(-1, 1),
      .help = "after training predict predict_file or, by task_name, the task's test set",
      .fallback = "where there is a predict_file"},
@@ -325,7 +349,14 @@ const struct option_row option_rows[] = {
      .help = "save a checkpoint every N updates", .fallback = "0: at the end of each epoch"},
     {FIELD(save_total_limit), .type = OPTION_INTEGER, .jobs = JOB_TRAIN, BETWEEN(1, 1 << 20),
      .unit = "N", .help = "checkpoints to keep"},
-    {FIELD(skip_checkpoint), .type = OPTION_FLAG, .jobs = JOB_PRETRAIN,
+    {FIELD(save_strategy), .type = OPTION_TEXT, .jobs = JOB_TRAIN, .unit = "WHEN",
+     .choices = "no|epoch|steps|best",
+     .help = "when to save a checkpoint before the end: never, after each epoch, every save_steps "
+             "updates (500 where that is 0), or after each evaluation that is the best so far",
+     .fallback = "as save_steps says"},
+    {FIELD(load_best_model_at_end), .type = OPTION_FLAG, .jobs = JOB_TRAIN,
+     .help = "the model with the best metric_for_best_model is the result, not the last one"},
+    {FIELD(skip_checkpoint), .type = OPTION_FLAG, .jobs = JOB_TRAIN,
      .help = "write no checkpoints, only the model at the end"},
     {FIELD(resume_from_checkpoint), .type = OPTION_TEXT, .jobs = JOB_TRAIN, .unit = "auto|DIR",
      .alone = "auto",
@@ -337,8 +368,8 @@ const struct option_row option_rows[] = {
      .choices = "stop|continue", .help = "what to do when a checkpoint cannot be written"},
 
     // --- prediction ---
-    {FIELD(predict_batch_size), .type = OPTION_INTEGER, .jobs = MODEL_JOBS, BETWEEN(1, 1 << 20),
-     .unit = "N", .aliases = "eval_batch_size per_device_eval_batch_size",
+    {FIELD(predict_batch_size), .type = OPTION_INTEGER, .jobs = MODEL_JOBS & ~JOB_ANSWER,
+     BETWEEN(1, 1 << 20), .unit = "N", .aliases = "eval_batch_size per_device_eval_batch_size",
      .help = "sequences in one batch of prediction"},
     {FIELD(n_best_size), .type = OPTION_INTEGER, .jobs = SQUAD_JOBS, BETWEEN(1, 10000), .unit = "N",
      .aliases = "n_best", .help = "answers to keep for a question"},
@@ -445,6 +476,7 @@ void option_defaults(struct berth_config *config) {
         .schedule = "linear",
         .decay_rate = 0.9,
         .decay_step = 250,
+        .cos_min_ratio = 0.0001,
         .optimizer = "adamw",
         .weight_decay = -1.0,
         .adam_beta1 = 0.9,
@@ -468,6 +500,7 @@ void option_defaults(struct berth_config *config) {
         .precision = BERTH_FP32,
         .do_eval = 1,
         .evaluate_every_epoch = 1,
+        .greater_is_better = -1,
         .do_predict = -1,
         .save_total_limit = 2,
         .on_save_error = "stop",

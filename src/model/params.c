@@ -274,6 +274,12 @@ void param_table_renew_head(struct param_table *table) {
     }
 }
 
+void param_table_keep_head(struct param_table *table) {
+    for (size_t i = 0; i < table->count; i++) {
+        table->params[i].fresh = 0;
+    }
+}
+
 int param_is_body(const struct param *param) {
     return strncmp(param->name, "bert.", 5) == 0 && strncmp(param->name, "bert.pooler.", 12) != 0;
 }

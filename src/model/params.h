@@ -86,6 +86,8 @@ enum berth_status param_table_init(struct param_table *table, const struct bert_
 void param_table_done(struct param_table *table);
 // Marks the head's last layer as fresh: a checkpoint's belongs to another task.
 void param_table_renew_head(struct param_table *table);
+// From now on the head's weights are read as the others are.
+void param_table_keep_head(struct param_table *table);
 const struct param *param_table_find(const struct param_table *table, const char *name);
 
 // Hugging Face's initial values: normal(0, initializer_range) for matrices and tables, 0 for

@@ -275,6 +275,16 @@ static enum berth_status choose(const struct search *search, struct squad_result
                                       : error_no_memory(search->error, 1, "a prediction");
 }
 
+size_t squad_result_chosen(const struct squad_result *result) {
+    for (size_t i = 0; i < result->count; i++) {
+        int is_null = result->candidates[i].begin < 0;
+        if (is_null == (result->prediction[0] == '\0')) {
+            return i;
+        }
+    }
+    return 0;
+}
+
 static enum berth_status check_options(const struct squad_answer_options *options,
                                        struct berth_error *error) {
     if (options->n_best_size < 1 || options->n_best_size > 1 << 16) {

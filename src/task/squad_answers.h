@@ -34,6 +34,8 @@ struct squad_result {
     double null_odds; // null score - best non-null score; 0 for version 1
 };
 void squad_result_done(struct squad_result *result);
+// The number of the candidate that became the prediction; with version 2 it need not be the first.
+size_t squad_result_chosen(const struct squad_result *result);
 
 // What a model made of a data set. logits[token_count of the set][2]: those of feature f begin at
 // row features[f].first.

@@ -116,19 +116,31 @@ static enum berth_status verify_step(const char *output_dir, int64_t step,
     return status;
 }
 
-enum berth_status checkpoint_rotate(const char *output_dir, int64_t newest, int64_t limit,
+// Removes `excess` of the checkpoints, oldest first, but neither the newest nor the best.
+static enum berth_status remove_oldest(const char *output_dir, const int64_t *steps, size_t count,
+                                       size_t excess, int64_t best, struct berth_error *error) {
+    for (size_t i = 0; i + 1 < count && excess > 0; i++) {
+        if (steps[i] != best) {
+            TRY(remove_checkpoint(output_dir, steps[i], error));
+            excess--;
+        }
+    }
+    return BERTH_OK;
+}
+
+enum berth_status checkpoint_rotate(const char *output_dir, const struct checkpoint_limits *limits,
                                     struct berth_error *error) {
     int64_t *steps;
-    size_t count;
+    size_t count, limit = (size_t)limits->limit;
     TRY(checkpoint_list(output_dir, &steps, &count, error));
-    while (count > 0 && steps[count - 1] > newest) {
+    while (count > 0 && steps[count - 1] > limits->newest) {
         count--;
     }
     enum berth_status status = BERTH_OK;
-    if (limit > 0 && count > (size_t)limit) {
-        status = verify_step(output_dir, newest, error);
-        for (size_t i = 0; i < count - (size_t)limit && status == BERTH_OK; i++) {
-            status = remove_checkpoint(output_dir, steps[i], error);
+    if (limit > 0 && count > limit) {
+        status = verify_step(output_dir, limits->newest, error);
+        if (status == BERTH_OK) {
+            status = remove_oldest(output_dir, steps, count, count - limit, limits->best, error);
         }
     }
     memory_free(steps);

@@ -37,9 +37,14 @@ enum berth_status checkpoint_write(const struct checkpoint_content *content, con
 enum berth_status checkpoint_write_model(const struct checkpoint_content *content,
                                          const char *folder, struct berth_error *error);
 
-// Keeps the `limit` newest checkpoints up to step `newest` (0: all); later ones, of a run that went
-// further, are left alone. Removes nothing unless checkpoint `newest` verifies.
-enum berth_status checkpoint_rotate(const char *output_dir, int64_t newest, int64_t limit,
+// Which checkpoints stay: the `limit` newest up to step `newest` (0: all) and that of step `best`
+// (-1: none), which is one of the `limit` unless it would be the only one.
+struct checkpoint_limits {
+    int64_t newest, limit, best;
+};
+// Removes the others; later ones, of a run that went further, are left alone. Removes nothing
+// unless checkpoint `newest` verifies.
+enum berth_status checkpoint_rotate(const char *output_dir, const struct checkpoint_limits *limits,
                                     struct berth_error *error);
 
 // Fills state and history from a checkpoint folder that has been verified.

@@ -56,10 +56,13 @@ static void print_value(const json *value, char text[NUMBER_TEXT_SIZE]) {
 }
 
 // Copies one value into its setting when it is there; `otherwise` (may be NULL) is what DeepSpeed
-// takes when it is not.
+// takes when it is not. "auto" leaves the setting as it is: the run's own.
 static enum berth_status take(struct reading *r, const char *key, const char *name,
                               const char *otherwise, struct berth_error *error) {
     const json *value = deepspeed_value(r->root, key);
+    if (deepspeed_is_auto(r->root, key)) {
+        return BERTH_OK;
+    }
     if (value == NULL) {
         return otherwise != NULL ? set_row(r, name, key, otherwise, error) : BERTH_OK;
     }
@@ -72,14 +75,18 @@ static int is_given(const struct reading *r, const char *name) {
     return option_is_given(&r->before, option_find(name));
 }
 
+// A value, or "auto".
+static int has_key(const struct reading *r, const char *key) {
+    return deepspeed_value(r->root, key) != NULL || deepspeed_is_auto(r->root, key);
+}
+
 // --- batches ------------------------------------------------------------------------------------
 
 static enum berth_status take_batches(struct reading *r, struct berth_error *error) {
     TRY(take(r, "train_batch_size", "train_batch_size", NULL, error));
     TRY(take(r, "train_micro_batch_size_per_gpu", "per_device_train_batch_size", NULL, error));
     TRY(take(r, "gradient_accumulation_steps", "gradient_accumulation_steps", NULL, error));
-    if (deepspeed_value(r->root, "train_batch_size") == NULL &&
-        deepspeed_value(r->root, "train_micro_batch_size_per_gpu") == NULL &&
+    if (!has_key(r, "train_batch_size") && !has_key(r, "train_micro_batch_size_per_gpu") &&
         !is_given(r, "train_batch_size") && !is_given(r, "per_device_train_batch_size")) {
         return error_set(error, BERTH_CONFIG,
                          "%s: either \"train_batch_size\" or \"train_micro_batch_size_per_gpu\" is "
@@ -107,12 +114,19 @@ static const struct deepspeed_optimizer {
     {.type = "OneBitLamb", .instead = "Lamb, without compressed communication"},
     {.type = "FusedAdam", .instead = "AdamW, which is always fused"},
     {.type = "FusedLamb", .instead = "Lamb, which is always fused"},
+    {.type = "SGD", .instead = "AdamW: there is no optimizer without a second moment"},
+    {.type = "Lion", .instead = "AdamW: there is no optimizer without a second moment"},
+    {.type = "Adagrad", .instead = "AdamW"},
+    {.type = "Muon", .instead = "AdamW"},
+    {.type = "auto", .instead = "Adam, AdamW or Lamb, or leave the section out"},
 };
 
 static enum berth_status find_optimizer(const struct reading *r,
                                         const struct deepspeed_optimizer **found,
                                         struct berth_error *error) {
-    const char *type = json_text(deepspeed_value(r->root, "optimizer.type"));
+    const char *type = deepspeed_is_auto(r->root, "optimizer.type")
+                           ? "auto"
+                           : json_text(deepspeed_value(r->root, "optimizer.type"));
     *found = &optimizers[0];
     for (size_t i = 0; type != NULL && i < sizeof optimizers / sizeof *optimizers; i++) {
         if (strcasecmp(type, optimizers[i].type) == 0) {
@@ -143,6 +157,9 @@ static enum berth_status refuse_keys(const struct reading *r, const char *const 
 
 static enum berth_status take_betas(struct reading *r, struct berth_error *error) {
     const json *betas = deepspeed_value(r->root, "optimizer.params.betas");
+    if (deepspeed_is_auto(r->root, "optimizer.params.betas")) {
+        return BERTH_OK;
+    }
     char first[NUMBER_TEXT_SIZE] = "0.9", second[NUMBER_TEXT_SIZE] = "0.999";
     if (betas != NULL) {
         print_value(json_at(betas, 0), first);
@@ -177,7 +194,7 @@ static enum berth_status take_optimizer(struct reading *r, struct berth_error *e
     const struct deepspeed_optimizer *optimizer;
     TRY(find_optimizer(r, &optimizer, error));
     TRY(set_row(r, "optimizer", "optimizer.type", optimizer->name, error));
-    if (deepspeed_value(r->root, "optimizer.params.lr") == NULL && !is_given(r, "learning_rate")) {
+    if (!has_key(r, "optimizer.params.lr") && !is_given(r, "learning_rate")) {
         log_note(r->log, "%s: no optimizer.params.lr: DeepSpeed's default of 0.001", r->path);
     }
     TRY(take(r, "optimizer.params.lr", "learning_rate", "0.001", error));
@@ -190,47 +207,103 @@ static enum berth_status take_optimizer(struct reading *r, struct berth_error *e
 
 // --- schedule -----------------------------------------------------------------------------------
 
-static enum berth_status schedule_name(const struct reading *r, const char **name,
+// DeepSpeed's schedules.
+static const struct deepspeed_schedule {
+    const char *type;
+    const char *log, *linear; // Berth's, by warmup_type; NULL: not available
+    int cosine;               // counts in shares of the optimizer's rate
+} schedules[] = {
+    {.type = "WarmupLR", .log = "warmup_log", .linear = "warmup_linear"},
+    {.type = "WarmupDecayLR", .log = "warmup_decay_log", .linear = "warmup_decay_linear"},
+    {.type = "WarmupCosineLR",
+     .log = "warmup_cosine_log",
+     .linear = "warmup_cosine_linear",
+     .cosine = 1},
+};
+static const size_t schedule_count = sizeof schedules / sizeof schedules[0];
+
+static enum berth_status find_schedule(const struct reading *r,
+                                       const struct deepspeed_schedule **found,
                                        struct berth_error *error) {
     const char *type = json_text(deepspeed_value(r->root, "scheduler.type"));
+    for (size_t i = 0; type != NULL && i < schedule_count; i++) {
+        if (strcmp(type, schedules[i].type) == 0) {
+            *found = &schedules[i];
+            return BERTH_OK;
+        }
+    }
+    return error_set(error, BERTH_CONFIG,
+                     "%s: key \"scheduler.type\": \"%s\" is not available; known: WarmupLR, "
+                     "WarmupDecayLR, WarmupCosineLR (or leave it out and use --schedule)",
+                     r->path, type != NULL ? type : "");
+}
+
+static enum berth_status is_linear(const struct reading *r, int *linear,
+                                   struct berth_error *error) {
     const char *warmup = json_text(deepspeed_value(r->root, "scheduler.params.warmup_type"));
-    int linear = warmup != NULL && strcmp(warmup, "linear") == 0;
-    if (warmup != NULL && !linear && strcmp(warmup, "log") != 0) {
-        return error_set(error, BERTH_CONFIG,
-                         "%s: key \"scheduler.params.warmup_type\": expected log or linear, found "
-                         "\"%s\"",
-                         r->path, warmup);
+    *linear = warmup != NULL && strcmp(warmup, "linear") == 0;
+    return warmup == NULL || *linear || strcmp(warmup, "log") == 0
+               ? BERTH_OK
+               : error_set(
+                     error, BERTH_CONFIG,
+                     "%s: key \"scheduler.params.warmup_type\": expected log or linear, found "
+                     "\"%s\"",
+                     r->path, warmup);
+}
+
+// Without a scheduler DeepSpeed keeps the rate constant. A program around it may not: what names a
+// schedule or its warm-up on the command line decides, and in a file with "auto" the Trainer's.
+static enum berth_status take_no_schedule(struct reading *r, struct berth_error *error) {
+    static const char *const named[] = {"schedule", "warmup_steps", "warmup_proportion", "recipe"};
+    int own = deepspeed_has_auto(r->root);
+    for (size_t i = 0; i < sizeof named / sizeof named[0]; i++) {
+        own |= is_given(r, named[i]);
     }
-    if (type != NULL && strcmp(type, "WarmupLR") == 0) {
-        *name = linear ? "warmup_linear" : "warmup_log";
-    } else if (type != NULL && strcmp(type, "WarmupDecayLR") == 0) {
-        *name = linear ? "warmup_decay_linear" : "warmup_decay_log";
-    } else {
-        return error_set(error, BERTH_CONFIG,
-                         "%s: key \"scheduler.type\": \"%s\" is not available; known: WarmupLR, "
-                         "WarmupDecayLR (or leave it out and use --schedule)",
-                         r->path, type != NULL ? type : "");
+    if (own) {
+        log_note(r->log, "%s: no scheduler: the run's own schedule and warm-up apply", r->path);
+        return BERTH_OK;
     }
-    return BERTH_OK;
+    log_note(r->log,
+             "%s: no scheduler: the learning rate stays constant, as in DeepSpeed; --schedule NAME "
+             "chooses another",
+             r->path);
+    return set_row(r, "schedule", "scheduler.type", "constant", error);
+}
+
+// Rates as shares of the optimizer's, which stays the maximum.
+static enum berth_status take_ratios(struct reading *r, struct berth_error *error) {
+    const json *ratio = deepspeed_value(r->root, "scheduler.params.warmup_min_ratio");
+    char text[NUMBER_TEXT_SIZE];
+    number_print_real(text, sizeof text,
+                      ratio != NULL ? json_as_real(ratio) * r->config->learning_rate : 0);
+    TRY(set_row(r, "warmup_min_lr", "scheduler.params.warmup_min_ratio", text, error));
+    return take(r, "scheduler.params.cos_min_ratio", "cos_min_ratio", "0.0001", error);
+}
+
+// The schedule's own maximum takes the place of the optimizer's rate.
+static enum berth_status take_rates(struct reading *r, struct berth_error *error) {
+    if (!has_key(r, "scheduler.params.warmup_max_lr") && !is_given(r, "learning_rate")) {
+        log_note(r->log, "%s: no scheduler.params.warmup_max_lr: DeepSpeed's default of 0.001",
+                 r->path);
+    }
+    TRY(take(r, "scheduler.params.warmup_max_lr", "learning_rate", "0.001", error));
+    return take(r, "scheduler.params.warmup_min_lr", "warmup_min_lr", "0", error);
 }
 
 static enum berth_status take_schedule(struct reading *r, struct berth_error *error) {
     if (deepspeed_value(r->root, "scheduler") == NULL) {
-        log_note(r->log,
-                 "%s: no scheduler: --schedule %s applies (DeepSpeed alone would keep the "
-                 "rate constant)",
-                 r->path, r->config->schedule);
-        return BERTH_OK;
+        return take_no_schedule(r, error);
     }
-    const char *name = NULL;
-    TRY(schedule_name(r, &name, error));
+    const struct deepspeed_schedule *schedule = NULL;
+    int linear = 0;
+    TRY(find_schedule(r, &schedule, error));
+    TRY(is_linear(r, &linear, error));
+    const char *name = linear ? schedule->linear : schedule->log;
     TRY(set_row(r, "schedule", "scheduler.type", name, error));
     if (is_given(r, "schedule") && strcmp(r->before.schedule, name) != 0) {
         return BERTH_OK;
     }
-    // The schedule's own maximum takes the place of the optimizer's rate.
-    TRY(take(r, "scheduler.params.warmup_max_lr", "learning_rate", "0.001", error));
-    TRY(take(r, "scheduler.params.warmup_min_lr", "warmup_min_lr", "0", error));
+    TRY(schedule->cosine ? take_ratios(r, error) : take_rates(r, error));
     TRY(take(r, "scheduler.params.warmup_num_steps", "warmup_steps", "1000", error));
     if (deepspeed_value(r->root, "scheduler.params.total_num_steps") != NULL) {
         log_note(r->log,
@@ -243,8 +316,6 @@ static enum berth_status take_schedule(struct reading *r, struct berth_error *er
 
 // --- precision ----------------------------------------------------------------------------------
 
-// What the file says of loss scaling is followed where it says anything: bf16, as which fp16 runs
-// here, needs none.
 static const char *const dynamic_keys[] = {"fp16.initial_scale_power", "fp16.loss_scale_window",
                                            "fp16.min_loss_scale", "fp16.hysteresis", NULL};
 
@@ -287,18 +358,21 @@ static enum berth_status take_static_scale(struct reading *r, struct berth_error
 
 static enum berth_status take_loss_scale(struct reading *r, struct berth_error *error) {
     const json *fixed = deepspeed_value(r->root, "fp16.loss_scale");
-    if (fixed == NULL && !has_any(r, dynamic_keys) &&
-        deepspeed_value(r->root, "fp16.consecutive_hysteresis") == NULL) {
-        log_note(r->log, "%s: fp16 runs as bf16 on the CPU: no loss scaling is needed", r->path);
-        return BERTH_OK;
-    }
     log_note(r->log, "%s: fp16 runs as bf16 on the CPU, with the loss scaling of the file",
              r->path);
     return fixed != NULL && json_as_real(fixed) != 0 ? take_static_scale(r, error)
                                                      : take_dynamic_scale(r, error);
 }
 
+// "auto" is what the run would have without the file, as the Trainer's --fp16 and --bf16.
+static int has_auto_precision(const struct reading *r) {
+    return deepspeed_is_auto(r->root, "fp16.enabled") ||
+           deepspeed_is_auto(r->root, "bf16.enabled") ||
+           deepspeed_is_auto(r->root, "bfloat16.enabled");
+}
+
 static enum berth_status take_precision(struct reading *r, struct berth_error *error) {
+    const char *names[] = {"fp32", "bf16"};
     int half = json_truth(deepspeed_value(r->root, "fp16.enabled"));
     int brain = json_truth(deepspeed_value(r->root, "bf16.enabled")) ||
                 json_truth(deepspeed_value(r->root, "bfloat16.enabled"));
@@ -306,11 +380,22 @@ static enum berth_status take_precision(struct reading *r, struct berth_error *e
         return error_set(error, BERTH_CONFIG,
                          "%s: \"fp16\" and \"bf16\" are both enabled; enable one of them", r->path);
     }
-    if (half) {
-        TRY(take_loss_scale(r, error));
+    if (!half && !brain && has_auto_precision(r)) {
+        log_note(r->log,
+                 "%s: precision is \"auto\": the run's own, %s, without loss scaling unless "
+                 "--loss_scale asks for it",
+                 r->path, names[r->config->precision == BERTH_BF16]);
+        return BERTH_OK;
     }
     const char *key = half ? "fp16.enabled" : "bf16.enabled";
-    return set_row(r, "precision", key, half || brain ? "bf16" : "fp32", error);
+    TRY(set_row(r, "precision", key, names[half || brain], error));
+    if (half && r->config->precision == BERTH_BF16) {
+        return take_loss_scale(r, error);
+    }
+    if (!half && !brain && !is_given(r, "precision")) {
+        log_note(r->log, "%s: precision: fp32, as neither fp16 nor bf16 is enabled", r->path);
+    }
+    return BERTH_OK;
 }
 
 // --- scalars ------------------------------------------------------------------------------------
@@ -352,6 +437,16 @@ static enum berth_status note_scalars(const struct reading *r, struct berth_erro
     return BERTH_OK;
 }
 
+// Told by its name, before the keys that only it has.
+static enum berth_status check_names(const struct reading *r, struct berth_error *error) {
+    const struct deepspeed_optimizer *optimizer;
+    const struct deepspeed_schedule *schedule;
+    TRY(find_optimizer(r, &optimizer, error));
+    return json_is_text(deepspeed_value(r->root, "scheduler.type"))
+               ? find_schedule(r, &schedule, error)
+               : BERTH_OK;
+}
+
 enum berth_status deepspeed_apply(struct berth_config *config, const char *path,
                                   const struct berth_log *log, struct berth_error *error) {
     json *root;
@@ -359,6 +454,7 @@ enum berth_status deepspeed_apply(struct berth_config *config, const char *path,
     struct reading reading = {
         .config = config, .before = *config, .root = root, .path = path, .log = log};
     enum berth_status status;
+    TRY_DONE(check_names(&reading, error));
     TRY_DONE(deepspeed_check(root, path, log, error));
     TRY_DONE(take_batches(&reading, error));
     TRY_DONE(take_optimizer(&reading, error));

@@ -32,7 +32,13 @@ const struct deepspeed_key deepspeed_keys[] = {
     {"", "elasticity", KEY_OBJECT, KEY_PROCESSES},
     {"", "zero_allow_untested_optimizer", KEY_BOOLEAN, KEY_PROCESSES},
     {"", "zero_force_ds_cpu_optimizer", KEY_BOOLEAN, KEY_PROCESSES},
+    {"", "seq_parallel_communication_data_type", KEY_TEXT, KEY_PROCESSES},
+    {"", "gradient_allreduce_op", KEY_TEXT, KEY_PROCESSES},
     {"", "dump_state", KEY_BOOLEAN, KEY_WITHOUT},
+    {"", "disable_python_gc", KEY_BOOLEAN, KEY_WITHOUT},
+    {"", "torch_autocast", KEY_OBJECT, KEY_WITHOUT},
+    {"", "dataloader_drop_last", KEY_BOOLEAN, KEY_WITHOUT},
+    {"", "log_level", KEY_TEXT, KEY_WITHOUT},
     {"", "memory_breakdown", KEY_BOOLEAN, KEY_WITHOUT},
     {"", "amp", KEY_OBJECT, KEY_WITHOUT},
     {"", "activation_checkpointing", KEY_OBJECT, KEY_WITHOUT},
@@ -67,6 +73,8 @@ const struct deepspeed_key deepspeed_keys[] = {
     {"scheduler", "params", KEY_OBJECT, KEY_SECTION},
     {"scheduler.params", "warmup_min_lr", KEY_REAL, KEY_READ},
     {"scheduler.params", "warmup_max_lr", KEY_REAL, KEY_READ},
+    {"scheduler.params", "warmup_min_ratio", KEY_REAL, KEY_READ},
+    {"scheduler.params", "cos_min_ratio", KEY_REAL, KEY_READ},
     {"scheduler.params", "warmup_num_steps", KEY_INTEGER, KEY_READ},
     {"scheduler.params", "warmup_type", KEY_TEXT, KEY_READ},
     {"scheduler.params", "total_num_steps", KEY_INTEGER, KEY_READ},
@@ -83,6 +91,9 @@ const struct deepspeed_key deepspeed_keys[] = {
     {"fp16", "fp16_master_weights_and_grads", KEY_BOOLEAN, KEY_WITHOUT},
     {"bf16", "enabled", KEY_BOOLEAN, KEY_READ},
     {"bf16", "immediate_grad_update", KEY_BOOLEAN, KEY_WITHOUT},
+    {"bf16", "check_grad_overflow", KEY_BOOLEAN, KEY_WITHOUT},
+    {"bf16", "bf16_master_weights_and_grads", KEY_BOOLEAN, KEY_WITHOUT},
+    {"bf16", "bf16_optimizer_states", KEY_BOOLEAN, KEY_WITHOUT},
     {"bfloat16", "enabled", KEY_BOOLEAN, KEY_READ},
 
     {"tensorboard", "enabled", KEY_BOOLEAN, KEY_READ},
@@ -108,6 +119,25 @@ const struct deepspeed_key deepspeed_keys[] = {
     {ZERO, "stage3_max_reuse_distance", KEY_REAL, KEY_PROCESSES},
     {ZERO, "stage3_prefetch_bucket_size", KEY_REAL, KEY_PROCESSES},
     {ZERO, "stage3_param_persistence_threshold", KEY_REAL, KEY_PROCESSES},
+    {ZERO, "stage3_module_granularity_threshold", KEY_REAL, KEY_PROCESSES},
+    {ZERO, "stage3_use_all_reduce_for_fetch_params", KEY_BOOLEAN, KEY_PROCESSES},
+    {ZERO, "stage3_allgather_sequential", KEY_BOOLEAN, KEY_PROCESSES},
+    {ZERO, "legacy_stage1", KEY_BOOLEAN, KEY_PROCESSES},
+    {ZERO, "cpu_offload_param", KEY_BOOLEAN, KEY_PROCESSES},
+    {ZERO, "cpu_offload_use_pin_memory", KEY_BOOLEAN, KEY_PROCESSES},
+    {ZERO, "model_persistence_threshold", KEY_REAL, KEY_PROCESSES},
+    {ZERO, "stage3_model_persistence_threshold", KEY_REAL, KEY_PROCESSES},
+    {ZERO, "use_multi_rank_bucket_allreduce", KEY_BOOLEAN, KEY_PROCESSES},
+    {ZERO, "zero_hpz_partition_size", KEY_REAL, KEY_PROCESSES},
+    {ZERO, "zero_quantized_weights", KEY_BOOLEAN, KEY_PROCESSES},
+    {ZERO, "zero_quantized_nontrainable_weights", KEY_BOOLEAN, KEY_PROCESSES},
+    {ZERO, "zero_quantized_gradients", KEY_BOOLEAN, KEY_PROCESSES},
+    {ZERO, "mics_shard_size", KEY_REAL, KEY_PROCESSES},
+    {ZERO, "mics_hierarchical_params_gather", KEY_BOOLEAN, KEY_PROCESSES},
+    {ZERO, "memory_efficient_linear", KEY_BOOLEAN, KEY_PROCESSES},
+    {ZERO, "pipeline_loading_checkpoint", KEY_BOOLEAN, KEY_PROCESSES},
+    {ZERO, "override_module_apply", KEY_BOOLEAN, KEY_PROCESSES},
+    {ZERO, "log_trace_cache_warnings", KEY_BOOLEAN, KEY_PROCESSES},
     {ZERO, "stage3_gather_16bit_weights_on_model_save", KEY_BOOLEAN, KEY_PROCESSES},
     {ZERO, "stage3_gather_fp16_weights_on_model_save", KEY_BOOLEAN, KEY_PROCESSES},
 };
@@ -135,6 +165,20 @@ static const json *at(const json *root, const char *path) {
 
 static int is_auto(const json *value) {
     return json_is_text(value) && strcmp(json_text(value), "auto") == 0;
+}
+
+int deepspeed_is_auto(const json *root, const char *path) {
+    return is_auto(at(root, path));
+}
+
+int deepspeed_has_auto(const json *root) {
+    for (size_t i = 0; i < deepspeed_key_count; i++) {
+        const json *object = at(root, deepspeed_keys[i].section);
+        if (json_is_object_value(object) && is_auto(json_member(object, deepspeed_keys[i].name))) {
+            return 1;
+        }
+    }
+    return 0;
 }
 
 const json *deepspeed_value(const json *root, const char *path) {

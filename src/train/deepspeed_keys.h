@@ -31,6 +31,11 @@ extern const size_t deepspeed_key_count;
 // The value at a dotted path; NULL when it is absent or the text "auto".
 const json *deepspeed_value(const json *root, const char *path);
 
+// 1 when the value at a dotted path is the text "auto"; `deepspeed_has_auto`: when any value of the
+// file is, as in the files of transformers' Trainer, which DeepSpeed alone does not take.
+int deepspeed_is_auto(const json *root, const char *path);
+int deepspeed_has_auto(const json *root);
+
 // Every key known and of its type, else BERTH_CONFIG naming file, key and the nearest known one.
 // Notes the keys that have no effect in this run.
 enum berth_status deepspeed_check(const json *root, const char *path, const struct berth_log *log,

@@ -15,6 +15,7 @@
 #include "train/output.h"
 #include "train/plan.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -64,12 +65,21 @@ static enum berth_status need_start(const struct job *job, struct berth_error *e
                            pretrains ? ", or --config_file for random weights" : "", error);
 }
 
+static void note_phases(const struct job *job) {
+    const struct berth_config *config = &job->config;
+    if (config->phase1_end_step > 0 && !config->phase2) {
+        log_note(&job->log, "phase1_end_step has no effect without --phase2");
+    }
+}
+
 static enum berth_status settle(struct job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
     if (config->deepspeed_config != NULL) {
         TRY(deepspeed_apply(config, config->deepspeed_config, &job->log, error));
     }
     TRY(job->task->settle(config, TASK_TRAIN, error));
+    TRY(strategy_settle(config, &job->log, error));
+    note_phases(job);
     TRY(optimizer_settle(config, error));
     TRY(loss_scale_check(config, error));
     if (!option_resumes(&job->config)) {
@@ -167,6 +177,10 @@ static enum berth_status open_model(struct job *job, struct berth_error *error) 
         job->model_folder = config->config_file;
         return model_files_open_new(&job->files, config, job->task->head, &job->log, error);
     }
+    if (config->model_name_or_path != NULL && config->config_file != NULL) {
+        log_note(&job->log, "config_file has no effect: %s has a configuration",
+                 config->model_name_or_path);
+    }
     job->model_folder =
         config->model_name_or_path != NULL ? config->model_name_or_path : job->resume_folder;
     return model_files_open(&job->files, config, job->model_folder, job->task->head, &job->log,
@@ -192,10 +206,21 @@ static enum berth_status read_inputs(struct job *job, struct berth_error *error)
     if (job->has_evaluation) {
         args.use = TASK_VALIDATE;
         TRY(evaluation_open(&job->evaluation, job->task, &args, error));
+    } else {
+        TRY(strategy_check_unevaluated(config, job->task->held_out, &job->log, error));
     }
     TRY(open_feed(job, error));
     TRY(job->feed.kind->resolve(&job->feed, &job->batching, config, error));
-    return schedule_init(&job->schedule, config, job->batching.total_steps, error);
+    TRY(schedule_init(&job->schedule, config, job->batching.total_steps, error));
+    if (schedule_is_zero(&job->schedule)) {
+        log_warning(&job->log,
+                    "the learning rate of every update is 0, and nothing will be trained: schedule "
+                    "%s, %" PRId64 " updates of which %" PRId64
+                    " warm up, learning_rate %g; --schedule constant has no warm-up",
+                    config->schedule, job->schedule.total_steps, job->schedule.warmup_steps,
+                    config->learning_rate);
+    }
+    return BERTH_OK;
 }
 
 // --- the plan -----------------------------------------------------------------------------------
@@ -298,16 +323,60 @@ static enum berth_status write_outputs(struct job *job, const struct loop_result
                                        struct berth_error *error) {
     const char *folder = job->config.output_dir;
     TRY(checkpoint_write_model(&job->content, folder, error));
-    if (loop->evaluated_step != job->history.step || loop->evaluated_step < 0) {
+    if (loop->evaluated_step != loop->model_step || loop->evaluated_step < 0) {
         return BERTH_OK;
     }
     struct task_results results = {.use = TASK_VALIDATE,
                                    .folder = folder,
                                    .score = &loop->score,
-                                   .step = job->history.step,
+                                   .step = loop->model_step,
                                    .train_loss = job->history.last_loss,
                                    .seconds = loop->prediction_seconds};
     return job->task->write(&job->evaluation.set, &results, error);
+}
+
+// --load_best_model_at_end: its weights take the place of the last ones, and its scores theirs.
+static enum berth_status load_best(struct job *job, const char *folder, struct loop_result *done,
+                                   struct berth_error *error) {
+    TRY(checkpoint_verify(folder, NULL, error));
+    param_table_keep_head(&job->files.table);
+    TRY(model_files_load(&job->files, folder, (uint64_t)job->config.seed, &job->log, &job->state,
+                         error));
+    struct evaluation_run how = {
+        .engine = &job->engine, .files = &job->files, .log = &job->log, .stop = job->stop};
+    struct infer_result timing;
+    TRY(evaluation_predict(&job->evaluation, &how, &timing, &done->score, error));
+    if (timing.stopped) {
+        return error_set(error, BERTH_INTERRUPTED,
+                         "stopped on request while the best model was evaluated; everything is "
+                         "saved: go on with --resume_from_checkpoint auto");
+    }
+    done->prediction_seconds = timing.seconds;
+    done->model_step = done->evaluated_step = job->history.best_step;
+    return BERTH_OK;
+}
+
+static enum berth_status take_best(struct job *job, struct loop_result *done,
+                                   struct berth_error *error) {
+    const struct history *history = &job->history;
+    if (!job->config.load_best_model_at_end || isnan(history->best_metric) ||
+        history->best_step == history->step) {
+        return BERTH_OK;
+    }
+    char *folder = checkpoint_path(job->config.output_dir, history->best_step);
+    if (folder == NULL) {
+        return file_no_path(error);
+    }
+    enum berth_status status = BERTH_OK;
+    if (dir_exists(folder)) {
+        log_note(&job->log, "the result is the best model, of update %" PRId64, history->best_step);
+        status = load_best(job, folder, done, error);
+    } else {
+        log_warning(&job->log, "%s is not there: the result is the last model, not the best",
+                    folder);
+    }
+    memory_free(folder);
+    return status;
 }
 
 static void fill_result(const struct job *job, const struct loop_result *loop,
@@ -341,6 +410,9 @@ static enum berth_status train(struct job *job, struct berth_run_result *result,
     struct loop_result done;
     event_moment(&job->log, "train_start");
     enum berth_status status = loop_run(&loop, &done, error);
+    if (status == BERTH_OK) {
+        status = take_best(job, &done, error);
+    }
     fill_result(job, &done, result);
     TRY(status);
     TRY(file_lock_check(&job->lock, error));
@@ -349,6 +421,7 @@ static enum berth_status train(struct job *job, struct berth_run_result *result,
                                        .result = result,
                                        .loop = &done,
                                        .history = &job->history,
+                                       .train = &job->train,
                                        .config = &job->config,
                                        .seconds = machine_seconds() - job->begin};
     return finetune_report_summary(&summary, &job->log, error);

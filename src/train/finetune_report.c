@@ -108,6 +108,7 @@ static void report_files(const struct finetune_plan *plan, const struct berth_lo
     const struct batching *batching = plan->batching;
     int64_t every =
         plan->config->save_steps > 0 ? plan->config->save_steps : batching->updates_per_epoch;
+    every = every < batching->total_steps ? every : batching->total_steps;
     int64_t checkpoint = plan->files->table.parameter_count * 12;
     int64_t saves = (batching->total_steps + every - 1) / every;
     int64_t kept = plan->config->save_total_limit > 0 && plan->config->save_total_limit < saves
@@ -139,9 +140,10 @@ void finetune_report_plan(const struct finetune_plan *plan, const struct berth_l
 // "best_f1": the score that tells, at its best; empty without an evaluation.
 static void best_name(const struct finetune_summary *summary, char text[64]) {
     const struct task_score *score = &summary->loop->score;
+    struct best_metric best;
     text[0] = '\0';
-    if (score->count > 0) {
-        snprintf(text, 64, "best_%s", score->items[score->best_by].name);
+    if (score->count > 0 && strategy_best_metric(summary->config, score, &best, NULL) == BERTH_OK) {
+        snprintf(text, 64, "best_%s", best.name);
     }
 }
 
@@ -198,14 +200,21 @@ static size_t add_unless_nan(struct berth_field *fields, size_t count, const cha
     return count;
 }
 
+// The examples that training read, or the windows that they were cut into; not times the epochs.
+static int64_t train_samples(const struct task_set *train) {
+    return train->shards != NULL ? train->shards->sequences : (int64_t)train->source.count;
+}
+
 static enum berth_status write_training(const struct finetune_summary *summary,
                                         struct berth_error *error) {
     const struct berth_run_result *result = summary->result;
     const struct loop_result *loop = summary->loop;
-    struct berth_field fields[8] = {log_integer("global_step", result->steps)};
-    size_t count = add_unless_nan(fields, 1, "train_loss", result->final_loss);
+    struct berth_field fields[8] = {
+        log_integer("global_step", result->steps),
+        log_integer("train_samples", train_samples(summary->train)),
+    };
+    size_t count = add_unless_nan(fields, 2, "train_loss", result->final_loss);
     if (loop->updates > 0) {
-        fields[count++] = log_integer("train_samples", loop->sequences);
         fields[count++] = log_real("train_runtime", loop->seconds);
     }
     count = add_unless_nan(fields, count, "train_samples_per_second", result->samples_per_second);

@@ -32,6 +32,7 @@ struct finetune_summary {
     const struct berth_run_result *result;
     const struct loop_result *loop;
     const struct history *history;
+    const struct task_set *train;
     const struct berth_config *config;
     double seconds; // the whole job
 };

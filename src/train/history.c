@@ -61,6 +61,13 @@ static const char *const free_settings[] = {
     "instructions",
     "save_steps",
     "save_total_limit",
+    "save_strategy",
+    "eval_strategy",
+    "load_best_model_at_end",
+    "metric_for_best_model",
+    "greater_is_better",
+    "early_stopping_patience",
+    "early_stopping_threshold",
     "eval_steps",
     "dry_run",
     "logging_steps",
@@ -148,15 +155,23 @@ static int is_better(double value, double best, int lower_is_better) {
     return isnan(best) || (lower_is_better ? value < best : value > best);
 }
 
-void history_add_evaluation(struct history *history, double epoch, const struct task_score *score) {
-    double value = score->items[score->best_by].value;
-    if (!isnan(value) && is_better(value, history->best_metric, score->lower_is_better)) {
+static void compare_with_best(struct history *history, const struct best_metric *now) {
+    const double value = now->value, best = history->best_metric;
+    const int better = !isnan(value) && is_better(value, best, now->lower_is_better);
+    const int gains = better && (isnan(best) || fabs(value - best) > now->threshold);
+    history->evaluations_without_gain = gains ? 0 : history->evaluations_without_gain + 1;
+    if (better) {
         history->best_metric = value;
         history->best_step = history->step;
     }
+}
+
+void history_add_evaluation(struct history *history, double epoch, const struct task_score *score,
+                            const struct best_metric *best) {
     if (has_evaluation(history)) {
         return;
     }
+    compare_with_best(history, best);
     json *entry = new_entry(history, epoch);
     for (size_t i = 0; i < score->count; i++) {
         char key[64];
@@ -189,6 +204,8 @@ static void set_best(json *state, const struct history *history) {
     char folder[64];
     snprintf(folder, sizeof folder, "checkpoint-%" PRId64, history->best_step);
     int known = !isnan(history->best_metric);
+    json_set(state, "early_stopping_patience_counter",
+             json_new_integer(history->evaluations_without_gain));
     json_set(state, "best_metric", json_new_real(known ? history->best_metric : NAN));
     json_set(state, "best_global_step", json_new_integer(known ? history->best_step : 0));
     json_set(state, "best_model_checkpoint", known ? json_new_text(folder) : json_new_real(NAN));
@@ -373,6 +390,8 @@ static enum berth_status read_numbers(struct history *history, const json *state
         TRY(json_get_real(state, path, "best_metric", &history->best_metric, error));
         TRY(json_get_integer(state, path, "best_global_step", &history->best_step, error));
     }
+    TRY(json_get_integer(state, path, "early_stopping_patience_counter",
+                         &history->evaluations_without_gain, error));
     return BERTH_OK;
 }
 

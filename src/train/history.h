@@ -10,6 +10,7 @@
 #include "train/batching.h"
 #include "train/feed.h"
 #include "train/loss_scale.h"
+#include "train/strategy.h"
 #include "train/task.h"
 
 #include <stdint.h>
@@ -33,9 +34,10 @@ struct history {
     int64_t loss_count;
     double last_loss;        // the last logged loss
     double last_masked_loss; // NaN: of a head that predicts no masked tokens
-    double best_metric;      // the score that tells (task.h); NaN: never evaluated
+    double best_metric;      // the score that tells (strategy.h); NaN: never evaluated
     int64_t best_step;
-    json *log; // array: logged steps and evaluations
+    int64_t evaluations_without_gain; // in a row, up to the last one
+    json *log;                        // array: logged steps and evaluations
 };
 
 // For fine-tuning; the caller changes jobs and feed.
@@ -46,7 +48,8 @@ void history_done(struct history *history);
 void history_add_step(struct history *history, double epoch, double loss, double learning_rate,
                       double grad_norm);
 // An evaluation of the same step that is there already stays.
-void history_add_evaluation(struct history *history, double epoch, const struct task_score *score);
+void history_add_evaluation(struct history *history, double epoch, const struct task_score *score,
+                            const struct best_metric *best);
 
 // trainer_state.json, with every setting of the option table as text under "settings".
 enum berth_status history_write(const struct history *history, const struct berth_config *config,

@@ -107,7 +107,9 @@ static enum berth_status evaluate(struct run *run, struct berth_error *error) {
         run->result->evaluated_step = run->history->step;
     }
     if (!timing.stopped && score.count > 0) {
-        history_add_evaluation(run->history, epoch_of(loop, run->history->step), &score);
+        struct best_metric best;
+        TRY(strategy_best_metric(loop->config, &score, &best, error));
+        history_add_evaluation(run->history, epoch_of(loop, run->history->step), &score, &best);
         report_evaluation(run, &timing);
     }
     run->result->evaluation_seconds += machine_seconds() - begin;
@@ -131,12 +133,26 @@ static int goes_on_after_save_error(const struct loop *loop) {
            strcmp(loop->config->on_save_error, "continue") == 0;
 }
 
+static enum berth_status rotate(const struct run *run, struct berth_error *error) {
+    const struct berth_config *config = run->loop->config;
+    const int keeps = strategy_keeps_best(config) && !isnan(run->history->best_metric);
+    return checkpoint_rotate(
+        config->output_dir,
+        &(struct checkpoint_limits){.newest = run->saved_step,
+                                    .limit = config->save_total_limit,
+                                    .best = keeps ? run->history->best_step : -1},
+        error);
+}
+
 static enum berth_status write_checkpoint(struct run *run, struct berth_error *error) {
     const struct loop *loop = run->loop;
     const char *folder = loop->config->output_dir;
+    if (run->saved_step == run->history->step) {
+        return rotate(run, error);
+    }
     TRY(checkpoint_write(loop->content, folder, error));
     run->saved_step = run->history->step;
-    TRY(checkpoint_rotate(folder, run->saved_step, loop->config->save_total_limit, error));
+    TRY(rotate(run, error));
     log_note(loop->log, "saved %s/checkpoint-%" PRId64, folder, run->saved_step);
     const struct berth_field facts[] = {log_integer("step", run->saved_step),
                                         log_real("epoch", epoch_of(loop, run->saved_step)),
@@ -164,6 +180,25 @@ static enum berth_status save(struct run *run, struct berth_error *error) {
     return error_set(error, status == BERTH_NO_MEMORY ? status : BERTH_IO,
                      "checkpoint of step %" PRId64 " %s: %s", run->history->step, what,
                      own.message);
+}
+
+// After an evaluation: a best model that is to be kept has a checkpoint, and the run may end here.
+static enum berth_status follow_evaluation(struct run *run, struct berth_error *error) {
+    const struct berth_config *config = run->loop->config;
+    const struct history *history = run->history;
+    const int64_t patience = config->early_stopping_patience;
+    if (strategy_keeps_best(config) && history->best_step == history->step) {
+        TRY(save(run, error));
+    }
+    if (patience > 0 && history->evaluations_without_gain >= patience &&
+        history->step < run->last_step) {
+        log_note(run->loop->log,
+                 "early stopping after update %" PRId64 ": %" PRId64
+                 " evaluations in a row were not better than that of update %" PRId64,
+                 history->step, history->evaluations_without_gain, history->best_step);
+        run->last_step = history->step;
+    }
+    return BERTH_OK;
 }
 
 // --- one update ---------------------------------------------------------------------------------
@@ -464,7 +499,7 @@ static enum berth_status stop_here(struct run *run, struct berth_error *error) {
         return interrupted(run, "at once: resume from the last checkpoint", error);
     }
     if (run->loop->config->skip_checkpoint) {
-        return interrupted(run, "nothing is saved, as skip_checkpoint says", error);
+        return interrupted(run, "nothing is saved: checkpoints are off", error);
     }
     TRY(file_lock_check(run->loop->lock, error));
     if (run->saved_step != run->history->step) {
@@ -479,6 +514,7 @@ static enum berth_status run_all(struct run *run, struct berth_error *error) {
     for (;;) {
         if (run->stop == 0 && evaluation_is_due(loop, history->step)) {
             TRY(evaluate(run, error));
+            TRY(follow_evaluation(run, error));
         }
         if (run->stop != 0) {
             return stop_here(run, error);
@@ -518,7 +554,8 @@ enum berth_status loop_run(const struct loop *loop, struct loop_result *result,
         log_note(loop->log, "the schedule begins again after %" PRId64 " updates",
                  history->schedule_start);
     }
-    log_progress(loop->log, "train", history->step,
-                 end_of(loop)); // the clock begins before update 1
-    return run_all(&run, error);
+    log_progress(loop->log, "train", history->step, end_of(loop)); // the clock begins here
+    enum berth_status status = run_all(&run, error);
+    result->model_step = history->step;
+    return status;
 }

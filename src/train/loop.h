@@ -43,6 +43,7 @@ struct loop_result {
     double prediction_seconds;   // of that evaluation, the model's part
     double predicted_per_second; // sequences
     int64_t evaluated_step;      // -1: none
+    int64_t model_step;          // of the weights that are the result
 };
 
 // BERTH_FAILURE when loss or gradient is not finite, BERTH_INTERRUPTED after *stop, BERTH_IO when

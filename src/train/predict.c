@@ -63,6 +63,7 @@ void predictor_done(struct predictor *predictor) {
 
 struct predict_job {
     const struct task *task;
+    enum task_use use; // TASK_PREDICT or TASK_VALIDATE
     struct berth_config config;
     struct berth_log log;
     const volatile int *stop;
@@ -118,7 +119,7 @@ static enum berth_status predict_set(struct predict_job *job, struct berth_run_r
     if (timing.stopped) {
         return error_set(error, BERTH_INTERRUPTED, "stopped on request; nothing was written");
     }
-    struct task_results results = {.use = TASK_PREDICT,
+    struct task_results results = {.use = job->use,
                                    .folder = job->config.output_dir,
                                    .score = &score,
                                    .train_loss = NAN,
@@ -133,7 +134,7 @@ static enum berth_status predict_set(struct predict_job *job, struct berth_run_r
 static enum berth_status run(struct predict_job *job, struct berth_run_result *result,
                              struct berth_error *error) {
     struct berth_config *config = &job->config;
-    TRY(job->task->settle(config, TASK_PREDICT, error));
+    TRY(job->task->settle(config, job->use, error));
     TRY(event_settings(&job->log, config, JOB_PREDICT, error));
     TRY(output_check(config, "", error));
     if (!config->dry_run && dir_exists(config->output_dir)) {
@@ -142,7 +143,7 @@ static enum berth_status run(struct predict_job *job, struct berth_run_result *r
     TRY(predictor_open(&job->predictor, config, job->task->head, &job->log, error));
     inputs_prefer_length(config, job->task->max_seq_length);
     struct task_open args = {
-        .use = TASK_PREDICT, .config = config, .files = &job->predictor.files, .log = &job->log};
+        .use = job->use, .config = config, .files = &job->predictor.files, .log = &job->log};
     TRY(evaluation_open(&job->evaluation, job->task, &args, error));
     const struct engine_shape shape = {.infer = job->evaluation.extent};
     struct plan_args plan = {.state = &job->predictor.state,
@@ -159,12 +160,17 @@ static enum berth_status run(struct predict_job *job, struct berth_run_result *r
     return predict_set(job, result, error);
 }
 
-enum berth_status predict(const struct task *task, const struct berth_config *config,
-                          struct berth_log log, const volatile int *stop,
-                          struct berth_run_result *result, struct berth_error *error) {
+enum berth_status predict(const struct task *task, enum task_use use,
+                          const struct berth_config *config, struct berth_log log,
+                          const volatile int *stop, struct berth_run_result *result,
+                          struct berth_error *error) {
     struct berth_run_result ignored;
-    struct predict_job job = {
-        .task = task, .config = *config, .log = log, .stop = stop, .lock = {.descriptor = -1}};
+    struct predict_job job = {.task = task,
+                              .use = use,
+                              .config = *config,
+                              .log = log,
+                              .stop = stop,
+                              .lock = {.descriptor = -1}};
     result = result != NULL ? result : &ignored;
     *result = (struct berth_run_result){.final_loss = NAN, .eval_loss = NAN, .mfu = NAN};
     enum berth_status status = run(&job, result, error);

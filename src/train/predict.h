@@ -30,10 +30,12 @@ enum berth_status predictor_load(struct predictor *predictor, const struct berth
                                  struct berth_error *error);
 void predictor_done(struct predictor *predictor);
 
-// As berth_predict_squad and its like, which differ in the task alone.
-enum berth_status predict(const struct task *task, const struct berth_config *config,
-                          struct berth_log log, const volatile int *stop,
-                          struct berth_run_result *result, struct berth_error *error);
+// As berth_predict_squad, berth_evaluate_classify and their like, which differ in the task and in
+// which of its sets is read.
+enum berth_status predict(const struct task *task, enum task_use use,
+                          const struct berth_config *config, struct berth_log log,
+                          const volatile int *stop, struct berth_run_result *result,
+                          struct berth_error *error);
 
 // As berth_show_squad.
 struct show_args {

@@ -57,28 +57,29 @@ static double rate_cosine(const struct schedule *s, int64_t step) {
     return s->learning_rate * 0.5 * (1 + cos(PI * (rest < 1 ? rest : 1)));
 }
 
-// DeepSpeed's warm-up factors; a warm-up has at least two steps there.
+// DeepSpeed's schedules are stepped after an update, so that update `step` has what they say of
+// step - 1, and the first one the minimum. A warm-up has at least two steps there.
 static int64_t warmup_of_deepspeed(const struct schedule *s) {
     return s->warmup_steps > 2 ? s->warmup_steps : 2;
 }
 
 static int is_warming(const struct schedule *s, int64_t step) {
-    return step < warmup_of_deepspeed(s);
+    return step - 1 < warmup_of_deepspeed(s);
 }
 
 static double gamma_log(const struct schedule *s, int64_t step) {
-    return is_warming(s, step) ? log((double)step + 1) / log((double)warmup_of_deepspeed(s)) : 1;
+    return step < 1 ? 0 : log((double)step) / log((double)warmup_of_deepspeed(s));
 }
 
 static double gamma_linear(const struct schedule *s, int64_t step) {
-    return is_warming(s, step) ? (double)step / (double)warmup_of_deepspeed(s) : 1;
+    return step < 1 ? 0 : (double)(step - 1) / (double)warmup_of_deepspeed(s);
 }
 
 // WarmupDecayLR: linear decay to zero once the warm-up is over.
 static double gamma_decay(const struct schedule *s, int64_t step) {
     int64_t steps = warmup_of_deepspeed(s);
     int64_t length = s->total_steps > steps ? s->total_steps - steps : 1;
-    return at_least_zero((double)(s->total_steps - step) / (double)length);
+    return at_least_zero((double)(s->total_steps - (step - 1)) / (double)length);
 }
 
 static double between(const struct schedule *s, double gamma) {
@@ -86,11 +87,11 @@ static double between(const struct schedule *s, double gamma) {
 }
 
 static double rate_warmup_log(const struct schedule *s, int64_t step) {
-    return between(s, gamma_log(s, step));
+    return between(s, is_warming(s, step) ? gamma_log(s, step) : 1);
 }
 
 static double rate_warmup_linear(const struct schedule *s, int64_t step) {
-    return between(s, gamma_linear(s, step));
+    return between(s, is_warming(s, step) ? gamma_linear(s, step) : 1);
 }
 
 static double rate_warmup_decay_log(const struct schedule *s, int64_t step) {
@@ -99,6 +100,28 @@ static double rate_warmup_decay_log(const struct schedule *s, int64_t step) {
 
 static double rate_warmup_decay_linear(const struct schedule *s, int64_t step) {
     return between(s, is_warming(s, step) ? gamma_linear(s, step) : gamma_decay(s, step));
+}
+
+// WarmupCosineLR: a cosine down to a share of the rate. Its first update has the rate 0, whatever
+// the minimum is.
+static double cosine_decay(const struct schedule *s, int64_t step) {
+    int64_t steps = warmup_of_deepspeed(s);
+    int64_t length = s->total_steps > steps ? s->total_steps - steps : 1;
+    double done = fmin(1, (double)(step - steps) / (double)length);
+    return s->learning_rate *
+           (s->cosine_minimum + (1 - s->cosine_minimum) * (1 + cos(PI * done)) / 2);
+}
+
+static double rate_warmup_cosine_log(const struct schedule *s, int64_t step) {
+    return !is_warming(s, step) ? cosine_decay(s, step)
+           : step > 0           ? between(s, gamma_log(s, step))
+                                : 0;
+}
+
+static double rate_warmup_cosine_linear(const struct schedule *s, int64_t step) {
+    return !is_warming(s, step) ? cosine_decay(s, step)
+           : step > 0           ? between(s, gamma_linear(s, step))
+                                : 0;
 }
 
 // BingBert's. Without a warm-up they decay from the first update on (the originals stay at 1).
@@ -124,20 +147,26 @@ static double rate_ep(const struct schedule *s, int64_t step) {
 }
 
 const struct schedule_row schedule_rows[] = {
-    {"linear", "x < w: x/w, else (1-x)/(1-w)", rate_linear},
-    {"bertadam", "x < w: x/w, else 1-x", rate_bertadam},
-    {"google", "step < n: step/n, else 1-x", rate_google},
-    {"poly", "p < w: p/w, else (1-p)^0.5", rate_poly},
-    {"constant", "1", rate_constant},
-    {"constant_warmup", "x < w: x/w, else 1", rate_constant_warmup},
-    {"cosine", "x < w: x/w, else (1 + cos(pi (x-w)/(1-w))) / 2", rate_cosine},
-    {"EE", "x < w: (x/w)^2, else r^((step - w T)/k)", rate_ee},
-    {"LE", "x < w: x/w, else r^((step - w T)/k)", rate_le},
-    {"EP", "x < w: (x/w)^1.5, else (1-x)^2", rate_ep},
-    {"warmup_log", "DeepSpeed WarmupLR, ln(step+1)/ln(n)", rate_warmup_log},
-    {"warmup_linear", "DeepSpeed WarmupLR, step/n", rate_warmup_linear},
-    {"warmup_decay_log", "DeepSpeed WarmupDecayLR, ln(step+1)/ln(n)", rate_warmup_decay_log},
-    {"warmup_decay_linear", "DeepSpeed WarmupDecayLR, step/n", rate_warmup_decay_linear},
+    {"linear", "x < w: x/w, else (1-x)/(1-w)", rate_linear, WARMUP_SHARE},
+    {"bertadam", "x < w: x/w, else 1-x", rate_bertadam, WARMUP_SHARE},
+    {"google", "step < n: step/n, else 1-x", rate_google, WARMUP_WHOLE},
+    {"poly", "p < w: p/w, else (1-p)^0.5", rate_poly, WARMUP_WHOLE},
+    {"constant", "1", rate_constant, WARMUP_NONE},
+    {"constant_warmup", "x < w: x/w, else 1", rate_constant_warmup, WARMUP_SHARE},
+    {"cosine", "x < w: x/w, else (1 + cos(pi (x-w)/(1-w))) / 2", rate_cosine, WARMUP_SHARE},
+    {"EE", "x < w: (x/w)^2, else r^((step - w T)/k)", rate_ee, WARMUP_SHARE},
+    {"LE", "x < w: x/w, else r^((step - w T)/k)", rate_le, WARMUP_SHARE},
+    {"EP", "x < w: (x/w)^1.5, else (1-x)^2", rate_ep, WARMUP_SHARE},
+    {"warmup_log", "DeepSpeed WarmupLR, ln(step)/ln(n)", rate_warmup_log, WARMUP_SHARE},
+    {"warmup_linear", "DeepSpeed WarmupLR, (step-1)/n", rate_warmup_linear, WARMUP_SHARE},
+    {"warmup_decay_log", "DeepSpeed WarmupDecayLR, ln(step)/ln(n)", rate_warmup_decay_log,
+     WARMUP_SHARE},
+    {"warmup_decay_linear", "DeepSpeed WarmupDecayLR, (step-1)/n", rate_warmup_decay_linear,
+     WARMUP_SHARE},
+    {"warmup_cosine_log", "DeepSpeed WarmupCosineLR, ln(step)/ln(n)", rate_warmup_cosine_log,
+     WARMUP_SHARE},
+    {"warmup_cosine_linear", "DeepSpeed WarmupCosineLR, (step-1)/n", rate_warmup_cosine_linear,
+     WARMUP_SHARE},
 };
 const size_t schedule_row_count = sizeof schedule_rows / sizeof schedule_rows[0];
 
@@ -152,12 +181,17 @@ static const struct schedule_row *find(const char *name) {
 
 static void set_warmup(struct schedule *schedule, const struct berth_config *config) {
     int64_t total_steps = schedule->total_steps;
-    if (config->warmup_steps > 0) {
+    double share = (double)total_steps * config->warmup_proportion;
+    if (schedule->row->warmup == WARMUP_NONE) {
+        schedule->warmup_steps = 0;
+        schedule->warmup = 0;
+    } else if (config->warmup_steps > 0) {
         schedule->warmup_steps = config->warmup_steps;
         schedule->warmup = total_steps > 0 ? (double)config->warmup_steps / (double)total_steps : 0;
     } else {
         schedule->warmup = config->warmup_proportion;
-        schedule->warmup_steps = (int64_t)((double)total_steps * config->warmup_proportion);
+        schedule->warmup_steps =
+            (int64_t)(schedule->row->warmup == WARMUP_WHOLE ? share : ceil(share));
     }
 }
 
@@ -171,6 +205,7 @@ enum berth_status schedule_init(struct schedule *schedule, const struct berth_co
                                   .offset = config->lr_offset,
                                   .decay_rate = config->decay_rate,
                                   .decay_steps = config->decay_step,
+                                  .cosine_minimum = config->cos_min_ratio,
                                   .total_steps = total_steps};
     set_warmup(schedule, config);
     return BERTH_OK;
@@ -184,4 +219,13 @@ void schedule_restart(struct schedule *schedule, const struct berth_config *conf
 
 double schedule_rate(const struct schedule *schedule, int64_t step) {
     return schedule->row->rate(schedule, step - schedule->first) + schedule->offset;
+}
+
+int schedule_is_zero(const struct schedule *schedule) {
+    for (int64_t step = 0; step < schedule->total_steps; step++) {
+        if (schedule_rate(schedule, step) > 0) {
+            return 0;
+        }
+    }
+    return schedule->total_steps > 0;
 }

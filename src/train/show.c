@@ -178,22 +178,11 @@ static enum berth_status answer(const struct show_args *args, struct show *show,
     return squad_answer_all(&outcome, machine_threads(config), &show->results, error);
 }
 
-// The candidate that became the prediction; with version 2 it need not be the first.
-static const struct squad_candidate *chosen(const struct squad_result *result) {
-    for (size_t i = 0; i < result->count; i++) {
-        int is_null = result->candidates[i].begin < 0;
-        if (is_null == (result->prediction[0] == '\0')) {
-            return &result->candidates[i];
-        }
-    }
-    return &result->candidates[0];
-}
-
 static enum berth_status make_sample(const struct show *show, size_t index,
                                      struct berth_sample *sample, struct berth_error *error) {
     const struct squad_example *example = &show->part.examples[index];
     const struct squad_result *result = &show->results[index];
-    const struct squad_candidate *candidate = chosen(result);
+    const struct squad_candidate *candidate = &result->candidates[squad_result_chosen(result)];
     struct squad_match match;
     *sample = (struct berth_sample){
         .index = show->numbers[index],

@@ -67,6 +67,7 @@ struct task {
     const char *title; // of the run's summary: "finetune squad"
     unsigned jobs;     // whose settings training has (core/options.h)
     enum param_head head;
+    const char *held_out;   // what an evaluation during training needs: "name ... with --..."
     int64_t max_seq_length; // unless another is asked for; 0: the default
     // Fills in the task's own defaults and asks for the settings that it cannot do without.
     enum berth_status (*settle)(struct berth_config *config, enum task_use use,

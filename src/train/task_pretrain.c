@@ -243,6 +243,8 @@ const struct task task_pretrain = {.name = "pretrain",
                                    .title = "pretrain",
                                    .jobs = JOB_PRETRAIN,
                                    .head = PARAM_HEAD_PRETRAINING,
+                                   .held_out = "no file of input_dir has \"test\" in its name; "
+                                               "name shards with --eval_dir",
                                    .settle = settle,
                                    .validates = validates,
                                    .open = open_set,

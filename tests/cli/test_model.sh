@@ -22,6 +22,38 @@ for file in config.json model.safetensors vocab.txt predictions.json nbest_predi
     [ -s "$work/run/$file" ] || fail "$file is missing"
 done
 
+grep -q '"train_samples": 8,' "$work/run/train_results.json" || fail "train_samples counts epochs"
+
+# The best model is the result: its scores, its predictions, its weights; no evaluation beats it.
+run finetune squad --model "$work/model" --train "$work/data.json" --dev "$work/data.json" \
+    --output "$work/best" $small --train_batch_size 4 --num_train_epochs 30 --learning_rate 2e-2 --precision fp32 \
+    --hidden_dropout_prob 0 --attention_probs_dropout_prob 0 --schedule constant --save_total_limit 1 \
+    --eval_strategy steps --eval_steps 3 --save_strategy best --metric_for_best_model eval_f1 \
+    --load_best_model_at_end --early_stopping_patience 4
+expect_code 0
+expect_err "early stopping after update"
+python3 - "$work/best" <<'END' || fail "not the best model"
+import json, sys
+folder = sys.argv[1]
+state = json.load(open(folder + "/trainer_state.json"))
+scores = {e["step"]: e["eval_f1"] for e in state["log_history"] if "eval_f1" in e}
+best = max(scores.values())
+first = min(step for step, score in scores.items() if score == best)
+assert state["best_metric"] == best and state["best_global_step"] == first, (scores, state["best_global_step"])
+assert state["best_model_checkpoint"] == "checkpoint-%d" % first
+assert state["early_stopping_patience_counter"] == 4 and state["global_step"] == first + 12 == max(scores)
+assert all(step % 3 == 0 for step in scores) and first != state["global_step"]
+assert json.load(open(folder + "/eval_results.json"))["eval_f1"] == best
+same = [open(p + "/model.safetensors", "rb").read() for p in (folder, folder + "/checkpoint-%d" % first)]
+assert same[0] == same[1]
+END
+cmp -s "$work/best/model.safetensors" "$(ls -d "$work"/best/checkpoint-* | tail -n 1)/model.safetensors" &&
+    [ "$(ls -d "$work"/best/checkpoint-* | wc -l)" -gt 1 ] && fail "the last checkpoint has the best weights"
+run finetune squad --model "$work/model" --train "$work/data.json" --dev "$work/data.json" --output "$work/none" \
+    $small --max_steps 1 --metric_for_best_model precision
+expect_code 78
+expect_err "the evaluation has no such score; it has exact_match, f1"
+
 run evaluate squad "$work/data.json" "$work/run/predictions.json"
 expect_code 0
 expect_out exact_match
@@ -128,6 +160,13 @@ done
 
 run predict squad --model "$work/run" --input "$work/data.json" --output "$work/answers" $small
 expect_code 0
+# run_squad without training.
+run finetune squad --do_train=false --do_predict=true --init_checkpoint "$work/run" --train_file "$work/data.json" \
+    --predict_file "$work/data.json" --output_dir "$work/untrained" --learning_rate 1e-5 $small
+expect_code 0
+expect_err "without --do_train these have no effect: --train_file, --learning_rate"
+cmp -s "$work/untrained/predictions.json" "$work/answers/predictions.json" || fail "other answers without training"
+[ ! -e "$work/untrained/model.safetensors" ] || fail "a model was written"
 cmp -s "$work/run/predictions.json" "$work/answers/predictions.json" || fail "predictions differ"
 
 # answer

@@ -65,9 +65,39 @@ expect_err "--eval_dir is missing"
 run evaluate pretrain --model phase1 --input_dir "$short/corpus_training_0.hdf5" --output none
 expect_code 66
 expect_err "name held-out shards with --eval_dir"
-run pretrain --do_train False --do_eval True --model phase1 --input_dir "$short" --output none
+# Google's run_pretraining without training, in its own words.
+run pretrain --do_train=False --do_eval=True --bert_config_file model/config.json \
+    --init_checkpoint phase1 --input_file "$short/corpus_test_0.hdf5" --eval_dir "$short/corpus_test_0.hdf5" \
+    --max_eval_samples 10000 --train_batch_size 8 --output_dir only_scored
+expect_code 0
+expect_err "without --do_train these have no effect: --config_file, --train_batch_size"
+diff <(grep -v global_step scored/eval_results.txt) <(grep -v global_step only_scored/eval_results.txt) ||
+    fail "other scores without training"
+run pretrain --do_train False --model phase1 --input_dir "$short" --output none
 expect_code 2
 expect_err "berth evaluate pretrain"
+
+# Google's flags mean Google's optimizer and schedule, unless others are named; NVIDIA's do not.
+google="--bert_config_file model/config.json --vocab_file model/vocab.txt --output_dir none --dry-run
+    --max_seq_length 32 --max_predictions_per_seq 4 --input_file $short --num_train_steps 20 --num_warmup_steps 10"
+# shellcheck disable=SC2086
+run pretrain $google
+expect_code 0
+expect_err "is a flag of Google's run_pretraining"
+for line in 'optimizer *adam_weight_decay' 'schedule *google' 'warmup_steps *10$' 'total_steps *20$' \
+    'train_batch_size *32$' 'learning_rate *5e-05'; do
+    grep -qE "$line" "$out" || fail "no \"$line\" in the plan"
+done
+# shellcheck disable=SC2086
+run pretrain $google --optimizer lamb --schedule poly
+grep -qE 'optimizer *lamb$' "$out" && grep -qE 'schedule *poly$' "$out" || fail "the named optimizer lost"
+run pretrain --config_file model/config.json --vocab_file model/vocab.txt --input_dir "$short" --output none --dry-run \
+    --phase1_end_step 3 --do_eval
+grep -qE 'optimizer *nvlamb$' "$out" || fail "not NVIDIA's optimizer"
+expect_out "phase1_end_step has no effect without --phase2"
+run pretrain --config_file model/config.json --vocab_file model/vocab.txt --input_dir "$short/corpus_training_0.hdf5" \
+    --output none --dry-run --do_eval=True
+expect_out 'do_eval has no effect, for there is nothing to evaluate on: no file of input_dir has "test" in its name'
 
 # DeepSpeed's lines.
 run pretrain --config_file model/config.json --vocab_file model/vocab.txt --input_dir "$short" \

@@ -80,6 +80,23 @@ expect_out '"accuracy":'
 run predict classify --model predicted --task mrpc --data_dir glue --output again --threads 1
 expect_code 0
 cmp -s predicted/test_results.tsv again/test_results.tsv || fail "predict says something else"
+# run_classifier without training: scores, predictions or both, as training would have written them.
+alone="finetune classify --do_train=false --task_name mrpc --data_dir glue --init_checkpoint predicted --threads 1"
+run $alone --do_predict=true --output_dir alone --train_batch_size 32
+expect_code 0
+expect_err "without --do_train these have no effect: --train_batch_size"
+cmp -s predicted/test_results.tsv alone/test_results.tsv || fail "other predictions without training"
+[ ! -e alone/eval_results.txt ] || fail "evaluated unasked"
+run $alone --do_eval=true --output_dir scored
+expect_code 0
+diff <(grep ^eval_ predicted/eval_results.txt) <(grep ^eval_ scored/eval_results.txt) || fail "other scores without training"
+[ ! -e scored/test_results.tsv ] || fail "predicted unasked"
+run $alone --do_eval=true --do_predict=true --output_dir both
+expect_code 0
+[ -s both/eval_results.txt ] && cmp -s both/test_results.tsv predicted/test_results.tsv || fail "not both"
+run $alone --output_dir neither
+expect_code 2
+expect_err "nothing is left to do"
 run $own --output own --test_file reviews.csv
 expect_code 0
 [ "$(wc -l <own/predict_results.txt)" -eq 4 ] || fail "not the three rows of the test file"

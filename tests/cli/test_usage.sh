@@ -60,7 +60,7 @@ refused '--question is blank' answer --model x --question '' --context a
 refused '--question is blank' answer --model x --question=$' \t\n' --context-file none
 refused '--context is blank' answer --model x --question y --context ' '
 refused 'no vocabulary' tokenize
-refused '`berth predict squad` answers' $base --do_train False
+refused '--do_train false: nothing is left to do; add --do_predict or --do_eval' $base --do_train False
 
 # Both spellings, "=", keys, and the originals' names and flags, all the way to the plan.
 plan() {
@@ -88,8 +88,60 @@ expect_out "schedule                         EE"
 plan finetune squad --model_name_or_path "$work/model" --train_file "$work/data.json" \
     --validation_file "$work/data.json" --output_dir "$work/run" --do_train True --do_eval True \
     --per_device_train_batch_size 4 --train_batch_size 8 --warmup_ratio 0.1 \
-    --evaluation_strategy epoch --bf16 False --no_cuda --disable_tqdm True \
+    --evaluation_strategy epoch --bf16 False --no_cuda --disable_tqdm True --use_tpu false \
     --lr_scheduler_type constant_with_warmup
+expect_err "--use_tpu false has no effect"
+# transformers' file with nothing but "auto", by the Trainer's flag.
+cat >"$work/auto.json" <<'END'
+{"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", "gradient_clipping": "auto",
+ "optimizer": {"type": "AdamW", "params": {"lr": "auto", "weight_decay": "auto"}},
+ "bf16": {"enabled": "auto"}, "fp16": {"enabled": "auto"}}
+END
+for words in "--deepspeed $work/auto.json" "--deepspeed=$work/auto.json" "--deepspeed --deepspeed_config $work/auto.json"; do
+    # shellcheck disable=SC2086
+    plan $base --learning_rate 7e-5 $words --fp16
+    grep -qE '^  learning_rate +7e-05$' "$out" && grep -qE '^  weight_decay +0.01$' "$out" || fail "not the run's own"
+    expect_out "precision                        bf16"
+    expect_out "schedule                         linear"
+done
+plan predict squad --model "$work/model" --input "$work/data.json" --output "$work/run" --deepspeed "$work/auto.json"
+expect_err "--deepspeed has no effect in \`berth predict\`"
+# What a precision comes to is said once, and rightly.
+printf '{"train_batch_size": 4}' >"$work/plain.json"
+plan $base --deepspeed_config "$work/plain.json"
+expect_out "precision                        fp32"
+expect_no "$err" "precision: bf16"
+expect_no "$out" "precision: bf16"
+expect_out "plain.json: precision: fp32, as neither fp16 nor bf16 is enabled"
+expect_out "schedule                         constant"
+grep -qE "warmup_steps *0$" "$out" || fail "a warm-up of a constant rate"
+# A flag that is false says something, too.
+plan $base --bf16 False --fp16 False
+expect_out "precision                        fp32"
+plan $base --bf16 --fp16 False
+expect_out "precision                        bf16"
+plan $base --experimental_gelu=False --throughput_warmup_steps 3
+expect_err "--experimental_gelu false has no effect: hidden_act of config.json decides"
+expect_err "--throughput_warmup_steps has no effect: samples_per_second is of all updates"
+plan finetune squad --model "$work/model" --train "$work/data.json" --dev "$work/data.json" \
+    --output "$work/run" --predict_file "$work/none"
+expect_err "--predict_file has no effect beside --validation_file"
+# A warm-up that leaves nothing.
+plan $base --max_steps 1
+expect_out "the learning rate of every update is 0"
+grep -qE "warmup_steps *1$" "$out" || fail "no warm-up is shown"
+plan $base --max_steps 1 --warmup_proportion 0
+expect_no "$out" "the learning rate of every update is 0"
+# Settings of evaluation without anything to evaluate on.
+plan $base --do_eval --eval_strategy steps
+expect_out "do_eval has no effect, for there is nothing to evaluate on: name a file with --validation_file"
+expect_out "eval_strategy has no effect"
+run $base --dry-run --load_best_model_at_end
+expect_code 78
+expect_err "--load_best_model_at_end needs evaluations"
+run $base --dry-run --dev "$work/data.json" --load_best_model_at_end --save_strategy no
+expect_code 78
+expect_err "leave out --save_strategy no"
 run $base --dry-run --optim adafactor
 expect_code 2
 expect_err "--optimizer NAME"

@@ -137,7 +137,8 @@ static void write_history(void) {
     history_add_step(&history, 0.5, 1.25, 1e-5, 0.1);
     struct task_score score = {
         .items = {{"exact_match", 50.0}, {"f1", 60.0}}, .count = 2, .loss = NAN, .best_by = 1};
-    history_add_evaluation(&history, 1.0, &score);
+    struct best_metric best = {.name = "f1", .value = 60.0};
+    history_add_evaluation(&history, 1.0, &score, &best);
     assert_int_equal(
         history_write(&history, &config, &batching, scratch("trainer_state.json"), NULL), BERTH_OK);
     history_done(&history);

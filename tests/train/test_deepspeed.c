@@ -6,6 +6,8 @@
 #include "core/scratch.h"
 #include "train/deepspeed.h"
 
+#include <math.h>
+
 static char notes[8192];
 
 static void collect(void *context, const struct berth_record *record) {
@@ -115,9 +117,89 @@ static void test_schedules(void **state) {
     assert_string_equal(config.schedule, "warmup_decay_linear");
     assert_int_equal(config.warmup_steps, 1000);
     assert_true(config.learning_rate == 0.001);
-    config = good("{\"train_batch_size\":8}");
+    config =
+        good("{\"train_batch_size\":8,\"optimizer\":{\"type\":\"adam\",\"params\":{\"lr\":1e-4}},"
+             "\"scheduler\":{\"type\":\"WarmupCosineLR\",\"params\":{\"warmup_min_ratio\":0.1,"
+             "\"warmup_num_steps\":50,\"cos_min_ratio\":0.2,\"warmup_type\":\"linear\"}}}");
+    assert_string_equal(config.schedule, "warmup_cosine_linear");
+    assert_true(config.learning_rate == 1e-4 && fabs(config.warmup_min_lr - 1e-5) < 1e-20);
+    assert_true(config.cos_min_ratio == 0.2);
+    config = good("{\"train_batch_size\":8,\"scheduler\":{\"type\":\"WarmupLR\"}}");
+    assert_note("no scheduler.params.warmup_max_lr: DeepSpeed's default of 0.001");
+}
+
+static struct berth_config with_settings(const char *text, const char *name, const char *value) {
+    struct berth_config config;
+    struct berth_error error = {0};
+    option_defaults(&config);
+    set(&config, name, value);
+    if (apply(&config, text, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    return config;
+}
+
+static void test_without_a_scheduler(void **state) {
+    static const char text[] = "{\"train_batch_size\":8}";
+    struct berth_config config = good(text);
+    assert_string_equal(config.schedule, "constant");
+    assert_note("the learning rate stays constant");
+    config = with_settings(text, "schedule", "cosine");
+    assert_string_equal(config.schedule, "cosine");
+    assert_note("the run's own schedule");
+    config = with_settings(text, "warmup_proportion", "0.2"); // BingBertSquad's
     assert_string_equal(config.schedule, "linear");
-    assert_note("no scheduler");
+    config = with_settings(text, "recipe", "bing-128"); // it has one
+    assert_int_equal(option_is_given(&config, option_find("schedule")), 0);
+    config = good("{\"train_batch_size\":\"auto\"}"); // the Trainer's
+    assert_string_equal(config.schedule, "linear");
+    assert_note("the run's own schedule");
+}
+
+// The integration file of transformers' documentation, with no value but the run's own.
+static const char trainers[] =
+    "{\"fp16\":{\"enabled\":\"auto\",\"loss_scale\":0,\"loss_scale_window\":1000,"
+    "\"initial_scale_power\":16,\"hysteresis\":2,\"min_loss_scale\":1},"
+    "\"bf16\":{\"enabled\":\"auto\"},"
+    "\"optimizer\":{\"type\":\"AdamW\",\"params\":{\"lr\":\"auto\",\"betas\":\"auto\","
+    "\"eps\":\"auto\",\"weight_decay\":\"auto\"}},"
+    "\"scheduler\":{\"type\":\"WarmupDecayLR\",\"params\":{\"warmup_min_lr\":\"auto\","
+    "\"warmup_max_lr\":\"auto\",\"warmup_num_steps\":\"auto\",\"total_num_steps\":\"auto\"}},"
+    "\"zero_optimization\":{\"stage\":3,\"offload_optimizer\":{\"device\":\"cpu\"},"
+    "\"sub_group_size\":1e9,\"reduce_bucket_size\":\"auto\","
+    "\"stage3_prefetch_bucket_size\":\"auto\",\"stage3_param_persistence_threshold\":\"auto\","
+    "\"stage3_gather_16bit_weights_on_model_save\":true},"
+    "\"gradient_accumulation_steps\":\"auto\",\"gradient_clipping\":\"auto\","
+    "\"steps_per_print\":2000,\"train_batch_size\":\"auto\","
+    "\"train_micro_batch_size_per_gpu\":\"auto\",\"wall_clock_breakdown\":false}";
+
+static void test_auto_is_the_runs_own(void **state) {
+    struct berth_config own, config = good(trainers);
+    option_defaults(&own);
+    static const char *const same[] = {
+        "learning_rate", "adam_beta1",    "adam_beta2",        "adam_epsilon",
+        "weight_decay",  "max_grad_norm", "train_batch_size",  "per_device_train_batch_size",
+        "precision",     "warmup_min_lr", "warmup_proportion", "gradient_accumulation_steps",
+        "warmup_steps",  "loss_scale",
+    };
+    for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) {
+        char is[128], was[128];
+        option_print(&config, option_find(same[i]), is, sizeof is);
+        option_print(&own, option_find(same[i]), was, sizeof was);
+        assert_string_equal(is, was);
+        assert_int_equal(option_is_given(&config, option_find(same[i])), 0);
+    }
+    assert_string_equal(config.schedule, "warmup_decay_log");
+    assert_string_equal(config.optimizer, "adamw");
+    assert_note("precision is \"auto\"");
+    config = with_settings(trainers, "learning_rate", "7e-5");
+    assert_true(config.learning_rate == 7e-5);
+    assert_null(strstr(notes, "wins"));
+    config = with_settings(trainers, "precision", "bf16");
+    assert_int_equal(config.precision, BERTH_BF16);
+    config = good("{\"train_batch_size\":8,\"optimizer\":{\"type\":\"AdamW\",\"params\":"
+                  "{\"lr\":\"auto\"}}}"); // what the file leaves out is DeepSpeed's
+    assert_true(config.learning_rate == own.learning_rate && config.weight_decay == 0);
 }
 
 static struct berth_config with_fp16(const char *keys, const char *rest) {
@@ -130,8 +212,12 @@ static struct berth_config with_fp16(const char *keys, const char *rest) {
 static void test_loss_scaling(void **state) {
     static const char zero[] = ",\"zero_optimization\":{\"stage\":1}";
     struct berth_config config = with_fp16("", zero);
-    assert_string_equal(config.loss_scale, "none"); // bf16 needs none
-    assert_note("no loss scaling is needed");
+    assert_string_equal(config.loss_scale, "dynamic");
+    assert_true(config.init_loss_scale == 0x1p32);
+    config = with_fp16("", "");
+    assert_string_equal(config.loss_scale, "dynamic");
+    assert_string_equal(config.loss_scaler, "plain");
+    assert_true(config.init_loss_scale == 0x1p16);
     config = with_fp16(",\"loss_scale\":128", zero);
     assert_string_equal(config.loss_scale, "static");
     assert_true(config.init_loss_scale == 128);
@@ -245,6 +331,17 @@ static void test_errors_name_file_and_key(void **state) {
            "betas", "two numbers");
     refuse("{\"train_batch_size\":8,\"optimizer\":{\"type\":\"Lion\"}}", BERTH_CONFIG, "Lion",
            "AdamW");
+    refuse(
+        "{\"train_batch_size\":8,\"optimizer\":{\"type\":\"SGD\",\"params\":{\"momentum\":0.9}}}",
+        BERTH_CONFIG, "\"SGD\" is not available", "AdamW");
+    refuse("{\"train_batch_size\":8,\"optimizer\":{\"type\":\"auto\"}}", BERTH_CONFIG, "auto",
+           "AdamW");
+    refuse("{\"train_batch_size\":8,\"scheduler\":{\"type\":\"LRRangeTest\",\"params\":"
+           "{\"lr_range_test_min_lr\":1}}}",
+           BERTH_CONFIG, "\"LRRangeTest\" is not available", "WarmupCosineLR");
+    refuse("{\"train_batch_size\":8,\"scheduler\":{\"type\":\"OneCycle\",\"params\":"
+           "{\"cycle_min_lr\":1}}}",
+           BERTH_CONFIG, "\"OneCycle\" is not available", "WarmupCosineLR");
     refuse("{\"train_batch_size\":8,\"optimizer\":{\"type\":\"onebitlamb\"}}", BERTH_CONFIG,
            "OneBitLamb", "use Lamb, without compressed communication");
     refuse(
@@ -288,6 +385,8 @@ int main(void) {
         SCRATCH_TEST(test_loss_scaling),
         SCRATCH_TEST(test_command_line_wins_and_says_so),
         SCRATCH_TEST(test_scalars_go_where_the_section_says),
+        SCRATCH_TEST(test_without_a_scheduler),
+        SCRATCH_TEST(test_auto_is_the_runs_own),
         SCRATCH_TEST(test_auto_leaves_the_setting),
         SCRATCH_TEST(test_errors_name_file_and_key),
         SCRATCH_TEST(test_missing_file),

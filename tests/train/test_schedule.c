@@ -3,6 +3,7 @@
 // last update, no warm-up, warm-up only.
 #include "core/harness.h"
 #include "core/options.h"
+#include "deepspeed_rates.golden.h"
 #include "train/schedule.h"
 
 #include <math.h>
@@ -87,26 +88,60 @@ static void test_constant_and_cosine(void **state) {
     expect(&s, 190, 0); // the cosine itself would be at its top again
 }
 
-static void test_deepspeed_warmups(void **state) {
+// As DeepSpeed's engine has them in each update: the golden's settings, and its rates.
+static void test_deepspeed_schedules(void **state) {
+    for (size_t i = 0; i < sizeof deepspeed_rates / sizeof deepspeed_rates[0]; i++) {
+        const char *name = deepspeed_rates[i].schedule;
+        struct berth_config config;
+        struct schedule s;
+        option_defaults(&config);
+        config.schedule = name;
+        config.learning_rate = 1e-3;
+        config.warmup_steps = 5;
+        config.warmup_min_lr = 1e-5;
+        config.cos_min_ratio = 0.05;
+        assert_int_equal(schedule_init(&s, &config, DEEPSPEED_UPDATES, NULL), BERTH_OK);
+        for (int step = 0; step < DEEPSPEED_UPDATES; step++) {
+            expect(&s, step, deepspeed_rates[i].rates[step]);
+        }
+    }
+}
+
+static void test_deepspeed_corners(void **state) {
     const double low = 1e-6, span = LR - 1e-6;
-    struct schedule s = make("warmup_log", 100, 0, 10);
-    expect(&s, 0, low + span * log(1) / log(10));
-    expect(&s, 4, low + span * log(5) / log(10));
-    expect(&s, 10, LR);
-    expect(&s, 99, LR);
-    s = make("warmup_linear", 100, 0, 10);
-    expect(&s, 4, low + span * 0.4);
-    expect(&s, 50, LR);
+    struct schedule s = make("warmup_log", 100, 0, 1); // a warm-up has at least two steps
+    expect(&s, 1, low);
+    expect(&s, 2, low + span);
     s = make("warmup_decay_linear", 100, 0, 10);
-    expect(&s, 4, low + span * 0.4);
-    expect(&s, 55, low + span * 45 / 90);
-    expect(&s, 100, low);
+    expect(&s, 101, low);
     expect(&s, 150, low);
-    s = make("warmup_decay_log", 100, 0, 10);
-    expect(&s, 4, low + span * log(5) / log(10));
-    expect(&s, 55, low + span * 45 / 90);
-    s = make("warmup_log", 100, 0, 1); // a warm-up has at least two steps
-    expect(&s, 1, low + span * log(2) / log(2));
+    s = make("warmup_cosine_log", 10, 0, 20); // no room for the cosine
+    expect(&s, 25, LR * 0.0001);
+}
+
+// The number of updates that warm up, as it is shown and as the rates are.
+static void test_updates_that_warm_up(void **state) {
+    static const struct {
+        const char *name;
+        int64_t total;
+        double proportion;
+        int64_t warm;
+    } cases[] = {
+        {"linear", 1, 0.1, 1},      {"linear", 7299, 0.1, 730},   {"cosine", 5, 0.5, 3},
+        {"google", 7299, 0.1, 729}, {"poly", 7038, 0.2843, 2000}, {"constant", 100, 0.1, 0},
+        {"linear", 100, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct schedule s = make(cases[i].name, cases[i].total, cases[i].proportion, 0);
+        assert_int_equal(s.warmup_steps, cases[i].warm);
+    }
+    struct schedule zero = make("linear", 1, 0.1, 0), some = make("linear", 2, 0.1, 0);
+    assert_int_equal(schedule_is_zero(&zero), 1);
+    assert_int_equal(schedule_is_zero(&some), 0);
+    zero = make("poly", 1, 0.01, 0);
+    assert_int_equal(schedule_is_zero(&zero), 1);
+    some = make("constant", 1, 0.5, 0);
+    assert_int_equal(schedule_is_zero(&some), 0);
 }
 
 // --- at every step ------------------------------------------------------------------------------
@@ -144,11 +179,30 @@ static double want_le(int s) {
 static double want_ep(int s) {
     return s < WARM ? s / 8.0 * sqrt(s / 8.0) : (40 - s) / 40.0 * (40 - s) / 40;
 }
+// DeepSpeed's are an update behind.
 static double want_log(int s) {
-    return s < WARM ? log(s + 1) / log(8) : 1;
+    return s == 0 ? 0 : s - 1 < WARM ? log(s) / log(8) : 1;
+}
+static double want_late_linear(int s) {
+    return s == 0 ? 0 : s - 1 < WARM ? (s - 1) / 8.0 : 1;
 }
 static double want_decay_log(int s) {
-    return s < WARM ? log(s + 1) / log(8) : (40 - s) / 32.0;
+    return s == 0 ? 0 : s - 1 < WARM ? log(s) / log(8) : (41 - s) / 32.0;
+}
+static double want_decay_linear(int s) {
+    return s == 0 ? 0 : s - 1 < WARM ? (s - 1) / 8.0 : (41 - s) / 32.0;
+}
+static double want_cosine_end(int s) {
+    return 0.0001 + 0.9999 * (1 + cos(3.14159265358979323846 * (s - 8) / 32)) / 2;
+}
+// Of the whole rate: the minimum is that of the warm-up alone.
+static double want_cosine_log(int s) {
+    return s == 0         ? 0
+           : s - 1 < WARM ? (1e-6 + (LR - 1e-6) * log(s) / log(8)) / LR
+                          : want_cosine_end(s);
+}
+static double want_cosine_linear(int s) {
+    return s == 0 ? 0 : s - 1 < WARM ? (1e-6 + (LR - 1e-6) * (s - 1) / 8) / LR : want_cosine_end(s);
 }
 
 static const struct {
@@ -167,9 +221,11 @@ static const struct {
     {"LE", want_le, 0},
     {"EP", want_ep, 0},
     {"warmup_log", want_log, 1},
-    {"warmup_linear", want_constant_warmup, 1},
+    {"warmup_linear", want_late_linear, 1},
     {"warmup_decay_log", want_decay_log, 1},
-    {"warmup_decay_linear", want_linear, 1},
+    {"warmup_decay_linear", want_decay_linear, 1},
+    {"warmup_cosine_log", want_cosine_log, 0},
+    {"warmup_cosine_linear", want_cosine_linear, 0},
 };
 
 // By warmup_steps and by proportion, with and without lr_offset, from the start and started again.
@@ -254,7 +310,9 @@ int main(void) {
         cmocka_unit_test(test_google),
         cmocka_unit_test(test_poly),
         cmocka_unit_test(test_constant_and_cosine),
-        cmocka_unit_test(test_deepspeed_warmups),
+        cmocka_unit_test(test_deepspeed_schedules),
+        cmocka_unit_test(test_deepspeed_corners),
+        cmocka_unit_test(test_updates_that_warm_up),
         cmocka_unit_test(test_every_schedule_at_every_step),
         cmocka_unit_test(test_exponential_decay_without_warmup),
         cmocka_unit_test(test_rates_never_leave_their_range),

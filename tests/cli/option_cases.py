@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cases of option_effects.py: small commands, and for each row of the option table a value that
+must change what they do.
+
+A case is a value, or (value, words of both command lines, folder or file that is `out` before). Cases
+that differ by job are a dictionary with "other" for the rest. None is the flag alone.
+"""
+
+WINDOWS = "--max_seq_length 64 --doc_stride 16 --max_query_length 16"
+LONG = "--max_seq_length 256"
+MACHINE = "--threads 1 --precision fp32"
+UPDATES = "--train_batch_size 4 --max_steps 4 --learning_rate 1e-2 --logging_steps 1 --save_steps 2"
+OWN = "--text_column text --label_column label"
+
+# In the order of the bits of enum option_job.
+JOBS = {
+    "finetune squad": ("finetune squad", f"--model ../model --train ../data.json --dev ../data.json --output out "
+                                         f"{WINDOWS} {MACHINE} {UPDATES}"),
+    "predict squad": ("predict squad", f"--model ../squad --input ../data.json --output out {WINDOWS} {MACHINE}"),
+    "answer": ("answer", f"--model ../squad --question 'Where did Ada live?' --context 'Ada lived in Oslo. Hugo "
+                         f"lived in Riga. Ada lives in Rome now, and Rita in Bern, Caf\u00e9 [MASK] abcdefghijkl.' "
+                         f"{WINDOWS} {MACHINE} --top 3 --json"),
+    "show squad": ("show squad", f"--model ../squad --input ../data.json {WINDOWS} {MACHINE}"),
+    "tokenize": ("tokenize", "--model ../model ../lines.txt --ids"),
+    "features squad": ("features squad", f"--model ../model --input ../data.json {WINDOWS} --jsonl"),
+    "bench": ("bench train", f"--config ../config.json --data ../data.json --vocab ../vocab.txt {WINDOWS} {MACHINE} "
+                             "--update_tokens 128 --steps 1"),
+    "finetune classify": ("finetune classify", f"--model ../model --train ../table.csv --dev ../table.csv "
+                                               f"--output out {OWN} {MACHINE} {UPDATES}"),
+    "predict classify": ("predict classify", f"--model ../classes --input ../table.csv --output out {OWN} {MACHINE}"),
+    "embed": ("embed", f"--model ../model {MACHINE} ../lines.txt"),
+    "prepare": ("prepare", "--text ../text.txt --vocab ../vocab.txt --output out --max_seq_length 32 "
+                           "--max_predictions_per_seq 4 --shards 2 --test_shards 1 --dupe_factor 2"),
+    "pack": ("pack", "../shards out"),
+    "pretrain": ("pretrain", f"--config_file ../config.json --vocab_file ../vocab.txt --input_dir ../shards "
+                             f"--output out {MACHINE} {UPDATES}"),
+    "vocab": ("vocab", "--text ../text.txt --output out --size 60"),
+    "evaluate pretrain": ("evaluate pretrain", f"--model ../pretrained --input_dir ../shards --output out {MACHINE}"),
+}
+
+SQUAD, CLASSIFY, PRETRAIN = "finetune squad", "finetune classify", "pretrain"
+
+
+# Of tasks by name.
+MRPC = f"finetune classify --model ../model --task mrpc --data_dir ../glue --output out {MACHINE} {UPDATES}"
+XNLI = f"finetune classify --model ../model --task xnli --data_dir ../xnli --output out {MACHINE} {UPDATES}"
+MRPC_PREDICTED = f"predict classify --model ../classes --task mrpc --data_dir ../glue --output out {MACHINE}"
+XNLI_PREDICTED = f"predict classify --model ../xnli-model --task xnli --data_dir ../xnli --split dev --output out {MACHINE}"
+KERAS_SHOWN = f"show squad --model ../model --input ../answers.json {MACHINE} {LONG} --features keras --json"
+WINDOWS_TRAINED = f"features squad --model ../model --input ../answers.json {WINDOWS} --training --jsonl"
+KERAS_TRAINED = f"features squad --model ../model --input ../answers.json {LONG} --training --features keras --jsonl"
+
+
+MICRO = "--per_device_train_batch_size 2 --gradient_accumulation_steps 2 --max_train_samples 7"
+
+
+def on(line, value):
+    """A case with a command line of its own."""
+    return (value, "", None, line)
+
+
+def dynamic(value):
+    """Of a loss scale that overflows."""
+    return (value, "--loss_scale dynamic --init_loss_scale 8e37 --loss_scale_window 1 --hysteresis 1 "
+                   "--max_steps 12 --save_steps 100")
+
+
+# What no pair of runs shows on every machine: the source that must read the setting.
+READERS = {
+    "threads": ("src/train/machine.c", r"config->threads"),           # the same results for any number
+    "consecutive_hysteresis": ("src/train/loss_scale.c", r"config->consecutive_hysteresis"),
+    "min_loss_scale": ("src/train/loss_scale.c", r"config->min_loss_scale"),
+    # The same results in another number of batches.
+    "predict_batch_size": ("src/train/infer.c", r"config->predict_batch_size"),
+    # Figures of time alone.
+    ("hidden_dropout_prob", "bench"): ("src/train/update.c", r"config->hidden_dropout_prob"),
+    ("attention_probs_dropout_prob", "bench"): ("src/train/update.c", r"config->attention_probs_dropout_prob"),
+    # Answers without their scores.
+    ("doc_stride", "show squad"): ("src/train/squad_input.c", r"config->doc_stride"),
+    ("precision", "show squad"): ("src/train/predict.c", r"config->precision"),
+    # It has nothing to keep quiet about.
+    ("quiet", "tokenize"): ("cli/messages.c", r"config.quiet"),
+    "no_progress": ("src/report/reporter.c", r"config->no_progress"),  # of a terminal
+    "on_save_error": ("src/train/loop.c", r"config->on_save_error"),   # of a disk that is full
+}
+
+CASES = {
+    # files
+    "model_name_or_path": {"other": "../model2", PRETRAIN: ("../pretrained", "--seed 5")},
+    "vocab_file": {"other": "../vocab2.txt", "bench": "../nowhere", "evaluate pretrain": "../nowhere"},
+    "pre_layer_norm": "true",
+    "train_file": {SQUAD: "../data2.json", CLASSIFY: "../table2.csv"},
+    "validation_file": {SQUAD: "../answers.json", CLASSIFY: "../table2.csv"},
+    "predict_file": {"other": "../answers.json", CLASSIFY: "../table2.csv", "predict classify": "../table2.csv",
+                     "features squad": "../nowhere"},
+    "output_dir": "elsewhere",
+    "deepspeed_config": "../ds.json",
+    "overwrite_output_dir": {"other": (None, "", "squad"), "vocab": (None, "", "vocab.txt")},
+    "strict": {"other": (None, "--model ../pretrained"), "evaluate pretrain": (None, "--model ../squad"),
+               PRETRAIN: (None, "--model ../squad")},
+    # classification
+    "task_name": {"other": ("mrpc", "--data_dir ../glue"), "bench": ("mrpc", "--data_dir ../glue")},
+    "data_dir": {CLASSIFY: on(MRPC, "../nowhere"), "predict classify": on(MRPC_PREDICTED, "../nowhere"),
+                 "bench": on("bench train --config ../config.json --vocab ../vocab.txt --task mrpc --data_dir ../glue "
+                             f"{MACHINE} --update_tokens 128 --steps 1", "../nowhere")},
+    "split": on(MRPC_PREDICTED, "dev"),
+    "language": {CLASSIFY: on(XNLI, "en"), "predict classify": on(XNLI_PREDICTED, "en")},
+    "text_column": "pair",
+    "text_pair_column": "pair",
+    "label_column": "pair",
+    "problem_type": "regression",
+    # pre-training
+    "input_dir": "../shards2",
+    "eval_dir": "../shards2",
+    "config_file": "../config2.json",
+    "recipe": "google",
+    "phase2": (None, "--resume_from_checkpoint auto", "pretrained"),
+    "phase1_end_step": "3",
+    "steps_this_run": "1",
+    "vocab_multiple": "100",
+    "initializer": "truncated_normal",
+    # text and features
+    "max_seq_length": {"other": "24", "show squad": ("4096", "")},
+    "doc_stride": {"other": "4", "answer": ("4", "--max_seq_length 24")},
+    "max_query_length": "4",
+    "do_lower_case": "false",
+    "tokenizer": "google",
+    "max_word_length": "3",
+    "split_special": "true",
+    "features": "keras",
+    "keras_answers": {SQUAD: ("all", f"--features keras --train ../answers.json {LONG}"), "show squad": on(KERAS_SHOWN, "all"),
+                      "features squad": on(KERAS_TRAINED, "all")},
+    "keras_end": {"other": ("exclusive", f"--features keras {LONG}"), "show squad": on(KERAS_SHOWN, "exclusive"),
+                  "features squad": on(KERAS_TRAINED, "exclusive")},
+    "window_filter": {SQUAD: ("words", "--max_seq_length 32"),
+                      "features squad": on(WINDOWS_TRAINED.replace("64", "32").replace("answers", "data"), "words")},
+    "cache_dir": "kept",
+    "skip_cache": (None, "--cache_dir kept"),
+    "overwrite_cache": (None, "--cache_dir out --output other", "cache"),
+    "version_2_with_negative": {"other": None, "show squad": (None, "--null_score_diff_threshold=-100"),
+                                "features squad": (None, f"--features keras {LONG}")},
+    "max_train_samples": "3",
+    "max_eval_samples": "3",
+    # data for pre-training
+    "max_predictions_per_seq": "1",
+    "dupe_factor": "1",
+    "masked_lm_prob": "0.01",
+    "short_seq_prob": "0.9",
+    "whole_word_mask": None,
+    "rng": "python",
+    "shards": "3",
+    "test_shards": "2",
+    "fraction_test_set": "0.5",
+    "stages": "text",
+    "pack": None,
+    "format": "tfrecord",
+    # training
+    "train_batch_size": "2",
+    "per_device_train_batch_size": "2",
+    "gradient_accumulation_steps": "2",
+    "gradient_checkpointing": None,
+    "num_train_epochs": ("1", "--max_steps 0"),
+    "max_steps": "3",
+    "max_steps_per_epoch": "1",
+    "learning_rate": "1e-3",
+    "warmup_proportion": "0.9",
+    "warmup_steps": "3",
+    "schedule": "constant",
+    "lr_offset": "1e-2",
+    "decay_rate": ("0.1", "--schedule EE"),
+    "decay_step": ("2", "--schedule EE"),
+    "rewarmup": {SQUAD: (None, "--resume_from_checkpoint auto", "half-squad"),
+                 CLASSIFY: (None, "--resume_from_checkpoint auto", "half-classes"),
+                 PRETRAIN: (None, "--resume_from_checkpoint auto", "half-pretrained")},
+    "warmup_min_lr": ("1e-3", "--schedule warmup_log"),
+    "cos_min_ratio": ("0.5", "--schedule warmup_cosine_log"),
+    "optimizer": "bertadam",
+    "weight_decay": "0.5",
+    "no_decay": "none",
+    "adam_beta1": "0.5",
+    "adam_beta2": "0.5",
+    "adam_epsilon": "0.1",
+    "eps_inside_sqrt": None,
+    "bias_correction": "false",
+    "adam_w_mode": "false",
+    "max_coeff": ("0.05", "--optimizer lamb"),
+    "min_coeff": ("9", "--optimizer lamb"),
+    "max_grad_norm": "0.01",
+    "clip_by": ("tensor", "--max_grad_norm 0.01"),
+    "loss_scale": "1e30",
+    "loss_scaler": dynamic("plain"),
+    "init_loss_scale": dynamic("8"),
+    "loss_scale_window": dynamic("100"),
+    "hysteresis": dynamic("3"),
+    "hidden_dropout_prob": "0.5",
+    "attention_probs_dropout_prob": "0.5",
+    "loss_average": {SQUAD: ("micro", f"{MICRO} {LONG}"), "other": ("micro", f"{MICRO} --max_steps 20")},
+    "seed": {"other": "5", "show squad": ("5", "--random-samples 3")},
+    "precision": "bf16",
+    "do_eval": "false",
+    "evaluate_every_epoch": {"other": ("false", "--max_steps 8"), PRETRAIN: (None, "--max_steps 90")},
+    "eval_steps": "1",
+    "eval_strategy": "steps",
+    "metric_for_best_model": "loss",
+    "greater_is_better": {SQUAD: ("false", "--eval_steps 2 --learning_rate 2e-3 --max_steps 12"),
+                          "other": ("true", "--eval_steps 1 --metric_for_best_model loss")},
+    "early_stopping_patience": "1",
+    "early_stopping_threshold": {SQUAD: ("1000", "--eval_steps 1 --early_stopping_patience 1"), "other": "1000"},
+    "do_predict": on(MRPC, None),
+    # checkpoints
+    "save_steps": "1",
+    "save_total_limit": "1",
+    "save_strategy": "no",
+    "load_best_model_at_end": (None, "--eval_steps 1 --learning_rate 0.3"),
+    "skip_checkpoint": None,
+    "resume_from_checkpoint": {SQUAD: (None, "--seed 42", "half-squad"), CLASSIFY: (None, "", "half-classes"),
+                               PRETRAIN: (None, "", "half-pretrained")},
+    "resume_step": ("2", "", "half-pretrained"),
+    # prediction
+    "n_best_size": "1",
+    "max_answer_length": {"other": "1", "show squad": ("1", "--model ../model")},
+    "null_score_diff_threshold": ("1000", "--version_2_with_negative"),
+    # machine
+    "device": "cuda",
+    "instructions": "generic",
+    # reports
+    "logging_steps": "3",
+    "log_format": "deepspeed",
+    "json_summary": "summary.jsonl",
+    "logging_dir": "scalars",
+    "loss_plot_alpha": ("0.9", "--json_summary summary.jsonl"),
+    "wall_clock_breakdown": None,
+    "quiet": {"other": None, "features squad": on("features squad --model ../model2 --input ../data.json --count", None)},
+    "dry_run": None,
+}

@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""No option without effect: every row of the option table, in every job that accepts it.
+
+    option_effects.py BERTH LIST_OPTIONS SOURCE_DIR [ROW...]
+
+For each pair of row and job a small command is run without the option and with it, and the two runs
+must differ in what can be seen: exit code, standard output and error without figures of time, and
+the files written. An echo is no effect: lines of the plan with the option's name and the settings
+kept in trainer_state.json are taken out. A note or a warning is one. Two equal runs must look the
+same, or everything would seem to have an effect; that is checked first.
+
+What runs cannot show on every machine has a reader in READERS instead: a place in the source that
+must be there. The cases are in option_cases.py: a row without a case fails, and a case without a row.
+"""
+import concurrent.futures
+import functools
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from option_cases import CASES, JOBS, READERS, XNLI
+
+BERTH, LIST_OPTIONS, SOURCE = map(os.path.abspath, sys.argv[1:4])
+ONLY = set(sys.argv[4:])
+WORK = tempfile.mkdtemp()
+ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive", TERM="dumb", COLUMNS="200", PYTHONDONTWRITEBYTECODE="1")
+
+# --- what is seen of a run -----------------------------------------------------------------------
+
+# Names of figures that differ from run to run.
+TIMES = r"\w*(?:per_second|seconds|runtime|flops|flos|mfu|peak_rss_bytes|plan_bytes|features_bytes|" \
+        r"perf_per_step|time_step|time|timestamp|datetime|_ms|gflops)"
+
+
+def without_times(text):
+    text = re.sub(r"[0-9.]+ (samples|tokens|sequences|pages|instances|[MG]i?B)/s", "", text)
+    text = re.sub(r"[0-9.]+ s, [0-9.]+ MB of text a second", "", text)
+    text = re.sub(r"\b(in|train:|predict:|rest|ETA) [0-9.:]+( ?m?s)?\b", "", text)
+    text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.,]\d+", "", text)
+    text = re.sub(r'"%s": ?("[^"]*"|[^,}]+)' % TIMES, "", text)
+    text = re.sub(r"(RunningAvgSamplesPerSec|CurrSamplesPerSec|MemAllocated|MaxMemAllocated)=[^,\s]+", "", text)
+    text = re.sub(r"throughput[^:]* is:? [0-9.]+", "", text)
+    text = re.sub(r"\b%s(:|_microstep:)? +:? ?[0-9.e+-]+( \w?i?B| GFLOP| m?s)?" % TIMES, "", text)
+    return re.sub(r" \| \w+: [0-9.]+", "", text)
+
+
+def without_settings(value):
+    if isinstance(value, dict):
+        return {key: without_settings(each) for key, each in value.items()
+                if key != "settings" and not re.fullmatch(TIMES, key)}
+    return [without_settings(each) for each in value] if isinstance(value, list) else value
+
+
+def content(path):
+    data = open(path, "rb").read()
+    try:
+        text = data.decode()
+        if path.endswith(".json") and text.startswith("{\n"):
+            text = json.dumps(without_settings(json.loads(text)))
+        data = re.sub(r'"kind":"event","event":"Config".*', "", without_times(text)).encode()
+    except ValueError:
+        pass  # not text
+    return hashlib.sha256(data).hexdigest()
+
+
+def files_of(folder):
+    found = []
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(parent, name)
+            if "tfevents" in name:
+                found.append(os.path.dirname(os.path.relpath(path, folder)) + " scalars")
+            elif name not in (".lock", "manifest.json"):
+                found.append(os.path.relpath(path, folder) + " " + content(path))
+    return sorted(found)
+
+
+def run(line, start):
+    """Exit code, lines and files of `berth line`, run in a folder of its own; `start` becomes out."""
+    here = tempfile.mkdtemp(dir=WORK)
+    if start is not None:
+        origin = os.path.join(WORK, start)
+        (shutil.copytree if os.path.isdir(origin) else shutil.copy)(origin, os.path.join(here, "out"))
+    done = subprocess.run([BERTH] + shlex.split(line), cwd=here, env=ENVIRONMENT, capture_output=True,
+                          stdin=subprocess.DEVNULL, timeout=300)
+    lines = without_times((done.stdout + b"\n" + done.stderr).decode(errors="replace")).splitlines()
+    seen = (done.returncode, lines, files_of(here))
+    shutil.rmtree(here)
+    return seen
+
+
+run_once = functools.lru_cache(maxsize=None)(run)
+
+
+def without_echo(row, seen):
+    code, lines, files = seen
+    echo = re.compile(r"  %s(_formula|_means)? " % re.escape(row))
+    return code, [line for line in lines if not echo.match(line)], files
+
+
+def differences(a, b):
+    return [name for name, x, y in zip(("exit code", "text", "files"), a, b) if x != y]
+
+
+# --- the small world -----------------------------------------------------------------------------
+
+def berth(line):
+    done = subprocess.run([BERTH] + shlex.split(line), cwd=WORK, env=ENVIRONMENT, capture_output=True)
+    if done.returncode != 0:
+        raise SystemExit("berth %s: %s" % (line, done.stderr.decode()))
+
+
+def write(name, text):
+    path = os.path.join(WORK, name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w") as out:
+        out.write(text)
+
+
+ODD = "Caf\u00e9 \ue000 [MASK] abcdefghijkl"  # what tokenizers differ in
+
+
+def make_texts():
+    people = [("ada", "oslo"), ("hugo", "riga"), ("olga", "bern")]
+    rows = ["%s %s lived in %s,it is the %d,%s" % (ODD, *people[i % 3], i, ("no", "yes")[i % 2]) for i in range(12)]
+    write("table.csv", "text,pair,label\n" + "\n".join(rows) + "\n")
+    write("table2.csv", "text,pair,label\n" + "\n".join(reversed(rows[3:])) + "\n")
+    write("other.csv", "words,second,kind\n" + "\n".join(rows) + "\n")
+    glue = "\n".join("%d\t1\t2\t%s lived in %s\tshe lived there %d" % (i % 2, ODD, people[i % 3][1], i) for i in range(8))
+    for name, part in (("train", 8), ("dev", 6), ("test", 4)):
+        write("glue/%s.tsv" % name, "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n" +
+              "\n".join(glue.split("\n")[:part]) + "\n")
+    for language in ("zh", "en"):
+        write("xnli/multinli.train.%s.tsv" % language, "premise\thypo\tlabel\n" + "".join(
+            "%s in %s\tshe lived\t%s\n" % (language, people[i % 3][1], label)
+            for i, label in enumerate(("neutral", "entailment", "contradictory"))))
+    head = "language gold_label s1bin s1parse s2bin s2parse sentence1 sentence2 promptID pairID".split()
+    write("xnli/xnli.dev.tsv", "\t".join(head) + "\n" + "".join(
+        "%s\t%s\t-\t-\t-\t-\tshe in %s\tshe lived\t1\t1\n" % (language, label, language)
+        for language in ("zh", "en") for label in ("neutral", "entailment", "contradiction")))
+    lines = ["Ada %d." % i if i % 3 else "The %s lived in %s, and then %s asked who had come in; Café %d!"
+             % (*people[i % 7 % 3], people[i % 7 % 3][0], i) for i in range(72)]
+    write("text.txt", "\n".join("\n".join(lines[i:i + 6]) + "\n" for i in range(0, 72, 6)))
+    write("lines.txt", "Ada lived in Oslo.\n[MASK] Caf\u00e9 lived in abcdefghijklmnopqrstuvwxyz\nAda \u00ad lived\n" + "who " * 60 + "\n")
+
+
+def make_models():
+    script = '. "%s/tests/cli/lib.sh"; trap - EXIT; rm -rf "$work"; work="%s"; make_model "$work/model2" 96; ' \
+             'mv "$work/config.json" "$work/config2.json"; make_model "$work/model"; make_dataset "$work/data.json"'
+    subprocess.run(["bash", "-c", script % (SOURCE, WORK)], env=dict(ENVIRONMENT, BERTH=BERTH), check=True)
+    words = open(os.path.join(WORK, "model/vocab.txt")).read().split("\n")[:-1]
+    for name in ("vocab2.txt", "model2/vocab.txt"):
+        write(name, "\n".join(words[:5] + words[:4:-1]) + "\n")
+    shutil.copy(os.path.join(WORK, "model/vocab.txt"), os.path.join(WORK, "vocab.txt"))
+    data = json.load(open(os.path.join(WORK, "data.json")))
+    for paragraph in data["data"][0]["paragraphs"]:
+        paragraph["context"] += " " + " ".join("%s asked who lived in Oslo %d." % (ODD, i) for i in range(2))
+    write("data.json", json.dumps(data))
+    questions = data["data"][0]["paragraphs"][0]["qas"]
+    questions[0]["answers"].append({"text": "Riga", "answer_start": 33})
+    questions[1]["answers"][0] = {"text": "lived in Riga", "answer_start": 24}
+    write("answers.json", json.dumps(data))
+    questions[2].update(answers=[], is_impossible=True)
+    data["version"] = "v2.0"
+    write("data2.json", json.dumps(data))
+
+
+def job_line(job, extra=""):
+    return "%s %s %s" % (JOBS[job][0], JOBS[job][1], extra)
+
+
+def make_world():
+    make_models()
+    make_texts()
+    write("ds.json", '{"train_batch_size": 2, "gradient_clipping": 0.01}')
+    for name, length in (("shards", 32), ("shards2", 24)):
+        berth("prepare --text text.txt --vocab vocab.txt --output %s-made --max_seq_length %d "
+              "--max_predictions_per_seq 16 --masked_lm_prob 0.5 --short_seq_prob 0.9 --shards 2 --test_shards 1 --dupe_factor 2 --quiet" % (name, length))
+        found = [parent for parent, _, names in os.walk(os.path.join(WORK, name + "-made"))
+                 if any("training_0.hdf5" in each for each in names)]
+        shutil.copytree(found[0], os.path.join(WORK, name))
+    os.makedirs(os.path.join(WORK, "here"))
+    for name, job, extra in (("squad", "finetune squad", "--output ../squad"),
+                             ("classes", "finetune classify", "--output ../classes"),
+                             ("pretrained", "pretrain", "--output ../pretrained"),
+                             ("xnli-model", XNLI, "--output ../xnli-model"),
+                             ("cached", "finetune squad", "--output ../cached --cache_dir ../cache"),
+                             ("half-squad", "finetune squad", "--output ../half-squad --max_steps 3 --num_train_epochs 9"),
+                             ("half-classes", "finetune classify", "--output ../half-classes --max_steps 3"),
+                             ("half-pretrained", "pretrain", "--output ../half-pretrained --steps_this_run 3")):
+        line = "%s %s" % (job, extra) if " --" in job else job_line(job, extra)
+        done = subprocess.run([BERTH] + shlex.split(line), cwd=os.path.join(WORK, "here"), env=ENVIRONMENT, capture_output=True)
+        if done.returncode != 0:
+            raise SystemExit("berth %s: %s" % (line, done.stderr.decode()))
+
+
+# --- the walk ------------------------------------------------------------------------------------
+
+def check_reader(row, reader):
+    path, pattern = reader
+    if not re.search(pattern, open(os.path.join(SOURCE, path)).read()):
+        return "%s: %s no longer has %s, the reader of the setting" % (row, path, pattern)
+    return None
+
+
+def check_pair(row, job):
+    cases = CASES[row] if row in CASES else {}
+    cases = cases if isinstance(cases, dict) else {"other": cases}
+    if job not in cases and "other" not in cases:
+        return "%s in berth %s: no case in option_cases.py" % (row, job)
+    case = cases[job] if job in cases else cases["other"]
+    value, context, start, line = (*case, None, None)[:4] if isinstance(case, tuple) else (case, "", None, None)
+    line = "%s %s" % (line, context) if line else job_line(job, context)
+    option = "--%s" % row if value is None else "--%s=%s" % (row, shlex.quote(value))
+    before = without_echo(row, run_once(line, start))
+    after = without_echo(row, run("%s %s" % (line, option), start))
+    if not differences(before, after):
+        return "%s in berth %s: neither an effect nor a note (%s)" % (row, job, option)
+    return None
+
+
+def check_noise(job):
+    different = differences(run_once(job_line(job), None), run(job_line(job), None))
+    return "berth %s: two equal runs differ in %s" % (job, ", ".join(different)) if different else None
+
+
+def rows_of_table():
+    names = list(JOBS)
+    for line in subprocess.run([LIST_OPTIONS], capture_output=True, text=True, check=True).stdout.splitlines():
+        row, *bits = line.split()
+        yield row, [JOB_OF_BIT[int(bit)] for bit in bits]
+
+
+JOB_OF_BIT = list(JOBS)
+
+
+def main():
+    make_world()
+    table = dict(rows_of_table())
+    failures = ["%s: a case or reader without a row" % row for row in [*CASES, *READERS]
+                if (row if isinstance(row, str) else row[0]) not in table]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        waiting = [pool.submit(check_noise, job) for job in JOBS if not ONLY]
+        for row, jobs in table.items():
+            if ONLY and row not in ONLY:
+                continue
+            for job in jobs:
+                reader = READERS.get(row, READERS.get((row, job)))
+                waiting.append(pool.submit(check_reader, row, reader) if reader else
+                               pool.submit(check_pair, row, job))
+        failures += [each.result() for each in waiting if each.result()]
+    shutil.rmtree(WORK)
+    print("\n".join(failures) if failures else "%d rows, %d runs compared" % (len(table), len(waiting)))
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

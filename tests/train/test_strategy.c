@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// When to evaluate and save, which model is the best, when to stop early: against transformers'
+// Trainer and its callback (best_model.golden.h), and what each setting stands for.
+#include "best_model.golden.h"
+#include "core/harness.h"
+#include "core/options.h"
+#include "train/history.h"
+#include "train/strategy.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static char notes[2048];
+
+static void collect(void *context, const struct berth_record *record) {
+    size_t used = strlen(notes);
+    snprintf(notes + used, sizeof notes - used, "%s\n", record->text);
+}
+
+static const struct berth_log log_to_notes = {.write = collect};
+
+static struct berth_config with(const char *const settings[]) {
+    struct berth_config config;
+    option_defaults(&config);
+    for (; settings[0] != NULL; settings += 2) {
+        assert_int_equal(option_set(&config, option_find(settings[0]), settings[1], NULL),
+                         BERTH_OK);
+    }
+    notes[0] = '\0';
+    return config;
+}
+#define WITH(...) with((const char *const[]){__VA_ARGS__, NULL})
+
+static struct berth_config settled(struct berth_config config) {
+    struct berth_error error = {0};
+    if (strategy_settle(&config, &log_to_notes, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    return config;
+}
+
+// --- when ---------------------------------------------------------------------------------------
+
+static void test_when_to_evaluate(void **state) {
+    struct berth_config config = settled(WITH("eval_strategy", "no"));
+    assert_true(!config.evaluate_every_epoch && config.eval_steps == 0);
+    config = settled(WITH("evaluation_strategy", "steps", "logging_steps", "7"));
+    assert_true(!config.evaluate_every_epoch && config.eval_steps == 7);
+    config = settled(WITH("eval_strategy", "steps", "eval_steps", "3"));
+    assert_true(!config.evaluate_every_epoch && config.eval_steps == 3);
+    config = settled(WITH("eval_strategy", "epoch", "eval_steps", "3", "no_progress", "true"));
+    assert_true(config.evaluate_every_epoch && config.eval_steps == 0);
+    assert_non_null(strstr(notes, "eval_steps has no effect with eval_strategy epoch"));
+    config = settled(WITH("eval_steps", "3")); // without a word, both
+    assert_true(config.evaluate_every_epoch && config.eval_steps == 3);
+}
+
+static void test_when_to_save(void **state) {
+    struct berth_config config = settled(WITH("save_strategy", "no"));
+    assert_int_equal(config.skip_checkpoint, 1);
+    config = settled(WITH("save_strategy", "steps"));
+    assert_int_equal(config.save_steps, 500);
+    config = settled(WITH("save_strategy", "steps", "save_steps", "20"));
+    assert_int_equal(config.save_steps, 20);
+    config = settled(WITH("save_strategy", "epoch", "save_steps", "20"));
+    assert_int_equal(config.save_steps, 0);
+    assert_non_null(strstr(notes, "save_steps has no effect with save_strategy epoch"));
+    config = settled(WITH("save_strategy", "best"));
+    assert_true(config.save_steps > (int64_t)1e12 && !config.skip_checkpoint);
+    assert_true(strategy_keeps_best(&config));
+    config = WITH("save_strategy", "no", "load_best_model_at_end", "true");
+    struct berth_error error;
+    assert_int_equal(strategy_settle(&config, &log_to_notes, &error), BERTH_CONFIG);
+    assert_non_null(strstr(error.message, "--save_strategy no"));
+    settled(WITH("early_stopping_threshold", "0.1"));
+    assert_non_null(strstr(notes, "early_stopping_threshold has no effect"));
+}
+
+static void test_nothing_to_evaluate_on(void **state) {
+    static const char *const needing[][2] = {{"load_best_model_at_end", "true"},
+                                             {"early_stopping_patience", "2"},
+                                             {"save_strategy", "best"}};
+    for (size_t i = 0; i < sizeof needing / sizeof needing[0]; i++) {
+        struct berth_error error;
+        struct berth_config config = WITH(needing[i][0], needing[i][1]);
+        assert_int_equal(strategy_check_unevaluated(&config, "name a file", &log_to_notes, &error),
+                         BERTH_CONFIG);
+        assert_non_null(strstr(error.message, needing[i][0]));
+        assert_non_null(strstr(error.message, "name a file"));
+    }
+    struct berth_config config = WITH("do_eval", "true", "eval_steps", "4");
+    assert_int_equal(strategy_check_unevaluated(&config, "name a file", &log_to_notes, NULL),
+                     BERTH_OK);
+    assert_non_null(strstr(notes, "do_eval has no effect"));
+    assert_non_null(strstr(notes, "eval_steps has no effect"));
+    config = WITH("do_eval", "false");
+    assert_int_equal(strategy_check_unevaluated(&config, "", &log_to_notes, NULL), BERTH_OK);
+    assert_string_equal(notes, "");
+}
+
+// --- which --------------------------------------------------------------------------------------
+
+static struct best_metric metric_of(struct berth_config config, const struct task_score *score) {
+    struct best_metric best;
+    assert_int_equal(strategy_best_metric(&config, score, &best, NULL), BERTH_OK);
+    return best;
+}
+
+static void test_which_score(void **state) {
+    const struct task_score score = {.items = {{"mse", 3.0}, {"f1", 4.0}, {"next_loss", 5.0}},
+                                     .count = 3,
+                                     .loss = 6.0,
+                                     .best_by = 1};
+    struct best_metric best = metric_of(WITH("seed", "1"), &score);
+    assert_true(best.value == 4.0 && !best.lower_is_better);
+    best = metric_of(WITH("load_best_model_at_end", "true"), &score); // the Trainer's default
+    assert_true(best.value == 6.0 && best.lower_is_better);
+    assert_string_equal(best.name, "loss");
+    best = metric_of(WITH("metric_for_best_model", "eval_next_loss"), &score);
+    assert_true(best.value == 5.0 && best.lower_is_better);
+    best = metric_of(WITH("metric_for_best_model", "mse"), &score);
+    assert_true(best.value == 3.0 && best.lower_is_better);
+    best = metric_of(WITH("metric_for_best_model", "mse", "greater_is_better", "true"), &score);
+    assert_true(!best.lower_is_better);
+    struct task_score without = score;
+    without.loss = NAN;
+    best = metric_of(WITH("load_best_model_at_end", "true"), &without);
+    assert_string_equal(best.name, "f1");
+    struct berth_error error;
+    struct berth_config config = WITH("metric_for_best_model", "accuracy");
+    assert_int_equal(strategy_best_metric(&config, &score, &best, &error), BERTH_CONFIG);
+    assert_non_null(strstr(error.message, "mse, f1, next_loss, loss"));
+}
+
+// The Trainer's best evaluation and its last one, in every series.
+static void test_best_and_early_stops(void **state) {
+    for (size_t i = 0; i < sizeof series / sizeof series[0]; i++) {
+        struct history history;
+        assert_int_equal(history_init(&history, NULL), BERTH_OK);
+        while (history.step < EVALUATIONS &&
+               (history.step == 0 || history.evaluations_without_gain < series[i].patience)) {
+            struct best_metric now = {.value = series[i].scores[history.step],
+                                      .lower_is_better = !series[i].greater,
+                                      .threshold = series[i].threshold};
+            struct task_score score = {.items = {{"f1", now.value}}, .count = 1, .loss = NAN};
+            history.step++;
+            history_add_evaluation(&history, 1.0, &score, &now);
+            history_add_evaluation(&history, 1.0, &score, &now); // as a resumed run does again
+        }
+        assert_int_equal(history.step, series[i].last);
+        assert_int_equal(history.best_step, series[i].best);
+        history_done(&history);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_when_to_evaluate),       cmocka_unit_test(test_when_to_save),
+        cmocka_unit_test(test_nothing_to_evaluate_on), cmocka_unit_test(test_which_score),
+        cmocka_unit_test(test_best_and_early_stops),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
