@@ -29,11 +29,11 @@ enum berth_status inference_load(struct inference *inference, const struct berth
     const struct predictor *predictor = &inference->predictor;
     const struct bert_config *model = &predictor->files.shape;
     const int64_t outputs = param_head_outputs(predictor->files.table.head, model);
-    struct plan_args plan = {
-        .state = &predictor->state,
-        .config = model,
-        .shape = &inference->extent,
-        .data = (uint64_t)(inference->extent.infer_tokens * outputs) * sizeof(float)};
+    const struct engine_shape shape = {.infer = inference->extent};
+    struct plan_args plan = {.state = &predictor->state,
+                             .config = model,
+                             .shape = &shape,
+                             .data = (uint64_t)(shape.infer.tokens * outputs) * sizeof(float)};
     TRY(plan_memory_admit(&plan, NULL, error));
     TRY(predictor_load(&inference->predictor, config, &inference->extent, log, error));
     forget_texts(config);

@@ -301,15 +301,20 @@ static void make_checkpoints(void) {
     }
 }
 
+static enum berth_status rotate(int64_t newest, int64_t limit, struct berth_error *error) {
+    const struct checkpoint_limits limits = {.newest = newest, .limit = limit, .best = -1};
+    return checkpoint_rotate(scratch_folder, &limits, error);
+}
+
 // The oldest go; what is newer than the one just written, of a run before, is not counted.
 static void test_rotation_keeps_the_newest(void **state) {
     make_checkpoints();
-    assert_int_equal(checkpoint_rotate(scratch_folder, 10, 0, NULL), BERTH_OK);
-    assert_int_equal(checkpoint_rotate(scratch_folder, 10, 5, NULL), BERTH_OK);
+    assert_int_equal(rotate(10, 0, NULL), BERTH_OK);
+    assert_int_equal(rotate(10, 5, NULL), BERTH_OK);
     assert_int_equal(checkpoints(), 1 << 2 | 1 << 4 | 1 << 6 | 1 << 8 | 1 << 10);
-    assert_int_equal(checkpoint_rotate(scratch_folder, 8, 3, NULL), BERTH_OK);
+    assert_int_equal(rotate(8, 3, NULL), BERTH_OK);
     assert_int_equal(checkpoints(), 1 << 4 | 1 << 6 | 1 << 8 | 1 << 10);
-    assert_int_equal(checkpoint_rotate(scratch_folder, 10, 1, NULL), BERTH_OK);
+    assert_int_equal(rotate(10, 1, NULL), BERTH_OK);
     assert_int_equal(checkpoints(), 1 << 10);
     assert_int_equal(scratch_count(), 1);
 }
@@ -321,13 +326,13 @@ static void test_rotation_verifies_the_newest(void **state) {
     make_checkpoints();
     for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
         scratch_write("checkpoint-10/model.safetensors", damages[i]);
-        assert_int_equal(checkpoint_rotate(scratch_folder, 10, 2, &error), BERTH_BAD_DATA);
+        assert_int_equal(rotate(10, 2, &error), BERTH_BAD_DATA);
         assert_message_has(&error, "checkpoint-10");
         assert_int_equal(checkpoints(), 1 << 2 | 1 << 4 | 1 << 6 | 1 << 8 | 1 << 10);
     }
     scratch_write("checkpoint-10/model.safetensors", "weights");
     scratch_write("checkpoint-8/model.safetensors", "damaged"); // not the newest: it may
-    assert_int_equal(checkpoint_rotate(scratch_folder, 10, 2, &error), BERTH_OK);
+    assert_int_equal(rotate(10, 2, &error), BERTH_OK);
     assert_int_equal(checkpoints(), 1 << 8 | 1 << 10);
 }
 

@@ -87,8 +87,7 @@ static void test_advice_divides_the_update(void **state) {
     assert_int_equal(param_table_init(&table, &shape, PARAM_HEAD_SPAN, NULL), BERTH_OK);
     assert_int_equal(device_cpu_open(&options, &device, NULL), BERTH_OK);
     struct state empty = {.device = device, .table = &table, .compute = DTYPE_F32};
-    struct trainer_shape batch = {
-        .train_tokens = 24 * 128, .train_sequences = 24, .max_length = 128};
+    struct engine_shape batch = {.train = {.tokens = 24 * 128, .sequences = 24, .max_length = 128}};
     struct plan_memory memory;
     assert_int_equal(plan_memory_make(&memory, &empty, &shape, &batch, NULL), BERTH_OK);
     struct plan_limit_args limit = {.memory = &memory,

@@ -80,7 +80,7 @@ static void resume_and_compare(struct fixture_run run, const char *output) {
 static void test_stop_saves_and_says_so(void **state) {
     struct fixture_run run = fixture_default("out");
     run.config.save_steps = 100; // only the stop itself saves
-    run.stop_at_step = 2; // noticed with the next update
+    run.stop_at_step = 2;        // noticed with the next update
     run.stop_level = 1;
     run.log_file = fixture_keep("log");
     assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
