@@ -171,14 +171,12 @@ static enum berth_status make_geometry(const struct cli_call *call, struct bench
     TRY(read_config(name, &config, error));
     int64_t rows = cli_integer(call, "rows", 4096);
     int64_t length = cli_integer(call, "length", 192);
-    *geometry = (struct bench_geometry){
-        .rows = batch_round(rows),
-        .length = length < rows ? length : rows,
-        .hidden = config.hidden_size,
-        .intermediate = config.intermediate_size,
-        .heads = config.num_attention_heads,
-        .vocabulary = config.vocab_size,
-        .compute = call->config.precision == BERTH_BF16 ? DTYPE_BF16 : DTYPE_F32};
+    *geometry = (struct bench_geometry){.rows = batch_round(rows),
+                                        .length = length < rows ? length : rows,
+                                        .hidden = config.hidden_size,
+                                        .intermediate = config.intermediate_size,
+                                        .heads = config.num_attention_heads,
+                                        .vocabulary = config.vocab_size};
     bert_config_done(&config);
     return BERTH_OK;
 }
@@ -224,11 +222,10 @@ static void add_table(struct json_line *out, const struct table *table) {
 
 #define PEAK_READINGS 5 // on a shared machine a reading is only ever too low
 
-static enum berth_status measure_table(struct cli_call *call, measure *run,
-                                       const struct bench_geometry *geometry, struct table *table,
-                                       struct berth_error *error) {
-    struct device *device;
-    TRY(machine_device_open(&call->config, NULL, &device, error));
+static enum berth_status measure_on(struct cli_call *call, struct device *device, measure *run,
+                                    struct bench_geometry *geometry, struct table *table,
+                                    struct berth_error *error) {
+    TRY(machine_compute_dtype(&call->config, device, NULL, &geometry->compute, error));
     const struct bench_timing timing = {bench_clock(device, machine_threads(&call->config)),
                                         (int)cli_integer(call, "repeats", 5)};
     table->peak = machine_peak_flops(device, geometry->compute, PEAK_READINGS);
@@ -236,6 +233,15 @@ static enum berth_status measure_table(struct cli_call *call, measure *run,
     enum berth_status status = run(device, geometry, timing, &table->lines, error);
     double again = machine_peak_flops(device, geometry->compute, PEAK_READINGS);
     table->peak = again > table->peak ? again : table->peak;
+    return status;
+}
+
+static enum berth_status measure_table(struct cli_call *call, measure *run,
+                                       struct bench_geometry *geometry, struct table *table,
+                                       struct berth_error *error) {
+    struct device *device;
+    TRY(machine_device_open(&call->config, NULL, &device, error));
+    enum berth_status status = measure_on(call, device, run, geometry, table, error);
     device->close(device);
     return status;
 }

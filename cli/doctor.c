@@ -121,15 +121,17 @@ static void put_instructions(struct facts *facts) {
     put_text(facts, "instruction_sets", usable);
 }
 
-static enum berth_status put_device(struct facts *facts, const struct berth_config *config,
+static enum berth_status put_device(struct facts *facts, struct berth_config *config,
                                     struct berth_error *error) {
     struct device *device;
+    enum dtype compute;
     TRY(machine_device_open(config, NULL, &device, error));
     put_text(facts, "device", device->describe(device));
-    device->close(device);
     put_integer(facts, "threads", machine_threads(config));
+    enum berth_status status = machine_compute_dtype(config, device, NULL, &compute, error);
     put_text(facts, "precision", config->precision == BERTH_BF16 ? "bf16" : "fp32");
-    return BERTH_OK;
+    device->close(device);
+    return status;
 }
 
 static void put_memories(struct facts *facts) {

@@ -3,19 +3,8 @@
 #include "run.h"
 
 #include "core/json_line.h"
-#include "core/log.h"
 
 #include <unistd.h>
-
-static void note_precision(const struct cli_call *call, const struct berth_log *log) {
-    // A DeepSpeed file decides, too: the job says what it came to.
-    if (!option_is_given(&call->config, option_find("precision")) &&
-        call->config.deepspeed_config == NULL) {
-        int bf16 = call->config.precision == BERTH_BF16;
-        log_note(log, "precision: %s (this machine has %s instructions for bf16)",
-                 bf16 ? "bf16" : "fp32", bf16 ? "the" : "no");
-    }
-}
 
 static enum berth_status print_result(const struct berth_run_result *result,
                                       struct berth_error *error) {
@@ -43,7 +32,6 @@ enum berth_status cli_run_job(struct cli_call *call, cli_job *job, const char *f
     int descriptor = call->config.dry_run && !json ? STDOUT_FILENO : STDERR_FILENO;
     TRY(berth_reporter_open(&call->config, descriptor, &reporter, error));
     struct berth_log log = berth_reporter_log(reporter);
-    note_precision(call, &log);
     enum berth_status status =
         job(&call->config, log, cli_stop_on_signals(follows), &result, error);
     if (status == BERTH_OK) {

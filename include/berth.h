@@ -70,7 +70,8 @@ const char *berth_version(void);
  * (--max_seq_length or --max-seq-length) and log key carry the same name. Strings are borrowed for
  * the call that gets the struct, no longer.
  */
-enum berth_precision { BERTH_FP32, BERTH_BF16 };
+/* BERTH_PRECISION_AUTO: the faster one on the device that is opened; the log says which. */
+enum berth_precision { BERTH_FP32, BERTH_BF16, BERTH_PRECISION_AUTO };
 
 struct berth_config {
     /* files */

@@ -1,23 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Settings by name: the public door to the option table, and the defaults that depend on the
-// machine.
+// Settings by name: the public door to the option table.
 #include "api/arguments.h"
 
-// Whether bf16 products run in hardware; elsewhere fp32 is the faster choice.
-static enum berth_precision native_precision(void) {
-#if defined(__x86_64__)
-    return __builtin_cpu_supports("avx512bf16") ? BERTH_BF16 : BERTH_FP32;
-#else
-    return BERTH_FP32;
-#endif
-}
-
 void berth_config_init(struct berth_config *config) {
-    if (config == NULL) {
-        return;
+    if (config != NULL) {
+        option_defaults(config);
     }
-    option_defaults(config);
-    config->precision = native_precision();
 }
 
 enum berth_status berth_config_set(struct berth_config *config, const char *name, const char *value,

@@ -51,11 +51,12 @@ static enum berth_status make_engine(struct bench *bench, const struct engine_sh
 
 static enum berth_status prepare(struct bench *bench, struct bench_figures *figures,
                                  struct berth_error *error) {
-    const struct berth_config *config = bench->settings->config;
+    struct berth_config *config = bench->settings->config;
     struct bench_data *data = &bench->data;
+    enum dtype compute;
     TRY(bench_data_open(data, bench->settings, error));
     TRY(machine_device_open(config, &bench->settings->log, &bench->device, error));
-    enum dtype compute = config->precision == BERTH_BF16 ? DTYPE_BF16 : DTYPE_F32;
+    TRY(machine_compute_dtype(config, bench->device, &bench->settings->log, &compute, error));
     bench->state = (struct state){
         .device = bench->device, .table = &bench->data.files.table, .compute = compute};
     const struct engine_shape shape = shape_of(bench);

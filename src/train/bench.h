@@ -20,9 +20,10 @@ enum bench_kind { BENCH_TRAIN, BENCH_PREDICT, BENCH_PRETRAIN };
 
 struct bench_settings {
     enum bench_kind kind;
-    const struct berth_config *config; // precision, threads, device, instructions, seed, dropouts,
-                                       // optimizer, max_seq_length, vocab_file, ...
-    const char *geometry;              // tiny, minilm, base, large, a model folder or a config.json
+    struct berth_config
+        *config; // precision (auto becomes what was chosen), threads, device, instructions, seed,
+                 // dropouts, optimizer, max_seq_length, vocab_file, ...
+    const char *geometry;  // tiny, minilm, base, large, a model folder or a config.json
     const char *data;      // file; NULL: config's task_name and data_dir say. Of pre-training an
                            // HDF5 file or a folder of them
     int64_t update_tokens; // an update (a batch of prediction) holds as many sequences as fit

@@ -372,7 +372,7 @@ static int has_auto_precision(const struct reading *r) {
 }
 
 static enum berth_status take_precision(struct reading *r, struct berth_error *error) {
-    const char *names[] = {"fp32", "bf16"};
+    const char *names[] = {"fp32", "bf16", "auto"};
     int half = json_truth(deepspeed_value(r->root, "fp16.enabled"));
     int brain = json_truth(deepspeed_value(r->root, "bf16.enabled")) ||
                 json_truth(deepspeed_value(r->root, "bfloat16.enabled"));
@@ -384,7 +384,7 @@ static enum berth_status take_precision(struct reading *r, struct berth_error *e
         log_note(r->log,
                  "%s: precision is \"auto\": the run's own, %s, without loss scaling unless "
                  "--loss_scale asks for it",
-                 r->path, names[r->config->precision == BERTH_BF16]);
+                 r->path, names[r->config->precision]);
         return BERTH_OK;
     }
     const char *key = half ? "fp16.enabled" : "bf16.enabled";

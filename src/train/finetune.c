@@ -241,11 +241,8 @@ static enum berth_status find_shape(struct job *job, int64_t *micro_batches,
 }
 
 static enum berth_status make_plan(struct job *job, struct berth_error *error) {
-    job->state = (struct state){
-        .device = job->device,
-        .table = &job->files.table,
-        .compute = job->config.precision == BERTH_BF16 ? DTYPE_BF16 : DTYPE_F32,
-    };
+    job->state = (struct state){.device = job->device, .table = &job->files.table};
+    TRY(machine_compute_dtype(&job->config, job->device, &job->log, &job->state.compute, error));
     int64_t micro_batches;
     TRY(find_shape(job, &micro_batches, error));
     struct finetune_plan plan = {.config = &job->config,

@@ -188,3 +188,25 @@ enum berth_status machine_device_open(const struct berth_config *config,
     }
     return status;
 }
+
+// Of enum berth_precision, as --precision says them.
+static const struct {
+    const char *name;
+    enum dtype dtype;
+} precisions[] = {[BERTH_FP32] = {"fp32", DTYPE_F32}, [BERTH_BF16] = {"bf16", DTYPE_BF16}};
+
+enum berth_status machine_compute_dtype(struct berth_config *config, const struct device *device,
+                                        const struct berth_log *log, enum dtype *compute,
+                                        struct berth_error *error) {
+    if (config->precision == BERTH_PRECISION_AUTO) {
+        config->precision = device->fast_dtype == DTYPE_BF16 ? BERTH_BF16 : BERTH_FP32;
+        log_note(log, "precision: %s (auto, the faster one on this device)",
+                 precisions[config->precision].name);
+    }
+    *compute = precisions[config->precision].dtype;
+    return (device->dtypes >> *compute & 1) != 0
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "--precision %s: the device %s does not compute in it",
+                           precisions[config->precision].name, device->name);
+}

@@ -35,6 +35,12 @@ enum berth_status machine_device_open(const struct berth_config *config,
                                       const struct berth_log *log, struct device **device,
                                       struct berth_error *error);
 
+// The dtype to compute in: what config->precision says, or where that is auto, the device's fast
+// one, which the log is told. config->precision then names it. BERTH_CONFIG: the device lacks it.
+enum berth_status machine_compute_dtype(struct berth_config *config, const struct device *device,
+                                        const struct berth_log *log, enum dtype *compute,
+                                        struct berth_error *error);
+
 // FLOP/s of multiply-adds in that dtype: the best of some short readings; NaN when the device
 // cannot tell.
 double machine_peak_flops(struct device *device, enum dtype dtype, int readings);

@@ -17,13 +17,17 @@ enum berth_status plan_memory_make(struct plan_memory *memory, const struct stat
         .resident = machine_resident() + UNCOUNTED_BYTES,
     };
     TRY(engine_measure(state, config, shape, &memory->engine, error));
-    if (!state->device->is_host) {
-        memory->staging = memory->state.weights + memory->state.moments;
-    }
     const struct state_bytes *own = &memory->state;
-    memory->total = memory->resident + memory->staging + own->weights + own->copy + own->gradients +
-                    own->moments + memory->engine.activations + memory->engine.workspace +
-                    memory->engine.batches;
+    const uint64_t computed = own->weights + own->copy + own->gradients + own->moments +
+                              memory->engine.activations + memory->engine.workspace;
+    memory->total = memory->resident + memory->engine.batches;
+    if (state->device->is_host) {
+        memory->total += computed;
+    } else {
+        memory->staging = own->weights + own->moments;
+        memory->total += memory->staging;
+        memory->device = computed + memory->engine.batches;
+    }
     return BERTH_OK;
 }
 
@@ -40,20 +44,40 @@ void plan_memory_report(const struct plan_memory *memory, const struct berth_log
         log_integer("staging_bytes", (int64_t)memory->staging),
         log_integer("program_and_features_bytes", (int64_t)memory->resident),
         log_integer("plan_bytes", (int64_t)memory->total),
+        log_integer("device_plan_bytes", (int64_t)memory->device), // of a device with its own
     };
-    log_fields(log, BERTH_RECORD_PLAN, "memory", fields, sizeof fields / sizeof fields[0]);
+    const size_t count = sizeof fields / sizeof fields[0];
+    log_fields(log, BERTH_RECORD_PLAN, "memory", fields, memory->device > 0 ? count : count - 1);
 }
 
-static uint64_t total_of(const struct plan_limit_args *args, const struct engine_shape *shape) {
+// Bytes that are still to be taken, and where.
+struct need {
+    uint64_t bytes;
+    const struct plan_room *room;
+};
+
+// The first of the two memories that is too small; room NULL: both are large enough. What is
+// resident already is not taken from the available memory again.
+static struct need find_lack(const struct plan_limit_args *args, const struct plan_memory *memory) {
+    const uint64_t host = memory->total - memory->resident + UNCOUNTED_BYTES;
+    if (host > args->host.available) {
+        return (struct need){host, &args->host};
+    }
+    return (struct need){memory->device,
+                         memory->device > args->device.available ? &args->device : NULL};
+}
+
+static int fits(const struct plan_limit_args *args, const struct engine_shape *shape) {
     struct plan_memory memory;
     if (plan_memory_make(&memory, args->state, args->config, shape, NULL) != BERTH_OK) {
-        return UINT64_MAX;
+        return 0;
     }
-    return memory.total + args->memory->data;
+    memory.total += args->memory->data;
+    return find_lack(args, &memory).room == NULL;
 }
 
-// The plan's total with micro-batches (or prediction batches) of `sequences` full-length sequences.
-static uint64_t total_with(const struct plan_limit_args *args, int64_t sequences) {
+// Whether micro-batches (or prediction batches) of `sequences` full-length sequences fit.
+static int fits_with(const struct plan_limit_args *args, int64_t sequences) {
     struct engine_shape shape = *args->shape;
     const struct batch_extent worst = batch_extent_larger(&shape.train, &shape.infer);
     int64_t tokens = sequences * worst.max_length;
@@ -64,7 +88,7 @@ static uint64_t total_with(const struct plan_limit_args *args, int64_t sequences
     if (shape.infer.tokens > 0) {
         shape.infer.tokens = tokens < shape.infer.tokens ? tokens : shape.infer.tokens;
     }
-    return total_of(args, &shape);
+    return fits(args, &shape);
 }
 
 // Whether the plan fits as it is once activations are computed again.
@@ -72,7 +96,7 @@ static int fits_checkpointing(const struct plan_limit_args *args) {
     struct engine_shape shape = *args->shape;
     int is_new = shape.train.tokens > 0 && !shape.gradient_checkpointing;
     shape.gradient_checkpointing = 1;
-    return is_new && total_of(args, &shape) <= args->available;
+    return is_new && fits(args, &shape);
 }
 
 // The next smaller size to try: a half, or the largest that divides the update.
@@ -90,36 +114,34 @@ static int64_t next_smaller(const struct plan_limit_args *args, int64_t sequence
 static int64_t fitting(const struct plan_limit_args *args, int64_t sequences) {
     do {
         sequences = next_smaller(args, sequences);
-    } while (sequences > 0 && total_with(args, sequences) > args->available);
+    } while (sequences > 0 && !fits_with(args, sequences));
     return sequences;
 }
 
 enum berth_status plan_memory_check(const struct plan_limit_args *args, struct berth_error *error) {
     const uint64_t mebibyte = 1 << 20;
-    uint64_t need = args->memory->total - args->memory->resident + UNCOUNTED_BYTES;
-    if (need <= args->available) {
+    const struct need need = find_lack(args, args->memory);
+    if (need.room == NULL) {
         return BERTH_OK;
     }
-    struct plan_limit_args rest = *args;
-    // What is resident already is not taken from the available memory again.
-    rest.available = args->available + args->memory->resident - UNCOUNTED_BYTES;
     int training = args->shape->train.tokens > 0;
     int64_t most = training ? args->shape->train.sequences
                             : args->shape->infer.tokens / args->shape->infer.max_length;
-    int64_t fit = fitting(&rest, most);
+    int64_t fit = fitting(args, most);
     const char *option = training ? "per_device_train_batch_size" : "predict_batch_size";
-    const char *also = fits_checkpointing(&rest) ? ", and so would --gradient_checkpointing" : "";
+    const char *also = fits_checkpointing(args) ? ", and so would --gradient_checkpointing" : "";
     if (fit > 0) {
         return error_set(error, BERTH_CONFIG,
                          "the plan needs %" PRIu64 " MiB more memory and %s leaves %" PRIu64
                          " MiB; --%s %" PRId64 " would fit%s",
-                         need / mebibyte, args->limit, args->available / mebibyte, option, fit,
-                         also);
+                         need.bytes / mebibyte, need.room->limit, need.room->available / mebibyte,
+                         option, fit, also);
     }
     return error_set(error, BERTH_CONFIG,
                      "the plan needs %" PRIu64 " MiB more memory and %s leaves %" PRIu64
                      " MiB; not even --%s 1 would fit: use a smaller model or fewer threads",
-                     need / mebibyte, args->limit, args->available / mebibyte, option);
+                     need.bytes / mebibyte, need.room->limit, need.room->available / mebibyte,
+                     option);
 }
 
 enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *total,
@@ -137,6 +159,10 @@ enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *tota
                                     .config = args->config,
                                     .shape = args->shape,
                                     .update_sequences = args->update_sequences};
-    limit.available = machine_memory_available(&limit.limit);
+    struct device *device = args->state->device;
+    limit.host.available = machine_memory_available(&limit.host.limit);
+    if (device->memory_available != NULL) {
+        limit.device.available = device->memory_available(device, &limit.device.limit);
+    }
     return plan_memory_check(&limit, error);
 }

@@ -19,7 +19,8 @@ struct plan_memory {
     uint64_t resident; // already in use: program, libraries, text and features
     uint64_t data;     // what will be read while the run goes on
     uint64_t staging;  // host copies for saving, where the device has memory of its own
-    uint64_t total;    // what the process will hold at its peak
+    uint64_t total;    // what the process will hold at its peak, in the host's memory
+    uint64_t device;   // the same in the device's; 0 where that is the host's
 };
 
 // `state` needs device, table and compute only; its buffers may be NULL.
@@ -37,8 +38,10 @@ struct plan_limit_args {
     const struct bert_config *config;
     const struct engine_shape *shape;
     int64_t update_sequences; // a micro-batch that is advised divides it; 0: any
-    uint64_t available;       // bytes
-    const char *limit;        // what sets it
+    struct plan_room {
+        uint64_t available; // bytes
+        const char *limit;  // what sets it
+    } host, device;
 };
 enum berth_status plan_memory_check(const struct plan_limit_args *args, struct berth_error *error);
 

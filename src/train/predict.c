@@ -29,12 +29,9 @@ enum berth_status predictor_open(struct predictor *predictor, struct berth_confi
         TRY(squad_input_follow_model(config, &predictor->files, log, error));
     }
     TRY(machine_device_open(config, log, &predictor->device, error));
-    predictor->state = (struct state){
-        .device = predictor->device,
-        .table = &predictor->files.table,
-        .compute = config->precision == BERTH_BF16 ? DTYPE_BF16 : DTYPE_F32,
-    };
-    return BERTH_OK;
+    predictor->state =
+        (struct state){.device = predictor->device, .table = &predictor->files.table};
+    return machine_compute_dtype(config, predictor->device, log, &predictor->state.compute, error);
 }
 
 enum berth_status predictor_load(struct predictor *predictor, const struct berth_config *config,

@@ -35,7 +35,7 @@ static void check_checkpointing(struct plan_limit_args limit, struct engine_shap
     limit.memory = &again;
     limit.shape = &batch;
     assert_int_equal(plan_memory_check(&limit, &error), BERTH_OK);
-    limit.available /= 2;
+    limit.host.available /= 2;
     assert_int_equal(plan_memory_check(&limit, &error), BERTH_CONFIG);
     assert_null(strstr(error.message, "gradient_checkpointing"));
 }
@@ -57,8 +57,7 @@ static void test_refusal_names_a_size_that_fits(void **state) {
                                     .state = &empty,
                                     .config = &shape,
                                     .shape = &batch,
-                                    .available = memory.engine.activations / 2,
-                                    .limit = "the test"};
+                                    .host = {memory.engine.activations / 2, "the test"}};
     struct berth_error error;
     assert_int_equal(plan_memory_check(&limit, &error), BERTH_CONFIG);
     const char *named = strstr(error.message, "--per_device_train_batch_size ");
@@ -71,10 +70,52 @@ static void test_refusal_names_a_size_that_fits(void **state) {
     batch.train.tokens = sequences * 128;
     assert_int_equal(plan_memory_make(&memory, &empty, &shape, &batch, NULL), BERTH_OK);
     assert_int_equal(plan_memory_check(&limit, &error), BERTH_OK);
-    limit.available = 1 << 20;
+    limit.host.available = 1 << 20;
     assert_int_equal(plan_memory_check(&limit, &error), BERTH_CONFIG);
     assert_non_null(strstr(error.message, "not even"));
     device->close(device);
+    param_table_done(&table);
+}
+
+// A device with memory of its own is held against that; the host then holds batches and what it
+// writes checkpoints from.
+static void test_device_memory_is_apart(void **state) {
+    struct bert_config shape = shape_of(4);
+    struct param_table table;
+    struct device *cpu;
+    struct device_options options = {.threads = 1};
+    assert_int_equal(param_table_init(&table, &shape, PARAM_HEAD_SPAN, NULL), BERTH_OK);
+    assert_int_equal(device_cpu_open(&options, &cpu, NULL), BERTH_OK);
+    struct device apart = *cpu;
+    apart.is_host = 0;
+    struct state empty = {.device = cpu, .table = &table, .compute = DTYPE_F32};
+    const struct engine_shape batch = {
+        .train = {.tokens = 64 * 128, .sequences = 64, .max_length = 128}};
+    struct plan_memory host, device;
+    assert_int_equal(plan_memory_make(&host, &empty, &shape, &batch, NULL), BERTH_OK);
+    empty.device = &apart;
+    assert_int_equal(plan_memory_make(&device, &empty, &shape, &batch, NULL), BERTH_OK);
+    assert_int_equal(host.device, 0);
+    assert_int_equal(device.staging, device.state.weights + device.state.moments);
+    assert_int_equal(device.total - device.resident, device.staging + device.engine.batches);
+    assert_int_equal(device.device, host.total - host.resident);
+    struct plan_limit_args limit = {.memory = &device,
+                                    .state = &empty,
+                                    .config = &shape,
+                                    .shape = &batch,
+                                    .host = {UINT64_MAX, "the host"},
+                                    .device = {device.device, "the card"}};
+    struct berth_error error;
+    assert_int_equal(plan_memory_check(&limit, &error), BERTH_OK);
+    limit.device.available--;
+    assert_int_equal(plan_memory_check(&limit, &error), BERTH_CONFIG);
+    assert_non_null(strstr(error.message, "the card leaves"));
+    assert_non_null(strstr(error.message, "--per_device_train_batch_size 32 would fit"));
+    limit.device.available = UINT64_MAX;
+    limit.host.available = device.staging;
+    assert_int_equal(plan_memory_check(&limit, &error), BERTH_CONFIG);
+    assert_non_null(strstr(error.message, "the host leaves"));
+    cpu->close(cpu);
     param_table_done(&table);
 }
 
@@ -95,11 +136,11 @@ static void test_advice_divides_the_update(void **state) {
                                     .config = &shape,
                                     .shape = &batch,
                                     .update_sequences = 512,
-                                    .limit = "the test"};
+                                    .host = {.limit = "the test"}};
     struct berth_error error;
     int advised = 0;
     for (uint64_t part = 1; part < 32; part++) {
-        limit.available = (memory.total - memory.resident) * part / 32;
+        limit.host.available = (memory.total - memory.resident) * part / 32;
         assert_int_equal(plan_memory_check(&limit, &error), BERTH_CONFIG);
         const char *named = strstr(error.message, "--per_device_train_batch_size ");
         assert_non_null(named);
@@ -394,6 +435,7 @@ static void test_shards_of_a_benchmark(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_refusal_names_a_size_that_fits),
+        FIXTURE_TEST(test_device_memory_is_apart),
         FIXTURE_TEST(test_advice_divides_the_update),
         FIXTURE_TEST(test_groups_of_version_2),
         FIXTURE_TEST(test_groups_of_version_1),
