@@ -50,7 +50,7 @@ static int lock_up(const char *path) {
         LOAD_AT(ARGUMENT(1) + 4),
         UNLESS(place >> 32, 3),
         LOAD_AT(ARGUMENT(2)),
-        UNLESS(O_RDONLY | O_CLOEXEC, 1),
+        UNLESS(O_RDONLY | O_NONBLOCK | O_CLOEXEC, 1),
         ALLOW,
         KILL,
         ALLOW_CALL(SYS_read),
