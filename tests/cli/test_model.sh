@@ -346,6 +346,7 @@ stop_with() { # CODE SIGNALS...
     done
     for signal in "$@"; do
         kill -"$signal" "$child" 2>/dev/null
+        sleep 0.1 # of several that are pending the last is handled first
     done
     wait "$child"
     code=$?
