@@ -66,7 +66,7 @@ run finetune squad --model "$work/model" --train "$work/data.json" --output "$wo
 expect_code 0
 expect_err "nothing was left to train"
 cmp -s "$work/run/train_results.json" "$work/before.json" || fail "its results were written over"
-grep -q '"train_samples": 8' "$work/run/all_results.json" || fail "all_results.json lost them"
+grep -q '"train_runtime"' "$work/run/all_results.json" || fail "all_results.json lost them"
 
 # A finished model without a checkpoint is not trained over by a run that should go on.
 mkdir "$work/finished"
@@ -104,6 +104,27 @@ expect_err "going on after update 5 with its weights; not carried over are the o
 "$BERTH" verify "$work/originals/checkpoint-8" >/dev/null || fail "no checkpoint of its own"
 grep -q '"moments_start": 5' "$work/originals/checkpoint-8/trainer_state.json" || fail "moments"
 resume 4 --output "$work/from-google" --resume_from_checkpoint "$work/originals/model.ckpt-4"
+# Without moments the corrections of their bias begin again: the updates are those of a new run.
+whole="$small --train_batch_size 8 --max_steps 9 --precision fp32 --logging_steps 1 --quiet
+    --learning_rate 1e-3 --schedule constant --hidden_dropout_prob 0 --attention_probs_dropout_prob 0"
+losses() { # FIRST, of three updates
+    for step in $1 $(($1 + 1)) $(($1 + 2)); do
+        sed -n "s/.*\"kind\":\"step\",\"step\":$step,.*\"loss\":\([0-9.]\{6\}\).*/\1/p" "$work/steps.json"
+    done
+}
+run finetune squad --model "$work/run" --train "$work/data.json" --output "$work/new" $whole \
+    --json_summary "$work/steps.json"
+expect_code 0
+losses 1 >"$work/new.losses"
+mkdir "$work/again"
+cp "$work"/originals/{ckpt_5.pt,config.json,vocab.txt} "$work/again"
+rm "$work/steps.json"
+run finetune squad --model "$work/run" --train "$work/data.json" --output "$work/again" $whole \
+    --json_summary "$work/steps.json" --resume_from_checkpoint auto
+expect_code 0
+losses 6 >"$work/again.losses"
+[ "$(wc -l <"$work/new.losses")" -eq 3 ] || fail "no losses"
+cmp -s "$work/new.losses" "$work/again.losses" || fail "other updates: $(paste "$work"/*.losses)"
 
 run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/run" $small
 expect_err "berth: error:"
@@ -325,6 +346,7 @@ stop_with() { # CODE SIGNALS...
     done
     for signal in "$@"; do
         kill -"$signal" "$child" 2>/dev/null
+        sleep 0.1 # of several that are pending the last is handled first
     done
     wait "$child"
     code=$?
