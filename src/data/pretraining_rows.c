@@ -67,11 +67,11 @@ static enum berth_status check_part(const struct pretraining_rows *rows, const s
     const int32_t *positions = row_of(rows, ROW_POSITIONS), *labels = row_of(rows, ROW_LABELS);
     TRY(check_tokens(rows, part, error));
     for (int32_t i = part->first; i < part->last; i++) {
-        if (positions[i] < part->begin || positions[i] >= part->end) {
+        if (positions[i] <= part->begin || positions[i] >= part->end) { // [CLS] is never masked
             return pretraining_bad_row(rows, ROW_POSITIONS, error,
                                        "a position outside its sequence: found %d, expected %d to "
                                        "%d",
-                                       positions[i], part->begin, part->end - 1);
+                                       positions[i], part->begin + 1, part->end - 1);
         }
         if (i > part->first && positions[i] <= positions[i - 1]) {
             return pretraining_bad_row(rows, ROW_POSITIONS, error,

@@ -375,7 +375,7 @@ static void write_row(const char *path, size_t column, size_t at, int32_t value)
 }
 
 // Two sequences in a packed row, of which next_sentence_positions says where they begin.
-static void write_packed_row(const char *path, int32_t first, int32_t second) {
+static void write_packed_row(const char *path, int32_t first, int32_t second, int32_t masked) {
     static const struct hdf5_column columns[] = {
         {"input_ids", TENSOR_I32, 8},
         {"input_mask", TENSOR_I32, 8},
@@ -392,7 +392,7 @@ static void write_packed_row(const char *path, int32_t first, int32_t second) {
         {1, 1, 1, 2, 2, 2, 0, 0},
         {0},
         {0, 1, 2, 0, 1, 2, 0, 0},
-        {1, 4, 0, 0, 0},
+        {1, masked, 0, 0, 0},
         {200, 201, 0, 0, 0},
         {first, second, 0},
         {1, 0, 0},
@@ -412,17 +412,21 @@ static void test_where_packed_sequences_begin(void **state) {
     struct instances read = {0};
     struct pretraining_size size;
     struct berth_error error;
-    write_packed_row(scratch("a"), 0, 3);
+    write_packed_row(scratch("a"), 0, 3, 4);
     assert_int_equal(pretraining_measure_hdf5(scratch("a"), 0, &size, NULL), BERTH_OK);
     assert_int_equal(size.sequences, 2); // of three places
     assert_int_equal(pretraining_read_hdf5(scratch("a"), VOCABULARY, 0, &read, NULL), BERTH_OK);
     assert_int_equal(read.count, 2);
     for (int32_t wrong = 1; wrong < 8; wrong++) {
-        write_packed_row(scratch("a"), wrong == 3 ? 1 : 0, wrong);
+        write_packed_row(scratch("a"), wrong == 3 ? 1 : 0, wrong, 4);
         assert_int_equal(pretraining_read_hdf5(scratch("a"), VOCABULARY, 0, &read, &error),
                          BERTH_BAD_DATA);
         assert_message_has(&error, "next_sentence_positions says that it begins at");
     }
+    write_packed_row(scratch("a"), 0, 3, 3); // the second's [CLS]
+    assert_int_equal(pretraining_read_hdf5(scratch("a"), VOCABULARY, 0, &read, &error),
+                     BERTH_BAD_DATA);
+    assert_message_has(&error, "a position outside its sequence: found 3, expected 4 to 5");
     instances_done(&read);
 }
 
@@ -442,7 +446,7 @@ static void test_contradictions(void **state) {
         {2, 1, 1, "segment_ids"},
         {2, 4, 2, "zeros, then ones"},
         {3, 0, 6, "masked_lm_positions, row 0: a position outside"},
-        {3, 0, -1, "a position outside its sequence: found -1, expected 0 to 5"},
+        {3, 0, -1, "a position outside its sequence: found -1, expected 1 to 5"},
         {3, 1, 2, "masked_lm_positions, row 0: expected positions that ascend, found 2 behind 2"},
         {3, 1, 1, "found 1 behind 2"},
         {4, 0, VOCABULARY, "masked_lm_ids"},
