@@ -126,12 +126,12 @@ static void complain(struct squad_reader *reader, const char *place, const char 
         snprintf(remedy, sizeof remedy,
                  "the context does not hold that text: correct it or remove the question");
     }
-    error_set(&reader->first_misplaced, BERTH_BAD_DATA,
-              "%s: %s: question \"%.*s\": the answer \"%.*s\" does not lie in its context at "
-              "character %lld: %s; %s",
-              reader->name, place, squad_shown(id, strlen(id)), id,
-              squad_shown(answer->text, text_length), answer->text, (long long)answer->start, found,
-              remedy);
+    (void)error_set(&reader->first_misplaced, BERTH_BAD_DATA,
+                    "%s: %s: question \"%.*s\": the answer \"%.*s\" does not lie in its context at "
+                    "character %lld: %s; %s",
+                    reader->name, place, squad_shown(id, strlen(id)), id,
+                    squad_shown(answer->text, text_length), answer->text, (long long)answer->start,
+                    found, remedy);
 }
 
 // Whether the context has the answer at its place; differing white space is let through, since what
