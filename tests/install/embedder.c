@@ -4,7 +4,9 @@
 // between them, and everything that must not happen to a process: output, another locale, another
 // working directory. Prints what the models gave, for comparison between runs.
 //
-//   embedder FOLDER      with vocab.txt, a.json and b.json; models are made in it
+//   embedder FOLDER LOCALE [LOCPATH]      with vocab.txt, a.json and b.json; models are made in the
+//   folder
+#define _POSIX_C_SOURCE 200809L
 #include <berth.h>
 #include <locale.h>
 #include <pthread.h>
@@ -76,7 +78,11 @@ static void *work(void *context) {
 int main(int count, char **words) {
     struct worker workers[2] = {0};
     pthread_t threads[2];
-    if (count != 2 || setlocale(LC_ALL, "") == NULL) {
+    // Not in the environment: a library below libcurl leaks what it makes of it before main.
+    if (count == 4) {
+        setenv("LOCPATH", words[3], 1);
+    }
+    if (count < 3 || setlocale(LC_ALL, words[2]) == NULL) {
         puts("FAILED: a folder and a locale that exist, please");
         return 2;
     }
