@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program that embeds the library beside names of its own (clash.c, which test_install.sh writes,
 // defines every name that the library uses inside): two threads with a model each, a failure
-// between them, and everything that must not happen to a process: output, another locale, another
-// working directory. Prints what the models gave, for comparison between runs.
+// between them, and a locale that must stay. Prints what the models gave, for comparison between
+// runs, and nothing else.
 //
-//   embedder FOLDER LOCALE [LOCPATH]      with vocab.txt, a.json and b.json; models are made in the
-//   folder
+//   embedder FOLDER LOCALE [LOCPATH]
+//
+// The folder holds vocab.txt, a.json and b.json; the models are made in it.
 #define _POSIX_C_SOURCE 200809L
 #include <berth.h>
 #include <locale.h>
