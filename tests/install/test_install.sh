@@ -92,7 +92,7 @@ for kind in shared static; do
     build $kind "$work/$kind-embedder" "$EMBEDDER_SOURCE" -w -fno-builtin "$work/clash.c" -pthread
     for locale in C ${LOCALES:+test_TR.UTF-8}; do
         rm -rf "$work/models/a" "$work/models/b"
-        LOCPATH=${LOCALES:-} LC_ALL=$locale LD_LIBRARY_PATH=$path "$work/$kind-embedder" "$work/models" \
+        LD_LIBRARY_PATH=$path "$work/$kind-embedder" "$work/models" "$locale" ${LOCALES:+"$LOCALES"} \
             >"$work/$kind.$locale" 2>"$work/log"
         code=$?
         [ ! -s "$work/log" ] || die "$kind, locale $locale: something printed on standard error"
