@@ -4,7 +4,8 @@
 // layer_norm_eps, so it needs no reader of its own; its "gelu" is read as the erf form, as
 // Hugging Face reads it.
 //
-// Leaves out: relative positions, decoders and cross attention, activations other than GELU.
+// Leaves out: relative positions, decoders and cross attention, activations that have
+// parameters of their own (prelu, xielu).
 #include "model/config.h"
 
 #include "core/memory.h"
@@ -58,6 +59,23 @@ static const struct activation_row {
     {"gelu_python", ACTIVATION_GELU_ERF},
     {"gelu_new", ACTIVATION_GELU_TANH},
     {"gelu_pytorch_tanh", ACTIVATION_GELU_TANH},
+    {"gelu_python_tanh", ACTIVATION_GELU_TANH},
+    {"gelu_fast", ACTIVATION_GELU_TANH},
+    {"gelu_accurate", ACTIVATION_GELU_TANH},
+    {"gelu_10", ACTIVATION_GELU_CLIPPED},
+    {"quick_gelu", ACTIVATION_GELU_QUICK},
+    {"relu", ACTIVATION_RELU},
+    {"relu2", ACTIVATION_RELU_SQUARED},
+    {"relu6", ACTIVATION_RELU6},
+    {"leaky_relu", ACTIVATION_RELU_LEAKY},
+    {"silu", ACTIVATION_SILU},
+    {"swish", ACTIVATION_SILU},
+    {"hardswish", ACTIVATION_HARD_SWISH},
+    {"mish", ACTIVATION_MISH},
+    {"tanh", ACTIVATION_TANH},
+    {"sigmoid", ACTIVATION_SIGMOID},
+    {"laplace", ACTIVATION_LAPLACE},
+    {"linear", ACTIVATION_LINEAR},
 };
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
@@ -154,8 +172,8 @@ static enum berth_status read_activation(const json *object, const char *path,
         }
     }
     return error_set(error, BERTH_CONFIG,
-                     "%s: key \"hidden_act\": expected gelu, gelu_python, gelu_new or "
-                     "gelu_pytorch_tanh, found \"%s\"",
+                     "%s: key \"hidden_act\": expected gelu, relu, silu, tanh or another of "
+                     "transformers' functions of one number, found \"%s\"",
                      path, name);
 }
 

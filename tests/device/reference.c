@@ -60,21 +60,6 @@ void reference_norm_grad(double *ds, double *dgamma, double *dbeta, const double
     }
 }
 
-double reference_gelu(double x, enum activation activation) {
-    if (activation == ACTIVATION_GELU_ERF) {
-        return 0.5 * x * (1 + erf(x / sqrt(2.0)));
-    }
-    return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-}
-
-double reference_gelu_slope(double x, enum activation activation) {
-    if (activation == ACTIVATION_GELU_ERF) {
-        return 0.5 * (1 + erf(x / sqrt(2.0))) + x * exp(-0.5 * x * x) / sqrt(2 * M_PI);
-    }
-    double t = tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
-    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
-}
-
 void reference_multiply(double *c, struct reference_view a, struct reference_view b, int64_t m,
                         int64_t n, int64_t k, int accumulate) {
     for (int64_t i = 0; i < m; i++) {

@@ -20,9 +20,6 @@ void reference_norm_grad(double *ds, double *dgamma, double *dbeta, const double
                          const double *xhat, const double *rstd, const double *gamma, int64_t rows,
                          int64_t columns);
 
-double reference_gelu(double x, enum activation activation);
-double reference_gelu_slope(double x, enum activation activation);
-
 // c[m, n] (+)= a * b with op(a)[i, k] = a[i * a_row + k * a_col] and so on.
 struct reference_view {
     const double *data;

@@ -3,6 +3,7 @@
 // For a random weighting w, d(sum w * f(x)) / dx is compared with the central difference.
 #include "harness.h"
 #include "reference.h"
+#include "reference_activations.h"
 
 #include <math.h>
 #include <string.h>
@@ -39,12 +40,13 @@ static void check(double *x, int count, const double *gradient,
     }
 }
 
-static void gelu_slope(void **state) {
-    for (int kind = 0; kind < 2; kind++) {
-        for (double x = -6; x < 6; x += 0.37) {
-            double up = reference_gelu(x + STEP, (enum activation)kind);
-            double down = reference_gelu(x - STEP, (enum activation)kind);
-            close_to(reference_gelu_slope(x, (enum activation)kind), (up - down) / (2 * STEP));
+static void activation_slope(void **state) {
+    for (int kind = 0; kind < ACTIVATION_COUNT; kind++) {
+        for (double x = -13; x < 13; x += 0.37) { // the kinks lie between
+            double up = reference_activation(x + STEP, (enum activation)kind);
+            double down = reference_activation(x - STEP, (enum activation)kind);
+            close_to(reference_activation_slope(x, (enum activation)kind),
+                     (up - down) / (2 * STEP));
         }
     }
 }
@@ -202,7 +204,7 @@ static void linear_gradient(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gelu_slope),         cmocka_unit_test(norm_gradient),
+        cmocka_unit_test(activation_slope),   cmocka_unit_test(norm_gradient),
         cmocka_unit_test(attention_gradient), cmocka_unit_test(span_gradient),
         cmocka_unit_test(linear_gradient),    cmocka_unit_test(class_gradient),
         cmocka_unit_test(squared_gradient),   cmocka_unit_test(tanh_gradient),
