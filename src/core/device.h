@@ -328,6 +328,11 @@ struct device {
     // logits and dlogits [C, 1]. A target that is NaN is ignored (loss and gradient 0).
     void (*squared_loss)(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
                          float scale, const float *targets, int64_t count);
+    // losses[i] = mean over k of -(t log s(x) + (1 - t) log(1 - s(x))), x = logits[i, k], t =
+    // targets[i * K + k], s(x) = 1 / (1 + e^-x); dlogits as in class_loss. A row whose first target
+    // is NaN is ignored (loss and gradient 0).
+    void (*sigmoid_loss)(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
+                         float scale, const float *targets, int64_t count);
 
     // *sum += weight * (losses[0] + losses[1] + ... + losses[count - 1]), added in this order.
     void (*add_losses)(struct device *dev, double *sum, const float *losses, int64_t count,

@@ -54,7 +54,8 @@ struct kernels {
     // y = f(u), f the activation; y may be the memory of u.
     void (*activation_forward)(struct mat y, struct mat u, enum activation activation);
     // du *= f'(u); sums[c] = column sums of the result.
-    void (*activation_backward)(struct mat du, struct mat u, enum activation activation, float *sums);
+    void (*activation_backward)(struct mat du, struct mat u, enum activation activation,
+                                float *sums);
     // sums[c] = sum over the rows of x.
     void (*column_sums)(struct mat x, float *sums);
     // total[i] += x[i]

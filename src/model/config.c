@@ -179,6 +179,33 @@ static enum berth_status read_activation(const json *object, const char *path,
 
 #define LABELS_LIMIT (1 << 20)
 
+// transformers' names of what a classifier's outputs mean.
+static const char *const problem_names[] = {[BERT_CLASSES] = "single_label_classification",
+                                            [BERT_REGRESSION] = "regression",
+                                            [BERT_LABELS] = "multi_label_classification"};
+
+static enum berth_status read_problem(const json *object, const char *path,
+                                      struct bert_config *config, struct berth_error *error) {
+    const char *name = NULL;
+    config->problem = config->num_labels == 1 ? BERT_REGRESSION : BERT_CLASSES;
+    if (json_is_null_value(json_member(object, "problem_type"))) {
+        return BERTH_OK;
+    }
+    TRY(json_get_text(object, path, "problem_type", &name, error));
+    for (size_t i = 0; name != NULL && i < LENGTH(problem_names); i++) {
+        if (strcmp(problem_names[i], name) == 0) {
+            config->problem = (enum bert_problem)i;
+            return BERTH_OK;
+        }
+    }
+    return name == NULL
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "%s: key \"problem_type\": expected single_label_classification, "
+                           "multi_label_classification or regression, found \"%s\"",
+                           path, name);
+}
+
 // Hugging Face writes the classes by name and "num_labels" only where it is given by hand.
 static enum berth_status read_head(const json *object, const char *path, struct bert_config *config,
                                    struct berth_error *error) {
@@ -193,6 +220,7 @@ static enum berth_status read_head(const json *object, const char *path, struct 
                          json_is_object_value(names) ? "id2label" : "num_labels", LABELS_LIMIT,
                          (long long)config->num_labels);
     }
+    TRY(read_problem(object, path, config, error));
     if (json_is_null_value(json_member(object, "classifier_dropout"))) {
         return BERTH_OK; // Hugging Face's "as hidden_dropout_prob"
     }

@@ -80,8 +80,8 @@ enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_pa
 // The casing that a folder's name tells, as Google's and Hugging Face's published models have it in
 // theirs ("uncased_L-12_H-768_A-12", "bert-base-cased"): 1 lower case, 0 cased, -1 nothing.
 int folder_name_casing(const char *folder);
-// do_lower_case of the folder's tokenizer_config.json; where that says nothing, what its name tells,
-// else 1.
+// do_lower_case of the folder's tokenizer_config.json; where that says nothing, what its name
+// tells, else 1.
 enum berth_status folder_lower_case(const char *folder, int *lower_case, struct berth_error *error);
 
 #endif

@@ -154,7 +154,7 @@ static enum berth_status take_orders(struct bench_data *data, const struct bench
         packer_shuffle((uint64_t)settings->config->seed, (int64_t)i, features,
                        data->order + i * features);
     }
-    const struct batch_extent limits = {settings->update_tokens, INT64_MAX, INT64_MAX, 0};
+    const struct batch_extent limits = {settings->update_tokens, INT64_MAX, INT64_MAX, 0, 0};
     data->cuts[0] = 0;
     for (int64_t i = 0; i < data->updates; i++) {
         size_t first = data->cuts[i];

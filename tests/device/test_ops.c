@@ -41,7 +41,11 @@ typedef void each_function(struct op_run *run, const struct op_case *op, void *c
 static void for_each_case(struct device *dev, const struct case_shape *shape, each_function *each,
                           void *context) {
     for (int i = 0; i < op_case_count; i++) {
-        const int activations = op_cases[i].activates ? ACTIVATION_COUNT : 1;
+        // The large shapes are about tiles and threads, for which one function is as good as
+        // another.
+        const int activations = !op_cases[i].activates     ? 1
+                                : shape->intermediate > 64 ? ACTIVATION_GELU_TANH + 1
+                                                           : ACTIVATION_COUNT;
         for (int variant = 0; variant < 4 * activations; variant++) {
             int drop = variant & 1, half = variant >> 1 & 1;
             if (drop && !op_cases[i].drops) {

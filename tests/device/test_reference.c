@@ -155,6 +155,26 @@ static void squared_gradient(void **state) {
     }
 }
 
+struct labels {
+    double logits[4];
+    float targets[4];
+};
+
+static double labels_value(const void *context) {
+    const struct labels *labels = context;
+    return reference_sigmoid(NULL, labels->logits, labels->targets, 4);
+}
+
+static void sigmoid_gradient(void **state) {
+    struct labels labels = {{-3, 0.2, 1.7, 4}, {0, 1, 0.3f, 1}};
+    double gradient[4];
+    for (int missing = 0; missing < 2; missing++) {
+        labels.targets[0] = missing ? NAN : 0;
+        reference_sigmoid(gradient, labels.logits, labels.targets, 4);
+        check(labels.logits, 4, gradient, labels_value, &labels);
+    }
+}
+
 // du = mask dy (1 - t^2) for y = mask tanh(u)
 static void tanh_gradient(void **state) {
     for (double u = -5; u < 5; u += 0.37) {
@@ -208,6 +228,7 @@ int main(void) {
         cmocka_unit_test(attention_gradient), cmocka_unit_test(span_gradient),
         cmocka_unit_test(linear_gradient),    cmocka_unit_test(class_gradient),
         cmocka_unit_test(squared_gradient),   cmocka_unit_test(tanh_gradient),
+        cmocka_unit_test(sigmoid_gradient),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
