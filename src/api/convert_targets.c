@@ -11,8 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define VOCABULARY_LIMIT ((size_t)256 << 20)
-
 // --- weights as one buffer ----------------------------------------------------------------------
 
 static enum berth_status fill_weights(const struct conversion *conversion, float *buffer,
@@ -87,9 +85,9 @@ static enum berth_status write_with_tokens(const struct conversion *conversion, 
                                            const float *buffer, const char **tokens, size_t count,
                                            struct berth_error *error) {
     char name[128];
-    int lower_case;
+    struct text_rules rules;
     name_model(conversion->input, name, sizeof name);
-    TRY(folder_lower_case(conversion->input, &lower_case, error));
+    TRY(folder_text_rules(conversion->input, &rules, error));
     struct export_gguf export = {.config = &conversion->config,
                                  .table = &conversion->table,
                                  .buffer = buffer,
@@ -97,7 +95,9 @@ static enum berth_status write_with_tokens(const struct conversion *conversion, 
                                  .matrices = conversion->matrices,
                                  .tokens = tokens,
                                  .token_count = count,
-                                 .lower_case = lower_case};
+                                 .lower_case = rules.lower_case,
+                                 .strip_accents = rules.strip_accents < 0 ? rules.lower_case
+                                                                          : rules.strip_accents};
     return export_gguf_write(path, &export, error);
 }
 
@@ -120,11 +120,12 @@ static enum berth_status write_with_vocabulary(const struct conversion *conversi
 
 static enum berth_status read_vocabulary(const struct conversion *conversion, const char *path,
                                          struct vocabulary *vocabulary, struct berth_error *error) {
-    char *bytes;
-    size_t length;
-    TRY(file_read(path, VOCABULARY_LIMIT, &bytes, &length, error));
-    enum berth_status status = vocabulary_read(vocabulary, path, bytes, length, error);
-    memory_free(bytes);
+    struct vocabulary_file file;
+    enum berth_status status = vocabulary_file_read(path, &file, error);
+    if (status == BERTH_OK) {
+        status = vocabulary_read(vocabulary, path, file.bytes, file.length, error);
+    }
+    vocabulary_file_done(&file);
     TRY(status);
     status = folder_check_vocab(&conversion->config, conversion->input, (int64_t)vocabulary->count,
                                 path, error);
@@ -142,7 +143,8 @@ static enum berth_status write_gguf_file(const struct conversion *conversion, co
     if (has_tokens) {
         TRY(read_vocabulary(conversion, vocab_path, &vocabulary, error));
     } else {
-        log_note(&conversion->log, "no vocab.txt in %s: the GGUF file holds no tokenizer",
+        log_note(&conversion->log,
+                 "no vocab.txt and no tokenizer.json in %s: the GGUF file holds no tokenizer",
                  conversion->input);
     }
     enum berth_status status = load_weights(conversion, &buffer, error);
@@ -155,10 +157,31 @@ static enum berth_status write_gguf_file(const struct conversion *conversion, co
     return status;
 }
 
+// llama.cpp computes GELU in every BERT, whatever the file says.
+static enum berth_status check_gguf(const struct conversion *conversion,
+                                    struct berth_error *error) {
+    struct text_rules rules;
+    enum activation activation = conversion->config.hidden_act;
+    if (activation != ACTIVATION_GELU_ERF && activation != ACTIVATION_GELU_TANH) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s as gguf: hidden_act is %s, but llama.cpp's BERT computes gelu; "
+                         "convert it to onnx",
+                         conversion->input, bert_activation_name(activation));
+    }
+    TRY(folder_text_rules(conversion->input, &rules, error));
+    if (!rules.tokenize_chinese_chars) {
+        log_warning(&conversion->log,
+                    "llama.cpp's tokenizer takes each Chinese character for a word, this model's "
+                    "does not");
+    }
+    return BERTH_OK;
+}
+
 static enum berth_status write_gguf(const struct conversion *conversion,
                                     struct berth_error *error) {
+    TRY(check_gguf(conversion, error));
     char *path = path_join(conversion->folder, "model.gguf");
-    char *vocab_path = folder_file(conversion->input, "vocab.txt");
+    char *vocab_path = folder_vocabulary_path(conversion->input);
     enum berth_status status = path != NULL && vocab_path != NULL
                                    ? write_gguf_file(conversion, path, vocab_path, error)
                                    : file_no_path(error);
@@ -178,12 +201,14 @@ const struct convert_target convert_targets[] = {
      .dtypes = KEPT_TYPES,
      .names = {{HUGGINGFACE}},
      .unties = 1,
+     .has_modules = 1,
      .reader = "transformers",
      .write = convert_to_hf},
     {.name = "torch",
      .keeps = 1,
      .dtypes = KEPT_TYPES,
      .names = {{HUGGINGFACE}},
+     .has_modules = 1,
      .write = convert_to_torch},
     {.name = "tensorflow",
      .keeps = 1,

@@ -341,6 +341,10 @@ static const char *activation_name(const json *object, enum activation activatio
     return first;
 }
 
+const char *bert_activation_name(enum activation activation) {
+    return activation_name(NULL, activation);
+}
+
 static int set_values(const struct bert_config *config, json *object) {
     int failed = 0;
     for (size_t i = 0; i < LENGTH(integer_rows); i++) {
