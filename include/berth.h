@@ -93,7 +93,8 @@ struct berth_config {
     const char *text_column;
     const char *text_pair_column; /* NULL: single texts */
     const char *label_column;
-    const char *problem_type; /* "auto", "single_label_classification" or "regression" */
+    /* "auto", "single_label_classification", "multi_label_classification" or "regression" */
+    const char *problem_type;
 
     /* pre-training */
     const char *input_dir; /* folder of shards, or one shard */

@@ -240,8 +240,8 @@ enum berth_status berth_encoder_embed(const struct berth_encoder *encoder, const
         return error_no_memory(error, count * sizeof *examples, "the texts");
     }
     for (size_t i = 0; i < count; i++) {
-        examples[i] =
-            (struct pair_example){.text = texts[i], .line = i + 1, .label = -1, .value = NAN};
+        examples[i] = (struct pair_example){
+            .text = texts[i], .line = i + 1, .label = -1, .value = NAN, .label_count = -1};
     }
     char *prompted;
     enum berth_status status = put_prompt(encoder, texts, examples, count, &prompted, error);

@@ -72,8 +72,9 @@ const struct option_row option_rows[] = {
     {FIELD(label_column), .type = OPTION_TEXT, .jobs = CLASSIFY_JOBS, .unit = "NAME",
      .aliases = "label_column_name", .help = "column of the label"},
     {FIELD(problem_type), .type = OPTION_TEXT, .jobs = JOB_FINETUNE_CLASSIFY, .unit = "TYPE",
-     .choices = "auto|single_label_classification|regression",
-     .help = "what the labels of your own files are; auto: numbers where one has a fraction"},
+     .choices = "auto|single_label_classification|multi_label_classification|regression",
+     .help = "what the labels of your own files are; auto: several at once where the first is an "
+             "array of JSON, numbers where one has a fraction"},
 
     // --- pre-training ---
     {FIELD(input_dir), .type = OPTION_TEXT, .jobs = SHARD_JOBS, .unit = "DIR",

@@ -35,7 +35,7 @@ expect_code 0
 cmp -s "$out" "$work/expected.jsonl" && fail "max without scaling is something else"
 run embed --model "$golden" --pooling median "$work/texts.txt"
 expect_code 2
-expect_err 'option pooling: expected one of mean, cls, max, found "median"'
+expect_err 'option pooling: expected one of mean, cls, max, mean_sqrt_len_tokens, weightedmean, lasttoken, found "median"'
 run embed --model "$golden" --normalize perhaps "$work/texts.txt"
 expect_code 2
 run embed "$work/texts.txt"
