@@ -90,20 +90,20 @@ def check_sentences(program, folder, name):
 
 
 def check_poolings(program, work):
+    from sentence_transformers.base.modules import Dense, Normalize, Transformer
     from sentence_transformers.sentence_transformer.modules import Pooling
-    modules = sentence_transformers.models
     base = save(work / "base", transformers.BertModel(make_config()))
     for mode in Pooling.POOLING_MODES:
         for scaled in (False, True):
-            transformer = modules.Transformer(str(base), max_seq_length=24)
+            transformer = Transformer(str(base), max_seq_length=24)
             parts = [transformer, Pooling(32, pooling_mode=mode)]
-            parts += [modules.Normalize()] if scaled else []
+            parts += [Normalize()] if scaled else []
             folder = work / f"{mode}-{scaled}"
             sentence_transformers.SentenceTransformer(modules=parts, device="cpu").save(str(folder))
             check_sentences(program, folder, f"pooling {mode}{', scaled' if scaled else ''}")
     dense = work / "dense"
     sentence_transformers.SentenceTransformer(
-        modules=[modules.Transformer(str(base)), Pooling(32), modules.Dense(32, 8)],
+        modules=[Transformer(str(base)), Pooling(32), Dense(32, 8)],
         device="cpu").save(str(dense))
     refused = subprocess.run([program, "embed", "--model", str(dense), os.devnull],
                              stderr=subprocess.PIPE, text=True)
@@ -149,6 +149,7 @@ def check_activations(program, work):
 def check_onnx(program, folder):
     import onnxruntime
     graph = convert(program, folder, folder.with_name(folder.name + "-onnx"), "onnx")
+    onnxruntime.set_default_logger_severity(3)
     session = onnxruntime.InferenceSession(str(graph / "model.onnx"),
                                            providers=["CPUExecutionProvider"])
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
@@ -167,7 +168,7 @@ def probabilities(program, folder, work):
     table, said = work / "texts.csv", work / ("said-" + folder.name)
     table.write_text("text\n" + "".join(f'"{text}"\n' for text in TEXTS), encoding="utf-8")
     berth(program, "predict", "classify", "--model", folder, "--input", table, "--text_column", "text",
-          "--output", said, "--max_seq_length", "64")
+          "--output", said, "--max_seq_length", "64", "--precision", "fp32")
     return np.loadtxt(said / "test_results.tsv", ndmin=2), (said / "predict_results.txt").read_text()
 
 
