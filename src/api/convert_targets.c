@@ -6,6 +6,7 @@
 #include "model/export_gguf.h"
 #include "model/export_onnx.h"
 #include "model/folder.h"
+#include "model/sentence.h"
 #include "text/vocabulary.h"
 
 #include <stdio.h>
@@ -81,17 +82,36 @@ static void name_model(const char *folder, char *name, size_t size) {
     snprintf(name, size, "%.*s", dots ? 4 : (int)(end - begin), dots ? "bert" : folder + begin);
 }
 
+// llama.cpp's number of a sentence-transformers folder's pooling; 0 where the folder is none, or
+// llama.cpp cannot pool so, which is noted.
+static enum berth_status find_pooling(const struct conversion *conversion, int *number,
+                                      struct berth_error *error) {
+    static const int numbers[SENTENCE_POOLINGS] = {
+        [BERTH_POOL_MEAN] = 1, [BERTH_POOL_CLS] = 2, [BERTH_POOL_LAST] = 3};
+    struct sentence sentence;
+    TRY(sentence_read(conversion->input, &sentence, error));
+    *number = sentence.found ? numbers[sentence.how.pooling] : 0;
+    if (sentence.found && *number == 0) {
+        log_warning(&conversion->log, "llama.cpp does not pool as the model's modules.json says");
+    }
+    sentence_done(&sentence);
+    return BERTH_OK;
+}
+
 static enum berth_status write_with_tokens(const struct conversion *conversion, const char *path,
                                            const float *buffer, const char **tokens, size_t count,
                                            struct berth_error *error) {
     char name[128];
     struct text_rules rules;
     name_model(conversion->input, name, sizeof name);
+    int pooling;
     TRY(folder_text_rules(conversion->input, &rules, error));
+    TRY(find_pooling(conversion, &pooling, error));
     struct export_gguf export = {.config = &conversion->config,
                                  .table = &conversion->table,
                                  .buffer = buffer,
                                  .name = name,
+                                 .pooling = pooling,
                                  .matrices = conversion->matrices,
                                  .tokens = tokens,
                                  .token_count = count,

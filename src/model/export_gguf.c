@@ -249,6 +249,9 @@ static void add_model(struct values *values, const struct export_gguf *export) {
                                                         .type = GGUF_F32,
                                                         .real = config->layer_norm_eps};
     add_integer(values, "bert.attention.causal", GGUF_BOOL, 0);
+    if (export->pooling > 0) {
+        add_integer(values, "bert.pooling_type", GGUF_U32, export->pooling);
+    }
     add_integer(values, "tokenizer.ggml.token_type_count", GGUF_U32, config->type_vocab_size);
 }
 

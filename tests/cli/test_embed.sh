@@ -96,6 +96,43 @@ run embed --model "$work/sentence" "$work/texts.txt"
 expect_code 78
 expect_err "a module Dense"
 
+# --- tokenizer.json in place of vocab.txt --------------------------------------------------------
+
+cp -r "$golden" "$work/today"
+rm "$work/today/vocab.txt"
+{
+    printf '%s' '{"normalizer": {"type": "BertNormalizer"}, "pre_tokenizer": {"type": "BertPreTokenizer"},' \
+        '"model": {"type": "WordPiece", "vocab": {'
+    sed 's/["\\]/\\&/g' "$golden/vocab.txt" |
+        awk '{ printf "%s\"%s\": %d", (NR > 1 ? ", " : ""), $0, NR - 1 }'
+    echo '}}}'
+} >"$work/today/tokenizer.json"
+run embed --model "$golden" $small "$work/texts.txt"
+cp "$out" "$work/expected.jsonl"
+run embed --model "$work/today" $small "$work/texts.txt"
+expect_code 0
+cmp -s "$out" "$work/expected.jsonl" || fail "tokenizer.json holds the same words"
+run convert "$work/today" "$work/both" --to hf
+expect_code 0
+cmp -s "$work/both/vocab.txt" "$golden/vocab.txt" || fail "vocab.txt made from tokenizer.json"
+cmp -s "$work/both/tokenizer.json" "$work/today/tokenizer.json" || fail "tokenizer.json copied"
+printf '[UNK]\ncafe\ncaf\303\251\n\344\270\255\n##\345\233\275\n\345\233\275\n' >"$work/accents.txt"
+printf 'Caf\303\251 \344\270\255\345\233\275\n' >"$work/accents"
+for rules in ":1 3 5" "--strip_accents false:2 3 5" "--tokenize_chinese_chars false:1 3 4" \
+    "--do_lower_case false --strip_accents true:0 3 5"; do
+    run tokenize --vocab "$work/accents.txt" --ids ${rules%:*} "$work/accents"
+    expect_code 0
+    expect_out "${rules#*:}"
+done
+sed 's/"hidden_act": "[a-z_]*"/"hidden_act": "relu"/' "$golden/config.json" >"$work/today/config.json"
+run convert "$work/today" "$work/gguf" --to gguf --allow_lossy
+expect_code 78
+expect_err "hidden_act is relu"
+sed 's/"hidden_act": "[a-z_]*"/"hidden_act": "prelu"/' "$golden/config.json" >"$work/today/config.json"
+run embed --model "$work/today" "$work/texts.txt"
+expect_code 78
+expect_err 'found "prelu"'
+
 # --- classify ------------------------------------------------------------------------------------
 
 make_model "$work/model"
