@@ -22,12 +22,13 @@ static const struct cli_option options[] = {
     {.name = "pooling",
      .kind = CLI_TEXT,
      .unit = "HOW",
-     .fallback = "mean",
-     .help = "what a text's tokens become: mean, cls or max"},
+     .fallback = "as a folder of sentence-transformers says, else mean",
+     .help = "what a text's tokens become: mean, cls, max, mean_sqrt_len_tokens, weightedmean or "
+             "lasttoken"},
     {.name = "normalize",
      .kind = CLI_TEXT,
      .unit = "YES",
-     .fallback = "true",
+     .fallback = "as a folder of sentence-transformers says, else true",
      .help = "scale every embedding to length 1"},
 };
 
@@ -35,6 +36,7 @@ struct job {
     char *bytes; // of the input, cut into lines
     const char **texts;
     size_t count, size;
+    int pooling, normalize; // as asked for; -1: as the model's folder says
     struct berth_embedding how;
     int npy;
     struct berth_encoder *encoder;
@@ -45,23 +47,36 @@ struct job {
 
 // --- options ------------------------------------------------------------------------------------
 
+static const char *const pooling_names[] = {[BERTH_POOL_MEAN] = "mean",
+                                            [BERTH_POOL_CLS] = "cls",
+                                            [BERTH_POOL_MAX] = "max",
+                                            [BERTH_POOL_MEAN_SQRT_LENGTH] = "mean_sqrt_len_tokens",
+                                            [BERTH_POOL_WEIGHTED_MEAN] = "weightedmean",
+                                            [BERTH_POOL_LAST] = "lasttoken"};
+#define POOLINGS (sizeof pooling_names / sizeof *pooling_names)
+
+static enum berth_status read_pooling(struct job *job, const char *pooling,
+                                      struct berth_error *error) {
+    job->pooling = -1;
+    for (size_t i = 0; pooling != NULL && i < POOLINGS; i++) {
+        if (strcmp(pooling_names[i], pooling) == 0) {
+            job->pooling = (int)i;
+        }
+    }
+    return pooling == NULL || job->pooling >= 0
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "option pooling: expected one of mean, cls, max, mean_sqrt_len_tokens, "
+                           "weightedmean, lasttoken, found \"%s\"",
+                           pooling);
+}
+
 static enum berth_status read_options(struct job *job, struct cli_call *call,
                                       struct berth_error *error) {
-    static const char *const names[] = {
-        [BERTH_POOL_MEAN] = "mean", [BERTH_POOL_CLS] = "cls", [BERTH_POOL_MAX] = "max"};
-    const char *pooling = cli_value(call, "pooling"), *normalize = cli_value(call, "normalize");
-    const char *output = cli_value(call, "output");
-    size_t found = 0;
-    while (pooling != NULL && found < 3 && strcmp(names[found], pooling) != 0) {
-        found++;
-    }
-    if (found == 3) {
-        return error_set(error, BERTH_USAGE,
-                         "option pooling: expected one of mean, cls, max, found \"%s\"", pooling);
-    }
-    job->how.pooling = (enum berth_pooling)found;
-    job->how.normalize = 1;
-    if (normalize != NULL && !number_parse_truth(normalize, &job->how.normalize)) {
+    const char *normalize = cli_value(call, "normalize"), *output = cli_value(call, "output");
+    TRY(read_pooling(job, cli_value(call, "pooling"), error));
+    job->normalize = -1;
+    if (normalize != NULL && !number_parse_truth(normalize, &job->normalize)) {
         return error_set(error, BERTH_USAGE,
                          "option normalize: expected true or false, found \"%s\"", normalize);
     }
@@ -167,9 +182,30 @@ static enum berth_status put_chunk(struct job *job, size_t first, size_t count, 
 
 // --- the verb -----------------------------------------------------------------------------------
 
+// What was asked for goes before what the model's folder says.
+static void settle(struct job *job, struct cli_call *call) {
+    struct berth_embedding usual = berth_encoder_usual(job->encoder);
+    job->how = usual;
+    if (job->pooling >= 0) {
+        job->how.pooling = (enum berth_pooling)job->pooling;
+    }
+    if (job->normalize >= 0) {
+        job->how.normalize = job->normalize;
+    }
+    if (job->how.pooling != usual.pooling) {
+        cli_note(call, "pooling: %s in place of the model's %s", pooling_names[job->how.pooling],
+                 pooling_names[usual.pooling]);
+    }
+    if (job->how.normalize != usual.normalize) {
+        cli_note(call, "normalize: %s in place of the model's %s",
+                 job->how.normalize ? "true" : "false", usual.normalize ? "true" : "false");
+    }
+}
+
 static enum berth_status embed_all(struct job *job, struct cli_call *call, const char *output,
                                    struct berth_error *error) {
     TRY(berth_encoder_open(&call->config, cli_log(call), &job->encoder, error));
+    settle(job, call);
     job->size = berth_encoder_size(job->encoder);
     job->embeddings = memory_array(CHUNK * job->size, sizeof *job->embeddings);
     if (job->embeddings == NULL) {
@@ -216,7 +252,8 @@ const struct cli_verb cli_embed = {
                "echo 'A man sleeps.' | berth embed --model minilm --pooling cls",
     .notes =
         "Each line of FILE, or of standard input, is a text. The mean runs over all of a text's "
-        "tokens, [CLS] and [SEP] among them, as in sentence-transformers. Output is "
+        "tokens, [CLS] and [SEP] among them, as in sentence-transformers. A folder of "
+        "sentence-transformers says itself how its texts are pooled, scaled and cut. Output is "
         "{\"index\": N, \"embedding\": [...]} a line, or one float32 array [texts, size].",
     .jobs = JOB_EMBED,
     .options = options,

@@ -94,7 +94,8 @@ struct berth_config {
     const char *text_column;
     const char *text_pair_column; /* NULL: single texts */
     const char *label_column;
-    const char *problem_type; /* "auto", "single_label_classification" or "regression" */
+    /* "auto", "single_label_classification", "multi_label_classification" or "regression" */
+    const char *problem_type;
 
     /* pre-training */
     const char *input_dir; /* folder of shards, or one shard */
@@ -114,6 +115,9 @@ struct berth_config {
     int64_t doc_stride;
     int64_t max_query_length;
     int do_lower_case;         /* -1: as the model's tokenizer_config.json says, else 1 */
+    /* "auto" (where text is lower-cased), "true" or "false"; NULL: as the model's files say */
+    const char *strip_accents;
+    int tokenize_chinese_chars; /* ideographs are words; -1: as the model's files say, else 1 */
     const char *tokenizer;     /* "huggingface" or "google" */
     int64_t max_word_length;   /* characters; 0: as the tokenizer's rules say, 100 or 200 */
     int split_special;         /* -1: as the tokenizer's rules say; 0: [CLS], ... stay tokens */
@@ -424,7 +428,10 @@ struct berth_encoder;
 enum berth_pooling {
     BERTH_POOL_MEAN, /* of the last layer's rows, [CLS] and [SEP] among them */
     BERTH_POOL_CLS,  /* the row of [CLS] */
-    BERTH_POOL_MAX   /* the largest of each column */
+    BERTH_POOL_MAX,  /* the largest of each column */
+    BERTH_POOL_MEAN_SQRT_LENGTH, /* the sum of the rows divided by the square root of their number */
+    BERTH_POOL_WEIGHTED_MEAN,    /* the mean, row i (from 1) counted i times */
+    BERTH_POOL_LAST              /* the last row, that of [SEP] */
 };
 
 /* What becomes of a text's rows. */
@@ -434,10 +441,15 @@ struct berth_embedding {
 };
 
 /* Opens config->model_name_or_path (max_seq_length, precision, device, threads, ...). Any number of
- * threads may share an encoder. */
+ * threads may share an encoder. A folder of sentence-transformers (modules.json) says the length of
+ * texts and the prompt before each, unless max_seq_length was set; modules other than Transformer,
+ * Pooling and Normalize are BERTH_CONFIG. */
 enum berth_status berth_encoder_open(const struct berth_config *config, struct berth_log log,
                                      struct berth_encoder **encoder, struct berth_error *error);
 void berth_encoder_close(struct berth_encoder *encoder);
+/* What the model's folder asks for: its modules where it is one of sentence-transformers, else the
+ * mean, scaled to length 1. */
+struct berth_embedding berth_encoder_usual(const struct berth_encoder *encoder);
 /* Numbers of one embedding. */
 size_t berth_encoder_size(const struct berth_encoder *encoder);
 /* embeddings[count][size]: those of texts[count], each cut to max_seq_length. An unknown pooling is

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Makes tests/golden/class_*.safetensors with transformers' BertForSequenceClassification: logits,
-loss and every gradient of tiny classifiers and of a regression, in float64, one sequence at a time.
+loss and every gradient of tiny classifiers, of a regression and of several labels at once, in
+float64, one sequence at a time.
 
 The loss is the mean over the sequences of what the class itself computes: cross entropy, or with one
-output the squared error. What it leaves out: dropout (0 here), other heads (make_goldens.py).
+output the squared error, with several labels that of their sigmoids. What it leaves out: dropout (0 here), other heads (make_goldens.py).
 
-    class_heads.py tests/golden
+    class_heads.py tests/golden [NAME...]
 """
 import os
 import sys
@@ -24,6 +25,7 @@ CASES = (
     ("class_two", 20, 2, (1, 7, 33, 12), 31),
     ("class_five", 24, 5, (5, 40, 17, 2, 9, 9, 1), 32),
     ("class_regression", 20, 1, (3, 29, 8), 33),
+    ("class_labels", 20, 4, (6, 21, 9, 2), 34),
 )
 
 
@@ -50,7 +52,9 @@ def run(model, batch, labels):
 
 def make(folder, name, hidden, outputs, lengths, seed):
     config = BertConfig(hidden_size=hidden, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
-                        num_labels=outputs, attn_implementation="eager", **SHAPE)
+                        num_labels=outputs,
+                        problem_type="multi_label_classification" if name == "class_labels" else None,
+                        attn_implementation="eager", **SHAPE)
     model = BertForSequenceClassification(config).double().eval()
     parameters = random_parameters(model, SHAPE["initializer_range"], seed)
     with torch.no_grad():
@@ -64,6 +68,9 @@ def make(folder, name, hidden, outputs, lengths, seed):
     if outputs == 1:
         tensors["targets"] = rng.uniform(0, 5, len(lengths)).astype(np.float32)
         labels = torch.from_numpy(tensors["targets"]).double()
+    elif config.problem_type is not None:
+        tensors["shares"] = rng.integers(0, 2, (len(lengths), outputs)).astype(np.float32)
+        labels = torch.from_numpy(tensors["shares"]).double()
     else:
         tensors["labels"] = rng.integers(0, outputs, len(lengths)).astype(np.int32)
         labels = torch.from_numpy(tensors["labels"]).long()
@@ -77,4 +84,5 @@ def make(folder, name, hidden, outputs, lengths, seed):
 
 
 for case in CASES:
-    make(sys.argv[1], *case)
+    if len(sys.argv) < 3 or case[0] in sys.argv[2:]:
+        make(sys.argv[1], *case)

@@ -32,19 +32,28 @@ CHUNK = 200000
 
 # --- references -----------------------------------------------------------------------------------
 
-def bare_pipeline(vocab, lower):
+def accents(case):
+    """strip_accents as the settings of dump_tokens say it."""
+    return True if "-strip" in case else False if "-keep" in case else None
+
+
+def bare_pipeline(vocab, case):
+    lower = case.startswith("uncased")
     tokenizer = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]", max_input_chars_per_word=100))
-    tokenizer.normalizer = normalizers.BertNormalizer(clean_text=True, handle_chinese_chars=True,
-                                                      strip_accents=None, lowercase=lower)
+    tokenizer.normalizer = normalizers.BertNormalizer(
+        clean_text=True, handle_chinese_chars="-whole" not in case, strip_accents=accents(case),
+        lowercase=lower)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     return tokenizer
 
 
-def with_special_tokens(vocab, lower):
+def with_special_tokens(vocab, case):
     from transformers import BertTokenizerFast
     from transformers.utils import logging
     logging.set_verbosity_error()
-    tokenizer = BertTokenizerFast(vocab=vocab, do_lower_case=lower)
+    tokenizer = BertTokenizerFast(vocab=vocab, do_lower_case=case.startswith("uncased"),
+                                  strip_accents=accents(case),
+                                  tokenize_chinese_chars="-whole" not in case)
     return tokenizer.backend_tokenizer
 
 
@@ -57,7 +66,7 @@ def hugging_face(tokenizer):
     return encode
 
 
-def google_words(text, lower):
+def google_words(text, case):
     """BasicTokenizer of Google's tokenization.py."""
     ranges = ((0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F),
               (0x2B740, 0x2B81F), (0x2B820, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F))
@@ -68,13 +77,15 @@ def google_words(text, lower):
             clean.append(" ")
         elif ord(c) in (0, 0xFFFD) or category in ("Cc", "Cf"):
             continue
-        elif any(first <= ord(c) <= last for first, last in ranges):
+        elif "-whole" not in case and any(first <= ord(c) <= last for first, last in ranges):
             clean.append(" " + c + " ")
         else:
             clean.append(c)
     for word in "".join(clean).split():
-        if lower:
-            word = unicodedata.normalize("NFD", word.lower())
+        if case.startswith("uncased"):
+            word = word.lower()
+        if accents(case) or accents(case) is None and case.startswith("uncased"):
+            word = unicodedata.normalize("NFD", word)
             word = "".join(c for c in word if unicodedata.category(c) != "Mn")
         begin = 0
         for at, c in enumerate(word):
@@ -102,10 +113,10 @@ def google_pieces(word, vocab):
     return ids
 
 
-def google(vocab, lower):
+def google(vocab, case):
     def encode(texts):
         for text in texts:
-            yield [(i, None, None) for word in google_words(text, lower)
+            yield [(i, None, None) for word in google_words(text, case)
                    for i in google_pieces(word, vocab)]
     return encode
 
@@ -253,11 +264,12 @@ def references(vocab, only=""):
              "transformers": ("huggingface", "keep",
                               lambda *a: hugging_face(with_special_tokens(*a))),
              "google": ("google", "split", google)}
-    for case in ("uncased", "cased"):
+    for case in ("uncased", "cased", "uncased-keep", "cased-strip", "uncased-whole",
+                 "cased-strip-whole"):
         for kind, (rules, special, make) in kinds.items():
             name = f"{kind} {case}"
             if only in name:
-                yield name, (rules, case, special), make(vocab, case == "uncased")
+                yield name, (rules, case, special), make(vocab, case)
 
 
 def main():

@@ -75,7 +75,7 @@ def hash_file(path, encode):
 def hash_rows(folder):
     vocab = read_vocab(folder / "vocab" / "bert-base-uncased-vocab.txt")
     for lower in (1, 0):
-        encode = hugging_face(bare_pipeline(vocab, lower == 1))
+        encode = hugging_face(bare_pipeline(vocab, "uncased" if lower else "cased"))
         for path in sorted(folder.rglob("*")):
             if path.suffix in (".txt", ".json"):
                 lines, tokens, value = hash_file(path, encode)

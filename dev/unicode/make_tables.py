@@ -34,6 +34,8 @@ class HuggingFace:
                                                 strip_accents=True, lowercase=False)
         self.nfd = normalizers.NFD()
         self.lower = normalizers.Lowercase()
+        self.lower_only = normalizers.BertNormalizer(clean_text=False, handle_chinese_chars=False,
+                                                     strip_accents=False, lowercase=True)
         self.split = pre_tokenizers.BertPreTokenizer()
         self.marks = {c for c in map(chr, POINTS)
                       if self.nfd.normalize_str(c) == c and not self.strip.normalize_str(c)}
@@ -79,6 +81,12 @@ class HuggingFace:
         """What becomes of one character of an expansion."""
         return "" if c in self.marks else self.lower.normalize_str(c)
 
+    def lowered(self, c):
+        return self.lower_only.normalize_str(c)
+
+    def stripped(self, c):
+        return self.strip.normalize_str(c)
+
     def check(self, c, flags, output):
         padded = " " + output + " " if flags & CJK else output
         assert self.full.normalize_str("a" + c + "a") == "a" + padded + "a", hex(ord(c))
@@ -113,6 +121,12 @@ class Google:
 
     def after(self, c):
         return "" if unicodedata.category(c) == "Mn" else c
+
+    def lowered(self, c):
+        return c.lower()
+
+    def stripped(self, c):
+        return "".join(x for x in unicodedata.normalize("NFD", c) if unicodedata.category(x) != "Mn")
 
     def check(self, c, flags, output):
         pass
@@ -153,6 +167,32 @@ def describe(rules):
         assert not any(flag & SPACE for flag in flags)
         assert len(flags) == 1 or not any(flag & PUNCTUATION for flag in flags)
     return kinds, outputs
+
+
+def describe_parts(rules, kinds, outputs):
+    """What lower-casing alone makes of points, and stripping alone where it differs from both."""
+    lowered, stripped = {}, {}
+    for point in POINTS:
+        c = chr(point)
+        flags = kinds[point][0]
+        if flags & (DROP | SPACE) or point in HANGUL:
+            continue
+        lower, strip = rules.lowered(c), rules.stripped(c)
+        # Only stripping takes characters away or leaves marks whose order matters.
+        assert lower and len(lower) <= 3 and (strip == "") == bool(flags & MARK), hex(point)
+        assert not flags & KEPT or strip == outputs.get(point, c), hex(point)
+        if lower != c:
+            lowered[point] = lower
+        if strip and strip != outputs.get(point, c):
+            stripped[point] = strip
+    return lowered, stripped
+
+
+def other_outputs(google, hugging, otherwise):
+    """Google's where they differ from the common ones, which have points that Google's lack."""
+    differing = {point: output for point, output in google.items() if hugging.get(point) != output}
+    return differing | {point: otherwise.get(point, chr(point))
+                        for point in hugging if point not in google}
 
 
 def runs_of(outputs, pool):
@@ -214,8 +254,11 @@ def print_stages(kind_of):
 
 
 def main():
-    hugging_kinds, hugging_outputs = describe(HuggingFace())
-    google_kinds, google_outputs = describe(Google())
+    hugging, google = HuggingFace(), Google()
+    hugging_kinds, hugging_outputs = describe(hugging)
+    google_kinds, google_outputs = describe(google)
+    hugging_parts = describe_parts(hugging, hugging_kinds, hugging_outputs)
+    google_parts = describe_parts(google, google_kinds, google_outputs)
     numbers, kind_of = {}, []
     for point in range(0x110000):
         # Surrogates never come out of the UTF-8 decoder.
@@ -250,6 +293,11 @@ def main():
     print("};\n")
     print_runs("unicode_runs", common)
     print_runs("unicode_google_runs", other)
+    for name, ours, theirs, otherwise in zip(("lower", "strip"), hugging_parts, google_parts,
+                                             ({}, google_outputs)):
+        print_runs(f"unicode_{name}_runs", runs_of(ours, pool))
+        print_runs(f"unicode_google_{name}_runs",
+                   runs_of(other_outputs(theirs, ours, otherwise), pool))
     print("static const uint32_t unicode_pool[] = {")
     print(rows("0x%X" % value for value in pool))
     print("};\n// clang-format on\n\n#endif")

@@ -31,6 +31,7 @@ struct convert_target {
     int holds_head;     // whether it can hold qa_outputs, or pooler and classifier
     struct convert_names names[CONVERT_NAMES_MAX];
     int unties;         // whether tensors that are one block of numbers are written once
+    int has_modules;    // whether sentence-transformers reads it: its files are copied along
     int google_config;  // whether its readers ask for bert_config.json
     const char *reader; // of it, who lacks layer norms before the sub-layers; NULL: none lacks them
     // Writes the weights into conversion->folder.

@@ -7,6 +7,7 @@
 #include "format/json.h"
 #include "model/export_gguf.h"
 #include "model/folder.h"
+#include "model/sentence.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -350,13 +351,36 @@ static enum berth_status write_configs(const struct conversion *conversion,
     return BERTH_OK;
 }
 
+// transformers 5 writes no vocab.txt, which other programs ask for.
+static enum berth_status write_vocabulary(const struct conversion *conversion,
+                                          struct berth_error *error) {
+    char *path = folder_vocabulary_path(conversion->input);
+    char *to = path_join(conversion->folder, "vocab.txt");
+    struct vocabulary_file file = {0};
+    enum berth_status status = path != NULL && to != NULL ? BERTH_OK : file_no_path(error);
+    if (status == BERTH_OK && vocabulary_file_is_json(path)) {
+        status = vocabulary_file_read(path, &file, error);
+        if (status == BERTH_OK) {
+            status = file_write(to, file.bytes, file.length, error);
+        }
+    }
+    vocabulary_file_done(&file);
+    memory_free(path);
+    memory_free(to);
+    return status;
+}
+
 static enum berth_status write_folder(const struct conversion *conversion,
                                       struct berth_error *error) {
     TRY(dir_make(conversion->folder, error));
     for (size_t i = 0; i < sizeof companions / sizeof *companions; i++) {
         TRY(copy_companion(conversion, companions[i], error));
     }
+    TRY(write_vocabulary(conversion, error));
     TRY(write_configs(conversion, error));
+    if (conversion->target->has_modules) {
+        TRY(sentence_copy(conversion->input, conversion->folder, error));
+    }
     return conversion->target->write(conversion, error);
 }
 

@@ -6,12 +6,11 @@
 #include "model/export_gguf.h"
 #include "model/export_onnx.h"
 #include "model/folder.h"
+#include "model/sentence.h"
 #include "text/vocabulary.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#define VOCABULARY_LIMIT ((size_t)256 << 20)
 
 // --- weights as one buffer ----------------------------------------------------------------------
 
@@ -83,21 +82,42 @@ static void name_model(const char *folder, char *name, size_t size) {
     snprintf(name, size, "%.*s", dots ? 4 : (int)(end - begin), dots ? "bert" : folder + begin);
 }
 
+// llama.cpp's number of a sentence-transformers folder's pooling; 0 where the folder is none, or
+// llama.cpp cannot pool so, which is noted.
+static enum berth_status find_pooling(const struct conversion *conversion, int *number,
+                                      struct berth_error *error) {
+    static const int numbers[SENTENCE_POOLINGS] = {
+        [BERTH_POOL_MEAN] = 1, [BERTH_POOL_CLS] = 2, [BERTH_POOL_LAST] = 3};
+    struct sentence sentence;
+    TRY(sentence_read(conversion->input, &sentence, error));
+    *number = sentence.found ? numbers[sentence.how.pooling] : 0;
+    if (sentence.found && *number == 0) {
+        log_warning(&conversion->log, "llama.cpp does not pool as the model's modules.json says");
+    }
+    sentence_done(&sentence);
+    return BERTH_OK;
+}
+
 static enum berth_status write_with_tokens(const struct conversion *conversion, const char *path,
                                            const float *buffer, const char **tokens, size_t count,
                                            struct berth_error *error) {
     char name[128];
-    int lower_case;
+    struct text_rules rules;
     name_model(conversion->input, name, sizeof name);
-    TRY(folder_lower_case(conversion->input, &lower_case, error));
+    int pooling;
+    TRY(folder_text_rules(conversion->input, &rules, error));
+    TRY(find_pooling(conversion, &pooling, error));
     struct export_gguf export = {.config = &conversion->config,
                                  .table = &conversion->table,
                                  .buffer = buffer,
                                  .name = name,
+                                 .pooling = pooling,
                                  .matrices = conversion->matrices,
                                  .tokens = tokens,
                                  .token_count = count,
-                                 .lower_case = lower_case};
+                                 .lower_case = rules.lower_case,
+                                 .strip_accents = rules.strip_accents < 0 ? rules.lower_case
+                                                                          : rules.strip_accents};
     return export_gguf_write(path, &export, error);
 }
 
@@ -120,11 +140,12 @@ static enum berth_status write_with_vocabulary(const struct conversion *conversi
 
 static enum berth_status read_vocabulary(const struct conversion *conversion, const char *path,
                                          struct vocabulary *vocabulary, struct berth_error *error) {
-    char *bytes;
-    size_t length;
-    TRY(file_read(path, VOCABULARY_LIMIT, &bytes, &length, error));
-    enum berth_status status = vocabulary_read(vocabulary, path, bytes, length, error);
-    memory_free(bytes);
+    struct vocabulary_file file;
+    enum berth_status status = vocabulary_file_read(path, &file, error);
+    if (status == BERTH_OK) {
+        status = vocabulary_read(vocabulary, path, file.bytes, file.length, error);
+    }
+    vocabulary_file_done(&file);
     TRY(status);
     status = folder_check_vocab(&conversion->config, conversion->input, (int64_t)vocabulary->count,
                                 path, error);
@@ -142,7 +163,8 @@ static enum berth_status write_gguf_file(const struct conversion *conversion, co
     if (has_tokens) {
         TRY(read_vocabulary(conversion, vocab_path, &vocabulary, error));
     } else {
-        log_note(&conversion->log, "no vocab.txt in %s: the GGUF file holds no tokenizer",
+        log_note(&conversion->log,
+                 "no vocab.txt and no tokenizer.json in %s: the GGUF file holds no tokenizer",
                  conversion->input);
     }
     enum berth_status status = load_weights(conversion, &buffer, error);
@@ -155,10 +177,31 @@ static enum berth_status write_gguf_file(const struct conversion *conversion, co
     return status;
 }
 
+// llama.cpp computes GELU in every BERT, whatever the file says.
+static enum berth_status check_gguf(const struct conversion *conversion,
+                                    struct berth_error *error) {
+    struct text_rules rules;
+    enum activation activation = conversion->config.hidden_act;
+    if (activation != ACTIVATION_GELU_ERF && activation != ACTIVATION_GELU_TANH) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s as gguf: hidden_act is %s, but llama.cpp's BERT computes gelu; "
+                         "convert it to onnx",
+                         conversion->input, bert_activation_name(activation));
+    }
+    TRY(folder_text_rules(conversion->input, &rules, error));
+    if (!rules.tokenize_chinese_chars) {
+        log_warning(&conversion->log,
+                    "llama.cpp's tokenizer takes each Chinese character for a word, this model's "
+                    "does not");
+    }
+    return BERTH_OK;
+}
+
 static enum berth_status write_gguf(const struct conversion *conversion,
                                     struct berth_error *error) {
+    TRY(check_gguf(conversion, error));
     char *path = path_join(conversion->folder, "model.gguf");
-    char *vocab_path = folder_file(conversion->input, "vocab.txt");
+    char *vocab_path = folder_vocabulary_path(conversion->input);
     enum berth_status status = path != NULL && vocab_path != NULL
                                    ? write_gguf_file(conversion, path, vocab_path, error)
                                    : file_no_path(error);
@@ -178,12 +221,14 @@ const struct convert_target convert_targets[] = {
      .dtypes = KEPT_TYPES,
      .names = {{HUGGINGFACE}},
      .unties = 1,
+     .has_modules = 1,
      .reader = "transformers",
      .write = convert_to_hf},
     {.name = "torch",
      .keeps = 1,
      .dtypes = KEPT_TYPES,
      .names = {{HUGGINGFACE}},
+     .has_modules = 1,
      .write = convert_to_torch},
     {.name = "tensorflow",
      .keeps = 1,

@@ -6,7 +6,9 @@
 #include "api/inference.h"
 #include "berth.h"
 #include "core/memory.h"
+#include "core/options.h"
 #include "data/pair_features.h"
+#include "model/sentence.h"
 #include "train/machine.h"
 
 #include <math.h>
@@ -16,13 +18,45 @@
 
 struct berth_encoder {
     struct inference inference;
+    struct sentence sentence;
 };
 
-static enum berth_status load(struct inference *inference, const struct berth_log *log,
+// The folder's length where none was asked for; else the note that another is used.
+static void settle_length(struct berth_config *config, const struct sentence *sentence,
+                          int64_t positions, int was_asked_for, const struct berth_log *log) {
+    int64_t length = sentence->max_length > 0 && sentence->max_length < positions
+                         ? sentence->max_length
+                         : positions;
+    if (!sentence->found) {
+        inputs_prefer_length(config, USUAL_LENGTH);
+    } else if (!was_asked_for) {
+        config->max_seq_length = length;
+    } else if (config->max_seq_length != length) {
+        log_note(log, "max_seq_length: %lld in place of the model's %lld",
+                 (long long)config->max_seq_length, (long long)length);
+    }
+}
+
+// sentence-transformers lower-cases where its file says so, whatever the tokenizer's say.
+static void settle_casing(struct berth_config *config, const struct sentence *sentence) {
+    if (sentence->lower_case && config->do_lower_case < 0) {
+        config->do_lower_case = 1;
+    }
+}
+
+static enum berth_status load(struct berth_encoder *encoder, const struct berth_log *log,
                               struct berth_error *error) {
+    struct inference *inference = &encoder->inference;
     struct berth_config *config = &inference->config;
+    if (config->model_name_or_path != NULL) {
+        TRY(sentence_read(config->model_name_or_path, &encoder->sentence, error));
+        settle_casing(config, &encoder->sentence);
+    }
+    // Opening fits the length to the model's positions.
+    const int was_asked_for = option_is_chosen(config, option_find("max_seq_length"));
     TRY(predictor_open(&inference->predictor, config, PARAM_HEAD_NONE, log, error));
-    inputs_prefer_length(config, USUAL_LENGTH);
+    settle_length(config, &encoder->sentence,
+                  inference->predictor.files.shape.max_position_embeddings, was_asked_for, log);
     int64_t tokens = config->predict_batch_size * config->max_seq_length;
     tokens = tokens < INFER_TOKENS ? tokens : INFER_TOKENS;
     if (tokens < config->max_seq_length) {
@@ -44,7 +78,7 @@ enum berth_status berth_encoder_open(const struct berth_config *config, struct b
         return error_no_memory(error, sizeof *opened, "an encoder");
     }
     opened->inference.config = *config;
-    enum berth_status status = load(&opened->inference, &log, error);
+    enum berth_status status = load(opened, &log, error);
     if (status == BERTH_OK) {
         *encoder = opened;
     } else {
@@ -56,8 +90,15 @@ enum berth_status berth_encoder_open(const struct berth_config *config, struct b
 void berth_encoder_close(struct berth_encoder *encoder) {
     if (encoder != NULL) {
         inference_done(&encoder->inference);
+        sentence_done(&encoder->sentence);
         memory_free(encoder);
     }
+}
+
+struct berth_embedding berth_encoder_usual(const struct berth_encoder *encoder) {
+    return encoder != NULL && encoder->sentence.found
+               ? encoder->sentence.how
+               : (struct berth_embedding){.pooling = BERTH_POOL_MEAN, .normalize = 1};
 }
 
 size_t berth_encoder_size(const struct berth_encoder *encoder) {
@@ -66,14 +107,32 @@ size_t berth_encoder_size(const struct berth_encoder *encoder) {
 
 // --- pooling ------------------------------------------------------------------------------------
 
-static void pool_mean(const float *rows, size_t count, size_t size, float *to) {
+// sum of weight * row, divided by `divisor`; the weight of row i is i + 1 or 1.
+static void add_rows(const float *rows, size_t count, size_t size, float *to, int weighted,
+                     double divisor) {
     for (size_t column = 0; column < size; column++) {
         double sum = 0;
         for (size_t row = 0; row < count; row++) {
-            sum += (double)rows[row * size + column];
+            sum += (double)rows[row * size + column] * (weighted ? (double)(row + 1) : 1.0);
         }
-        to[column] = (float)(sum / (double)count);
+        to[column] = (float)(sum / divisor);
     }
+}
+
+static void pool_mean(const float *rows, size_t count, size_t size, float *to) {
+    add_rows(rows, count, size, to, 0, (double)count);
+}
+
+static void pool_mean_sqrt_length(const float *rows, size_t count, size_t size, float *to) {
+    add_rows(rows, count, size, to, 0, sqrt((double)count));
+}
+
+static void pool_weighted_mean(const float *rows, size_t count, size_t size, float *to) {
+    add_rows(rows, count, size, to, 1, (double)count * (double)(count + 1) / 2);
+}
+
+static void pool_last(const float *rows, size_t count, size_t size, float *to) {
+    memcpy(to, rows + (count - 1) * size, size * sizeof *to);
 }
 
 static void pool_cls(const float *rows, size_t count, size_t size, float *to) {
@@ -90,8 +149,13 @@ static void pool_max(const float *rows, size_t count, size_t size, float *to) {
     }
 }
 
-static void (*const pools[])(const float *rows, size_t count, size_t size, float *to) = {
-    [BERTH_POOL_MEAN] = pool_mean, [BERTH_POOL_CLS] = pool_cls, [BERTH_POOL_MAX] = pool_max};
+static void (*const pools[])(const float *rows, size_t count, size_t size,
+                             float *to) = {[BERTH_POOL_MEAN] = pool_mean,
+                                           [BERTH_POOL_CLS] = pool_cls,
+                                           [BERTH_POOL_MAX] = pool_max,
+                                           [BERTH_POOL_MEAN_SQRT_LENGTH] = pool_mean_sqrt_length,
+                                           [BERTH_POOL_WEIGHTED_MEAN] = pool_weighted_mean,
+                                           [BERTH_POOL_LAST] = pool_last};
 
 static void scale_to_one(float *values, size_t size) {
     double sum = 0;
@@ -144,6 +208,27 @@ static enum berth_status check_call(const char *const *texts, size_t count, cons
                : error_set(error, BERTH_USAGE, "no pooling has the number %d", (int)how.pooling);
 }
 
+// The prompt before every text, in one new block (memory_free): *all is NULL without a prompt.
+static enum berth_status put_prompt(const struct berth_encoder *encoder, const char *const *texts,
+                                    struct pair_example *examples, size_t count, char **all,
+                                    struct berth_error *error) {
+    const char *prompt = encoder->sentence.prompt;
+    size_t bytes = 0;
+    *all = NULL;
+    for (size_t i = 0; i < count && prompt != NULL; i++) {
+        bytes += strlen(prompt) + strlen(texts[i]) + 1;
+    }
+    if (bytes > 0 && (*all = memory_new(bytes)) == NULL) {
+        return error_no_memory(error, bytes, "the texts with their prompt");
+    }
+    char *to = *all;
+    for (size_t i = 0; i < count && to != NULL; i++) {
+        examples[i].text = to;
+        to = stpcpy(stpcpy(to, prompt), texts[i]) + 1;
+    }
+    return BERTH_OK;
+}
+
 enum berth_status berth_encoder_embed(const struct berth_encoder *encoder, const char *const *texts,
                                       size_t count, struct berth_embedding how, float *embeddings,
                                       struct berth_error *error) {
@@ -157,15 +242,20 @@ enum berth_status berth_encoder_embed(const struct berth_encoder *encoder, const
         return error_no_memory(error, count * sizeof *examples, "the texts");
     }
     for (size_t i = 0; i < count; i++) {
-        examples[i] =
-            (struct pair_example){.text = texts[i], .line = i + 1, .label = -1, .value = NAN};
+        examples[i] = (struct pair_example){
+            .text = texts[i], .line = i + 1, .label = -1, .value = NAN, .label_count = -1};
     }
+    char *prompted;
+    enum berth_status status = put_prompt(encoder, texts, examples, count, &prompted, error);
     struct call call = {.dataset = {.examples = examples, .count = count, .name = "the texts"},
                         .size = berth_encoder_size(encoder),
                         .how = how,
                         .embeddings = embeddings};
-    enum berth_status status = run(&encoder->inference, &call, error);
+    if (status == BERTH_OK) {
+        status = run(&encoder->inference, &call, error);
+    }
     pair_feature_set_done(&call.features);
+    memory_free(prompted);
     memory_free(examples);
     return status;
 }

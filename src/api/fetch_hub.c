@@ -45,10 +45,12 @@ static enum berth_status pick_model(const struct fetch *fetch, const struct hub_
     int vocabulary = 0;
     for (size_t i = 0; i < listing->count && status == BERTH_OK; i++) {
         taken[i] = roles[i] != MODEL_FILE_OTHER;
-        vocabulary = vocabulary || strcmp(names[i], "vocab.txt") == 0;
+        vocabulary = vocabulary || strcmp(names[i], "vocab.txt") == 0 ||
+                     strcmp(names[i], "tokenizer.json") == 0;
     }
     if (status == BERTH_OK && !vocabulary) {
-        log_warning(&fetch->net.log, "%s has no vocab.txt: give one with --vocab_file",
+        log_warning(&fetch->net.log,
+                    "%s has no vocab.txt and no tokenizer.json: give one with --vocab_file",
                     fetch->name);
     }
     memory_free(names);

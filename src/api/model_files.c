@@ -22,11 +22,15 @@ static const char *const configurations[] = {"config.json", "bert_config.json"};
 static const struct {
     const char *name;
     enum model_file role;
-} companions[] = {{"vocab.txt", MODEL_FILE_NEEDED},
-                  {"tokenizer.json", MODEL_FILE_WANTED},
+} companions[] = {{"tokenizer.json", MODEL_FILE_WANTED},
                   {"tokenizer_config.json", MODEL_FILE_WANTED},
                   {"special_tokens_map.json", MODEL_FILE_WANTED},
-                  {"added_tokens.json", MODEL_FILE_WANTED}};
+                  {"added_tokens.json", MODEL_FILE_WANTED},
+                  // sentence-transformers': how embeddings are made.
+                  {"modules.json", MODEL_FILE_WANTED},
+                  {"sentence_bert_config.json", MODEL_FILE_WANTED},
+                  {"config_sentence_transformers.json", MODEL_FILE_WANTED},
+                  {"[0-9]_*/config.json", MODEL_FILE_WANTED}};
 
 // The first pattern of a set tells whether the set is there.
 static const char *const weights[][PATTERNS_MAX] = {
@@ -83,6 +87,9 @@ enum berth_status model_files_pick(const char *const *names, size_t count, enum 
     }
     for (size_t i = 0; i < COUNT(companions); i++) {
         mark(&all, companions[i].name, companions[i].role, roles);
+    }
+    if (mark(&all, "vocab.txt", MODEL_FILE_NEEDED, roles) == 0) {
+        mark(&all, "tokenizer.json", MODEL_FILE_NEEDED, roles);
     }
     if (configs == 0) {
         return error_set(error, BERTH_BAD_DATA,

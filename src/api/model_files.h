@@ -14,7 +14,8 @@ enum model_file {
     MODEL_FILE_NEEDED
 };
 
-// roles[i] for names[i]: the configuration, the vocabulary and the tokenizer's files, and one set
+// roles[i] for names[i]: the configuration, the vocabulary (vocab.txt, else tokenizer.json), the
+// tokenizer's and sentence-transformers' files, and one set
 // of weights, the first that is there of those that folder_open_weights (model/folder.h) opens.
 // Without a configuration or weights BERTH_BAD_DATA naming `what`.
 enum berth_status model_files_pick(const char *const *names, size_t count, enum model_file *roles,

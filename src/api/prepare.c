@@ -287,6 +287,13 @@ static enum berth_status describe_tokenizer(const struct job *job, struct stage_
     stage_set_text(settings, "tokenizer",
                    rules->rules == TOKENIZER_GOOGLE ? "google" : "huggingface");
     stage_set_text(settings, "do_lower_case", rules->lower_case ? "true" : "false");
+    if (rules->accents != TOKENIZER_ACCENTS_AUTO) {
+        stage_set_text(settings, "strip_accents",
+                       rules->accents == TOKENIZER_ACCENTS_STRIP ? "true" : "false");
+    }
+    if (rules->whole_ideographs) {
+        stage_set_text(settings, "tokenize_chinese_chars", "false");
+    }
     stage_set_text(settings, "split_special", rules->split_special ? "true" : "false");
     stage_set_integer(settings, "max_word_length", (uint64_t)rules->max_word_length);
     return BERTH_OK;

@@ -6,9 +6,10 @@
 #include "core/error.h"
 #include "text/tokenizer.h"
 
-// The tokenizer of config->vocab_file, else of the vocab.txt in config->model_name_or_path (a
-// folder), by the rules of config->tokenizer and do_lower_case (-1: as the folder's
-// tokenizer_config.json says). Neither given: BERTH_USAGE. Free with tokenizer_close.
+// The tokenizer of config->vocab_file (vocab.txt or tokenizer.json), else of the one in
+// config->model_name_or_path (a folder), by the rules of config->tokenizer and what the folder's
+// files say of casing, accents and ideographs where the settings do not. Neither given:
+// BERTH_USAGE. Free with tokenizer_close.
 enum berth_status settings_tokenizer(const struct berth_config *config,
                                      struct tokenizer **tokenizer, struct berth_error *error);
 

@@ -24,6 +24,9 @@ size_t batch_carve(struct batch *batch, void *base, const struct batch_extent *e
     batch->end_positions = take(base, &used, sequences, sizeof(int32_t));
     batch->labels = take(base, &used, sequences, sizeof(int32_t));
     batch->targets = take(base, &used, sequences, sizeof(float));
+    batch->shares = extent->labels > 0
+                        ? take(base, &used, sequences * extent->labels, sizeof(float))
+                        : NULL;
     batch->masked_rows = take(base, &used, extent->masked, sizeof(int32_t));
     batch->masked_labels = take(base, &used, extent->masked, sizeof(int32_t));
     return used;
@@ -38,5 +41,6 @@ struct batch_extent batch_extent_larger(const struct batch_extent *a,
     return (struct batch_extent){.tokens = larger(a->tokens, b->tokens),
                                  .sequences = larger(a->sequences, b->sequences),
                                  .masked = larger(a->masked, b->masked),
-                                 .max_length = larger(a->max_length, b->max_length)};
+                                 .max_length = larger(a->max_length, b->max_length),
+                                 .labels = larger(a->labels, b->labels)};
 }

@@ -31,6 +31,8 @@ struct batch {
     const int32_t *end_positions;   // [S]
     const int32_t *labels;          // [S] class, or negative: none
     const float *targets;           // [S] real label, or NaN: none
+    const float *shares; // [S, K] of several labels at once: 1 or 0 for each of K, NaN: none known;
+                         // NULL where K is 0
     // Pre-training: the masked tokens.
     int64_t masked_count;         // M
     const int32_t *masked_rows;   // [M] rows of the batch, ascending
@@ -43,6 +45,7 @@ struct batch_extent {
     int64_t tokens, sequences;
     int64_t masked;     // masked tokens
     int64_t max_length; // of a sequence
+    int64_t labels;     // K of several labels at once, else 0
 };
 
 static inline int64_t batch_round(int64_t tokens) {

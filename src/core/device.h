@@ -40,7 +40,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum activation { ACTIVATION_GELU_ERF, ACTIVATION_GELU_TANH };
+// What stands between the two linear layers of a feed-forward network, f below: the functions of
+// one number that transformers names for hidden_act (model/config.c has the names). The operations
+// say "gelu", the usual one.
+enum activation {
+    ACTIVATION_GELU_ERF,     // x Phi(x)
+    ACTIVATION_GELU_TANH,    // x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2
+    ACTIVATION_GELU_CLIPPED, // x Phi(x), cut to [-10, 10]
+    ACTIVATION_GELU_QUICK,   // x sigmoid(1.702 x)
+    ACTIVATION_RELU,         // max(x, 0)
+    ACTIVATION_RELU_SQUARED, // max(x, 0)^2
+    ACTIVATION_RELU6,        // max(x, 0), at most 6
+    ACTIVATION_RELU_LEAKY,   // x, or 0.01 x below 0
+    ACTIVATION_SILU,         // x sigmoid(x)
+    ACTIVATION_HARD_SWISH,   // x relu6(x + 3) / 6
+    ACTIVATION_MISH,         // x tanh(log(1 + e^x))
+    ACTIVATION_TANH,
+    ACTIVATION_SIGMOID,
+    ACTIVATION_LAPLACE, // (1 + erf((x - 0.707107) / (0.282095 sqrt(2)))) / 2
+    ACTIVATION_LINEAR,  // x
+    ACTIVATION_COUNT
+};
 
 // Worst case of what one run will ask for; the device sizes its scratch memory from it.
 struct device_shape {
@@ -248,12 +268,12 @@ struct device {
     // y[R, N] = x[R, K] * w[N, K]^T + bias[N]. y in the operands' dtype or f32, bias f32 or NULL.
     void (*linear_forward)(struct device *dev, struct mat y, struct mat x, struct mat w,
                            const float *bias);
-    // u = x * w^T + bias; y = gelu(u). u and y in the compute dtype; u empty: not saved.
+    // u = x * w^T + bias; y = f(u). u and y in the compute dtype; u empty: not saved.
     void (*linear_gelu_forward)(struct device *dev, struct mat y, struct mat u, struct mat x,
                                 struct mat w, const float *bias, enum activation activation);
     // dx[R, K] = dy[R, N] * w[N, K]; dx f32 or compute dtype.
     void (*linear_backward_input)(struct device *dev, struct mat dx, struct mat dy, struct mat w);
-    // du[R, I] = (dy[R, H] * w[H, I]) * gelu'(u); dbias[I] += column sums of du.
+    // du[R, I] = (dy[R, H] * w[H, I]) * f'(u); dbias[I] += column sums of du.
     void (*linear_gelu_backward)(struct device *dev, struct mat du, float *dbias, struct mat dy,
                                  struct mat w, struct mat u, enum activation activation);
     // dw[N, K] += dy[R, N]^T * x[R, K]; dbias[N] += column sums of dy (NULL: not wanted).
@@ -286,7 +306,7 @@ struct device {
     // dx[rows[i]] += dy[i] for i in [0, count); as above but for the other rows, which stay.
     void (*scatter_add_rows)(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
                              int64_t count);
-    // du *= gelu'(u), in place; dbias[I] += column sums of the result. u and du [C, I] f32.
+    // du *= f'(u), in place; dbias[I] += column sums of the result. u and du [C, I] f32.
     void (*gelu_backward)(struct device *dev, struct mat du, float *dbias, struct mat u,
                           enum activation activation);
     // t = tanh(u); y = dropout(t); all [C, H]. Row i is the first token of sequence i: the mask is
@@ -307,6 +327,11 @@ struct device {
     // losses[i] = (logits[i, 0] - targets[i])^2 for i in [0, count); dlogits as in class_loss;
     // logits and dlogits [C, 1]. A target that is NaN is ignored (loss and gradient 0).
     void (*squared_loss)(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
+                         float scale, const float *targets, int64_t count);
+    // losses[i] = mean over k of -(t log s(x) + (1 - t) log(1 - s(x))), x = logits[i, k], t =
+    // targets[i * K + k], s(x) = 1 / (1 + e^-x); dlogits as in class_loss. A row whose first target
+    // is NaN is ignored (loss and gradient 0).
+    void (*sigmoid_loss)(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
                          float scale, const float *targets, int64_t count);
 
     // *sum += weight * (losses[0] + losses[1] + ... + losses[count - 1]), added in this order.

@@ -41,6 +41,7 @@ const struct batch *device_batch_upload(struct device_batch *twin, const struct 
         batch->end_positions = own->end_positions;
         batch->labels = own->labels;
         batch->targets = own->targets;
+        batch->shares = own->shares;
         batch->masked_rows = own->masked_rows;
         batch->masked_labels = own->masked_labels;
     }

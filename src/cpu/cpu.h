@@ -109,6 +109,8 @@ void cpu_class_loss(struct device *dev, struct mat dlogits, float *losses, unsig
                     struct mat logits, float scale, const int32_t *labels, int64_t count);
 void cpu_add_losses(struct device *dev, double *sum, const float *losses, int64_t count,
                     double weight);
+void cpu_sigmoid_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
+                      float scale, const float *targets, int64_t count);
 void cpu_squared_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
                       float scale, const float *targets, int64_t count);
 // pool.c

@@ -224,6 +224,7 @@ static const struct device operations = {
     .tanh_backward = cpu_tanh_backward,
     .class_loss = cpu_class_loss,
     .squared_loss = cpu_squared_loss,
+    .sigmoid_loss = cpu_sigmoid_loss,
     .add_losses = cpu_add_losses,
     .squares = cpu_squares,
     .norms = cpu_norms,

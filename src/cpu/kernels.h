@@ -51,10 +51,11 @@ struct kernels {
     // table[index[r]] += x[r] for every row of x in order; rows with a negative index are left out.
     void (*scatter_add)(struct mat table, struct mat x, const int32_t *index);
 
-    // y = gelu(u); y may be the memory of u.
-    void (*gelu_forward)(struct mat y, struct mat u, enum activation activation);
-    // du *= gelu'(u); sums[c] = column sums of the result.
-    void (*gelu_backward)(struct mat du, struct mat u, enum activation activation, float *sums);
+    // y = f(u), f the activation; y may be the memory of u.
+    void (*activation_forward)(struct mat y, struct mat u, enum activation activation);
+    // du *= f'(u); sums[c] = column sums of the result.
+    void (*activation_backward)(struct mat du, struct mat u, enum activation activation,
+                                float *sums);
     // sums[c] = sum over the rows of x.
     void (*column_sums)(struct mat x, float *sums);
     // total[i] += x[i]

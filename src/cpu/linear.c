@@ -159,7 +159,7 @@ void cpu_linear_gelu_forward(struct device *dev, struct mat y, struct mat u, str
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
     for (int64_t i = 0; i < t.cut.count; i++) {
         run_tile(cpu, &t, i);
-        cpu->kernels->gelu_forward(tile_of(&t, y, i), tile_of(&t, t.y, i), activation);
+        cpu->kernels->activation_forward(tile_of(&t, y, i), tile_of(&t, t.y, i), activation);
     }
 }
 
@@ -174,8 +174,8 @@ void cpu_linear_gelu_backward(struct device *dev, struct mat du, float *dbias, s
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
     for (int64_t i = 0; i < t.cut.count; i++) {
         run_tile(cpu, &t, i);
-        cpu->kernels->gelu_backward(tile_of(&t, du, i), tile_of(&t, u, i), activation,
-                                    cpu->partials + i * du.cols);
+        cpu->kernels->activation_backward(tile_of(&t, du, i), tile_of(&t, u, i), activation,
+                                          cpu->partials + i * du.cols);
     }
     if (dbias != NULL) {
         cpu_add_partials(cpu, dbias, cpu->partials, t.cut.count, du.cols, du.cols);
@@ -193,8 +193,8 @@ void cpu_gelu_backward(struct device *dev, struct mat du, float *dbias, struct m
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
     for (int64_t block = 0; block < blocks; block++) {
         int64_t row = block * CPU_ROW_BLOCK, count = cpu_piece(row, du.rows, CPU_ROW_BLOCK);
-        cpu->kernels->gelu_backward(mat_rows(du, row, count), mat_rows(u, row, count), activation,
-                                    cpu->partials + block * du.cols);
+        cpu->kernels->activation_backward(mat_rows(du, row, count), mat_rows(u, row, count),
+                                          activation, cpu->partials + block * du.cols);
     }
     cpu_add_partials(cpu, dbias, cpu->partials, blocks, du.cols, du.cols);
 }

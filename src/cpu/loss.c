@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The losses: two cross entropies over the rows of each sequence for spans, in double; one over the
 // columns of a row for classes and words (kernels/cross_entropy.h); a squared difference for real
-// numbers, in double.
+// numbers and one cross entropy for each of several labels, in double.
 #include "cpu/cpu.h"
 
 #include <math.h>
@@ -122,4 +122,30 @@ void cpu_add_losses(struct device *dev, double *sum, const float *losses, int64_
         own += (double)losses[i];
     }
     *sum += weight * own;
+}
+
+// log(1 + e^x)
+static double soft_plus(double x) {
+    return fmax(x, 0.0) + log1p(exp(-fabs(x)));
+}
+
+void cpu_sigmoid_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
+                      float scale, const float *targets, int64_t count) {
+    const int64_t width = logits.cols;
+    for (int64_t i = 0; i < count; i++) {
+        const float *x = mat_rows(logits, i, 1).data, *t = targets + i * width;
+        const int used = !isnan(t[0]);
+        double sum = 0.0;
+        for (int64_t k = 0; k < width; k++) {
+            double logit = x[k], target = used ? (double)t[k] : 0.0;
+            double gradient = used ? 1.0 / (1.0 + exp(-logit)) - target : 0.0;
+            sum += soft_plus(logit) - target * logit;
+            if (!mat_is_empty(dlogits)) { // which may be the memory of the logits
+                store_gradient(dlogits, i, (int)k,
+                               (float)((double)scale * gradient / (double)width));
+            }
+        }
+        losses[i] = used ? (float)(sum / (double)width) : 0.0f;
+    }
+    zero_rows(dlogits, count);
 }

@@ -9,6 +9,7 @@
 #include "core/memory.h"
 #include "core/rng.h"
 
+#include <math.h>
 #include <string.h>
 
 #define PACKER_STREAM 0x53480000u // of the shuffles; apart from the streams of initial weights
@@ -33,7 +34,7 @@ enum berth_status packer_init(struct packer *packer, const struct batch_extent *
                               int sorts_words, struct berth_error *error) {
     const int64_t most = INT32_MAX - BATCH_ROUNDING;
     *packer = (struct packer){.limits = *limits};
-    if (limits->tokens < 1 || limits->sequences < 1 || limits->masked < 0 ||
+    if (limits->tokens < 1 || limits->sequences < 1 || limits->masked < 0 || limits->labels < 0 ||
         limits->tokens > most || limits->sequences > most || limits->masked > most) {
         return error_set(error, BERTH_USAGE,
                          "a batch of %lld tokens, %lld of them masked, in %lld sequences: expected "
@@ -87,6 +88,19 @@ static void put_sequence(const struct batch *batch, int32_t number, int64_t row,
     ((float *)batch->targets)[number] = sequence->target;
 }
 
+// Row `number` of the shares: 1 for the labels that hold, 0 for all others.
+static void put_labels(struct packer *packer, size_t number,
+                       const struct packer_sequence *sequence) {
+    const size_t width = (size_t)packer->limits.labels;
+    float *shares = (float *)packer->batch.shares + number * width;
+    for (size_t i = 0; i < width; i++) {
+        shares[i] = sequence->label_count < 0 ? NAN : 0;
+    }
+    for (int32_t i = 0; i < sequence->label_count; i++) {
+        shares[sequence->labels[i]] = 1;
+    }
+}
+
 static void put_masked(struct batch *batch, int64_t row, const struct packer_sequence *sequence) {
     int32_t *rows = (int32_t *)batch->masked_rows + batch->masked_count;
     int32_t *labels = (int32_t *)batch->masked_labels + batch->masked_count;
@@ -136,6 +150,9 @@ void packer_fill(struct packer *packer, const struct packer_source *source, cons
         struct packer_sequence sequence = source->get(source->data, order[i]);
         put_sequence(batch, (int32_t)i, row, &sequence);
         put_masked(batch, row, &sequence);
+        if (batch->shares != NULL) {
+            put_labels(packer, i, &sequence);
+        }
         ((int32_t *)batch->cu_seqlens)[i] = (int32_t)row;
         ((int64_t *)batch->places)[i] = first_place + (int64_t)i;
         if (sequence.length > batch->max_length) {

@@ -18,9 +18,11 @@ struct packer_sequence {
     const int32_t *ids;
     const int8_t *type_ids;
     int32_t length;
-    int32_t start, end; // labels of a span, rows within the sequence
-    int32_t label;      // class, or negative: none
-    float target;       // real label, or NaN: none
+    int32_t start, end;    // labels of a span, rows within the sequence
+    int32_t label;         // class, or negative: none
+    float target;          // real label, or NaN: none
+    const int32_t *labels; // of several at once: the classes that hold
+    int32_t label_count;   // of these; negative: none known
     // Masked tokens: rows within the sequence, ascending, and the words that stood there.
     const uint16_t *masked_positions;
     const int32_t *masked_labels;

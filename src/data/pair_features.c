@@ -116,7 +116,9 @@ static int place_features(struct builder *builder) {
                                                  .length = (int32_t)length,
                                                  .second = (int32_t)second,
                                                  .label = example->label,
-                                                 .value = (float)example->value};
+                                                 .value = (float)example->value,
+                                                 .labels = example->labels,
+                                                 .label_count = example->label_count};
         set->token_count += length;
         set->cut += (size_t)piece->cut;
     }
@@ -195,7 +197,9 @@ struct packer_sequence pair_features_sequence(const void *set, size_t index) {
                                     .start = -1,
                                     .end = -1,
                                     .label = feature->label,
-                                    .target = feature->value};
+                                    .target = feature->value,
+                                    .labels = feature->labels,
+                                    .label_count = feature->label_count};
 }
 
 void pair_feature_set_done(struct pair_feature_set *set) {

@@ -19,11 +19,13 @@
 
 // The input of example number i is feature number i.
 struct pair_feature {
-    size_t first;   // place in the pools
-    int32_t length; // tokens, special ones included
-    int32_t second; // row where b begins; `length` for single texts
-    int32_t label;  // class; -1: none
-    float value;    // real label; NaN: none
+    size_t first;          // place in the pools
+    int32_t length;        // tokens, special ones included
+    int32_t second;        // row where b begins; `length` for single texts
+    int32_t label;         // class; -1: none
+    float value;           // real label; NaN: none
+    const int32_t *labels; // of several at once, the data set's
+    int32_t label_count;   // -1: none known
 };
 
 struct pair_feature_set {

@@ -3,6 +3,7 @@
 #include "data/pair_labels.h"
 
 #include "core/memory.h"
+#include "core/number.h"
 #include "data/caseless.h"
 #include "data/table_reader.h"
 
@@ -54,6 +55,14 @@ static int are_placeholders(const char *const *names, size_t count) {
 }
 
 // The array of names and, behind it, their texts; NULL when memory is out.
+// A number as a label is its place among the placeholders.
+static int32_t place_of(const char *label, size_t count) {
+    int64_t place;
+    return number_parse_integer(label, &place) && place >= 0 && (uint64_t)place < count
+               ? (int32_t)place
+               : -1;
+}
+
 static const char **copy_names(const char *const *names, size_t count) {
     size_t bytes = count * sizeof *names;
     for (size_t i = 0; i < count; i++) {
@@ -69,19 +78,29 @@ static const char **copy_names(const char *const *names, size_t count) {
     return copy;
 }
 
+// An example's classes: its one, or all of several.
+static const int32_t *labels_of(const struct pair_example *example, size_t *count) {
+    *count = example->label_count >= 0 ? (size_t)example->label_count : 1;
+    return example->label_count >= 0 ? example->labels : &example->label;
+}
+
 static enum berth_status check_classes(const struct pair_dataset *dataset, const char *const *names,
                                        size_t count, const int32_t *numbers,
                                        struct berth_error *error) {
     for (size_t i = 0; i < dataset->count; i++) {
         const struct pair_example *example = &dataset->examples[i];
-        if (numbers[example->label] < 0) {
-            char known[512];
-            const char *name = dataset->labels[example->label];
-            pair_labels_list(names, count, known, sizeof known);
-            return error_set(
-                error, BERTH_BAD_DATA,
-                "%s: line %zu: the model does not know the label \"%.*s\"; it knows %s",
-                dataset->name, example->line, table_shown(name), name, known);
+        size_t labels;
+        const int32_t *list = labels_of(example, &labels);
+        for (size_t k = 0; k < labels; k++) {
+            if (numbers[list[k]] < 0) {
+                char known[512];
+                const char *name = dataset->labels[list[k]];
+                pair_labels_list(names, count, known, sizeof known);
+                return error_set(
+                    error, BERTH_BAD_DATA,
+                    "%s: line %zu: the model does not know the label \"%.*s\"; it knows %s",
+                    dataset->name, example->line, table_shown(name), name, known);
+            }
         }
     }
     return BERTH_OK;
@@ -91,7 +110,11 @@ static void take_names(struct pair_dataset *dataset, const char **names, size_t 
                        const int32_t *numbers) {
     struct pair_storage *storage = dataset->storage;
     for (size_t i = 0; i < dataset->count; i++) {
-        dataset->examples[i].label = numbers[dataset->examples[i].label];
+        size_t labels;
+        int32_t *list = (int32_t *)labels_of(&dataset->examples[i], &labels);
+        for (size_t k = 0; k < labels; k++) {
+            list[k] = numbers[list[k]];
+        }
     }
     memory_free(storage->labels);
     storage->labels = names;
@@ -114,6 +137,9 @@ enum berth_status pairs_relabel(struct pair_dataset *dataset, const char *const 
     }
     for (size_t i = 0; i < dataset->label_count; i++) {
         numbers[i] = find_name(names, count, dataset->labels[i]);
+        if (numbers[i] < 0 && are_placeholders(names, count)) {
+            numbers[i] = place_of(dataset->labels[i], count);
+        }
     }
     enum berth_status status = check_classes(dataset, names, count, numbers, error);
     if (status == BERTH_OK) {
@@ -142,7 +168,9 @@ int pair_labels_to_config(const struct pair_dataset *dataset, json *config) {
     }
     failed |= json_set(config, "id2label", id2label);
     failed |= json_set(config, "label2id", label2id);
-    const char *type = real ? "regression" : "single_label_classification";
+    const char *type = real                             ? "regression"
+                       : dataset->target == PAIR_LABELS ? "multi_label_classification"
+                                                        : "single_label_classification";
     failed |= json_set(config, "problem_type", json_new_text(type));
     return !failed;
 }

@@ -9,6 +9,9 @@
 struct pair_storage {
     struct table table;
     void *labels; // the names in one block, or an array of borrowed ones
+    // Of several labels at once: the numbers of all examples, and texts that were cut.
+    int32_t *numbers;
+    char *pieces;
 };
 
 // "a", "b", ... as far as there is room.

@@ -21,7 +21,8 @@ struct reader {
     struct pair_storage *storage;
     size_t text, pair, label, only; // columns
     size_t *rows;                   // of each example
-    const char **texts;             // the label of each example
+    const char **texts;             // the label of each example; NULL: an array
+    int several;                    // whether labels are several at once
     struct berth_error *error;
 };
 
@@ -57,14 +58,16 @@ static enum berth_status take_row(struct reader *reader, size_t row) {
             return BERTH_OK;
         }
     }
-    *example = (struct pair_example){.line = table->lines[row], .label = -1, .value = NAN};
+    *example = (struct pair_example){
+        .line = table->lines[row], .label = -1, .value = NAN, .label_count = -1};
     TRY(table_text(table, row, reader->text, &example->text, reader->error));
     if (reader->pair != NO_COLUMN) {
         TRY(table_text(table, row, reader->pair, &example->pair, reader->error));
     }
-    if (reader->label != NO_COLUMN) {
+    if (reader->label != NO_COLUMN &&
+        !(reader->several && table_list(table, row, reader->label) != NULL)) {
         TRY(table_text(table, row, reader->label, &label, reader->error));
-        if (label[0] == '\0') {
+        if (label[0] == '\0' && !reader->several) {
             return table_error(table, row, reader->label, reader->error, "the label is empty");
         }
     }
@@ -141,25 +144,26 @@ static int by_integer(const void *a, const void *b) {
     return x != y ? (x > y) - (x < y) : by_bytes(a, b);
 }
 
-static int are_integers(const struct reader *reader) {
+static int are_integers(const char *const *texts, size_t count) {
     int64_t integer;
-    for (size_t i = 0; i < reader->dataset->count; i++) {
-        if (!number_parse_integer(reader->texts[i], &integer)) {
+    for (size_t i = 0; i < count; i++) {
+        if (!number_parse_integer(texts[i], &integer)) {
             return 0;
         }
     }
     return 1;
 }
 
-// The different labels of the file, sorted, become the classes.
-static enum berth_status collect_classes(struct reader *reader) {
-    size_t count = reader->dataset->count, kept = 0;
-    int (*order)(const void *, const void *) = are_integers(reader) ? by_integer : by_bytes;
+// The different ones of `texts`, sorted, become the classes; numbers[i] is that of texts[i].
+static enum berth_status collect_classes(struct reader *reader, const char *const *texts,
+                                         size_t count, int32_t *numbers) {
+    size_t kept = 0;
+    int (*order)(const void *, const void *) = are_integers(texts, count) ? by_integer : by_bytes;
     const char **names = memory_array(count, sizeof *names);
     if (names == NULL) {
         return error_no_memory(reader->error, count * sizeof *names, "the labels");
     }
-    memcpy(names, reader->texts, count * sizeof *names);
+    memcpy(names, texts, count * sizeof *names);
     qsort(names, count, sizeof *names, order);
     for (size_t i = 0; i < count; i++) {
         if (kept == 0 || strcmp(names[kept - 1], names[i]) != 0) {
@@ -170,10 +174,132 @@ static enum berth_status collect_classes(struct reader *reader) {
     reader->dataset->labels = names;
     reader->dataset->label_count = kept;
     for (size_t i = 0; i < count; i++) {
-        const char **found = bsearch(&reader->texts[i], names, kept, sizeof *names, order);
-        reader->dataset->examples[i].label = (int32_t)(found - names);
+        const char **found = bsearch(&texts[i], names, kept, sizeof *names, order);
+        numbers[i] = (int32_t)(found - names);
     }
     return BERTH_OK;
+}
+
+static enum berth_status collect_single(struct reader *reader) {
+    size_t count = reader->dataset->count;
+    int32_t *numbers = memory_array(count, sizeof *numbers);
+    if (numbers == NULL) {
+        return error_no_memory(reader->error, count * sizeof *numbers, "the labels");
+    }
+    enum berth_status status = collect_classes(reader, reader->texts, count, numbers);
+    for (size_t i = 0; i < count && status == BERTH_OK; i++) {
+        reader->dataset->examples[i].label = numbers[i];
+    }
+    memory_free(numbers);
+    return status;
+}
+
+// --- several labels at once ---------------------------------------------------------------------
+
+// All labels of all examples, one after the other.
+struct pieces {
+    const char **texts;
+    size_t count, bytes;
+    char *to; // where the next text that was cut goes
+};
+
+// The most labels that example `i` can have.
+static size_t most_pieces(const struct reader *reader, size_t i, size_t *bytes) {
+    const char *text = reader->texts[i];
+    size_t count = 1;
+    *bytes = 0;
+    if (text == NULL) {
+        return json_length(table_list(reader->table, reader->rows[i], reader->label));
+    }
+    for (const char *at = text; *at != '\0'; at++) {
+        count += *at == ',';
+    }
+    *bytes = strlen(text) + 1;
+    return count;
+}
+
+static void cut_text(struct pieces *pieces, const char *text) {
+    while (*text != '\0') {
+        text += strspn(text, ", ");
+        size_t length = strcspn(text, ","), kept = length;
+        while (kept > 0 && text[kept - 1] == ' ') {
+            kept--;
+        }
+        if (kept > 0) {
+            pieces->texts[pieces->count++] = memcpy(pieces->to, text, kept);
+            pieces->to[kept] = '\0';
+            pieces->to += kept + 1;
+        }
+        text += length;
+    }
+}
+
+static enum berth_status cut_list(const struct reader *reader, size_t i, struct pieces *pieces) {
+    const json *list = table_list(reader->table, reader->rows[i], reader->label);
+    for (size_t k = 0; k < json_length(list); k++) {
+        const char *text = json_text(json_at(list, k));
+        if (text == NULL || text[0] == '\0') {
+            return table_error(reader->table, reader->rows[i], reader->label, reader->error,
+                               "expected an array of texts or numbers");
+        }
+        pieces->texts[pieces->count++] = text;
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status cut_labels(struct reader *reader, struct pieces *pieces) {
+    for (size_t i = 0; i < reader->dataset->count; i++) {
+        struct pair_example *example = &reader->dataset->examples[i];
+        size_t before = pieces->count;
+        if (reader->texts[i] != NULL) {
+            cut_text(pieces, reader->texts[i]);
+        } else {
+            TRY(cut_list(reader, i, pieces));
+        }
+        example->labels = reader->storage->numbers + before;
+        example->label_count = (int32_t)(pieces->count - before);
+    }
+    return pieces->count > 0
+               ? collect_classes(reader, pieces->texts, pieces->count, reader->storage->numbers)
+               : error_set(reader->error, BERTH_BAD_DATA, "%s: no example has a label",
+                           reader->table->name);
+}
+
+// A label that an example names twice holds once.
+static void drop_repeats(struct pair_example *example) {
+    int32_t kept = 0;
+    for (int32_t i = 0; i < example->label_count; i++) {
+        int32_t before = 0;
+        while (before < kept && example->labels[before] != example->labels[i]) {
+            before++;
+        }
+        if (before == kept) {
+            example->labels[kept++] = example->labels[i];
+        }
+    }
+    example->label_count = kept;
+}
+
+static enum berth_status take_several(struct reader *reader) {
+    struct pieces pieces = {.count = 0};
+    size_t most = 0;
+    for (size_t i = 0; i < reader->dataset->count; i++) {
+        size_t bytes;
+        most += most_pieces(reader, i, &bytes);
+        pieces.bytes += bytes;
+    }
+    reader->storage->numbers = memory_array(most + 1, sizeof *reader->storage->numbers);
+    reader->storage->pieces = pieces.to = memory_new(pieces.bytes + 1);
+    pieces.texts = memory_array(most + 1, sizeof *pieces.texts);
+    enum berth_status status =
+        reader->storage->numbers != NULL && pieces.to != NULL && pieces.texts != NULL
+            ? cut_labels(reader, &pieces)
+            : error_no_memory(reader->error, most * sizeof *pieces.texts, "the labels");
+    memory_free(pieces.texts);
+    for (size_t i = 0; i < reader->dataset->count && status == BERTH_OK; i++) {
+        drop_repeats(&reader->dataset->examples[i]);
+    }
+    return status;
 }
 
 static int32_t class_of(const struct pair_settings *settings, const char *text) {
@@ -226,15 +352,23 @@ static enum berth_status take_labels(struct reader *reader) {
     if (!reader->dataset->has_labels) {
         return BERTH_OK;
     }
+    if (reader->several) {
+        reader->dataset->target = PAIR_LABELS;
+        return take_several(reader);
+    }
     if (target == PAIR_REAL || (target == PAIR_AUTO && are_real(reader))) {
         reader->dataset->target = PAIR_REAL;
         return take_values(reader);
     }
-    return reader->settings->labels != NULL ? take_classes(reader) : collect_classes(reader);
+    return reader->settings->labels != NULL ? take_classes(reader) : collect_single(reader);
 }
 
 static enum berth_status take_table(struct reader *reader) {
     TRY(find_columns(reader));
+    const enum pair_target target = reader->settings->target;
+    const int is_list =
+        reader->label != NO_COLUMN && table_list(reader->table, 0, reader->label) != NULL;
+    reader->several = target == PAIR_LABELS || (target == PAIR_AUTO && is_list);
     TRY(take_rows(reader));
     return take_labels(reader);
 }
@@ -288,6 +422,8 @@ void pair_dataset_done(struct pair_dataset *dataset) {
     if (storage != NULL) {
         table_done(&storage->table);
         memory_free(storage->labels);
+        memory_free(storage->numbers);
+        memory_free(storage->pieces);
         memory_free(storage);
         memory_free(dataset->examples);
     }

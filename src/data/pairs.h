@@ -11,9 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// What labels are. PAIR_AUTO decides as run_glue does: real numbers when every label is a number
-// and one of them no integer, else classes.
-enum pair_target { PAIR_AUTO, PAIR_CLASS, PAIR_REAL };
+// What labels are. PAIR_AUTO decides as transformers' examples do: several at once where the first
+// label is an array, real numbers when every label is a number and one of them no integer, else
+// classes. Several labels are an array of JSON lines, or text with commas between them; none is an
+// empty array or text.
+enum pair_target { PAIR_AUTO, PAIR_CLASS, PAIR_REAL, PAIR_LABELS };
 
 // A class of a task: its label in the files, another spelling of it (or NULL), and the name that it
 // has in config.json (id2label).
@@ -40,13 +42,15 @@ struct pair_example {
     size_t line;             // of the file
     int32_t label;           // class; -1: none
     double value;            // real label; NaN: none
+    int32_t *labels;         // of several at once: [label_count] classes
+    int32_t label_count;     // -1: none known
 };
 
 struct pair_dataset {
     struct pair_example *examples; // in file order
     size_t count;
     int has_labels;
-    enum pair_target target;   // PAIR_CLASS or PAIR_REAL; PAIR_CLASS without labels
+    enum pair_target target;   // not PAIR_AUTO; PAIR_CLASS without labels
     const char *const *labels; // names of the classes
     size_t label_count;        // 0 for real labels and without labels
     size_t left_out;           // ragged rows, see table.h
@@ -71,7 +75,8 @@ void pair_dataset_done(struct pair_dataset *dataset);
 // Renumbers the classes of a data set that was read in the order of `names` (a model's id2label, or
 // the training set's labels), which are copied. Names are compared exactly, then without regard to
 // the case of ASCII letters. When all names are Hugging Face's placeholders LABEL_0, LABEL_1, ...
-// and as many as the data set's own, they stand for those in order. An example's label that has no
+// and as many as the data set's own, they stand for those in order; otherwise a label
+// that is a number stands for the placeholder of that number. An example's label that has no
 // such name is BERTH_BAD_DATA naming the line and the known names; the data set is then as it was.
 // Without classes it does nothing.
 enum berth_status pairs_relabel(struct pair_dataset *dataset, const char *const *names,

@@ -50,12 +50,14 @@ enum berth_status squad_cache_key_of(const void *bytes, size_t size, int64_t lim
     TRY(digest_vocabulary(tokenizer, vocabulary, error));
     int length = snprintf(
         text, sizeof text,
-        "berth %s features %d\ndata %s\nlimit %" PRId64 "\nvocabulary %s\ntokenizer %d %d %d %d\n"
+        "berth %s features %d\ndata %s\nlimit %" PRId64
+        "\nvocabulary %s\ntokenizer %d %d %d %d %d %d\n"
         "lengths %" PRId64 " %" PRId64 " %" PRId64 "\nlabels %d\nrules %d %d %d %d\n",
         BERTH_VERSION, CACHE_VERSION, data, limit, vocabulary, (int)rules->rules, rules->lower_case,
-        rules->max_word_length, rules->split_special, options->max_seq_length, options->doc_stride,
-        options->max_query_length, options->training != 0, (int)options->rules,
-        options->filter_by_words != 0, options->all_answers != 0, options->end_exclusive != 0);
+        rules->max_word_length, rules->split_special, (int)rules->accents, rules->whole_ideographs,
+        options->max_seq_length, options->doc_stride, options->max_query_length,
+        options->training != 0, (int)options->rules, options->filter_by_words != 0,
+        options->all_answers != 0, options->end_exclusive != 0);
     key->options = *options;
     key->vocabulary = (int64_t)tokenizer_size(tokenizer);
     return digest_memory(DIGEST_SHA256, text, (size_t)length, key->hex, error);

@@ -329,6 +329,13 @@ enum berth_status table_error(const struct table *table, size_t row, size_t colu
                      message);
 }
 
+const json *table_list(const struct table *table, size_t row, size_t column) {
+    const json *value = table->json_rows == NULL
+                            ? NULL
+                            : json_member(json_at(table->json_rows, row), table->columns[column]);
+    return json_is_array_value(value) ? value : NULL;
+}
+
 enum berth_status table_text(const struct table *table, size_t row, size_t column,
                              const char **text, struct berth_error *error) {
     if (table->json_rows == NULL) {

@@ -69,6 +69,9 @@ enum berth_status table_column(const struct table *table, const char *setting, c
 enum berth_status table_text(const struct table *table, size_t row, size_t column,
                              const char **text, struct berth_error *error);
 
+// The array of texts in a cell of JSON lines, borrowed; NULL where the cell is something else.
+const json *table_list(const struct table *table, size_t row, size_t column);
+
 // Fills `error` with "FILE: line L, column "C": " and a formatted message; returns BERTH_BAD_DATA.
 enum berth_status table_error(const struct table *table, size_t row, size_t column,
                               struct berth_error *error, const char *format, ...)

@@ -6,14 +6,33 @@
 
 #include <string.h>
 
+static json *cell_of(const json *value);
+
+// An array as it is kept: the cells of its entries, or none where one is nested itself.
+static json *list_of(const json *value) {
+    json *list = json_new_array();
+    for (size_t i = 0; i < json_length(value); i++) {
+        const json *entry = json_at(value, i);
+        if (json_is_array_value(entry) || json_is_object_value(entry)) {
+            json_free(list);
+            return json_new_array();
+        }
+        if (json_append(list, cell_of(entry)) != 0) {
+            json_free(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
 // What the table keeps of a value: text as it is, numbers, true and false as text, null as null,
-// of arrays and objects only the kind. NULL when memory is out.
+// arrays of these, of objects only the kind. NULL when memory is out.
 static json *cell_of(const json *value) {
     if (json_is_text(value) || json_is_null_value(value)) {
         return json_copy_deep(value);
     }
     if (json_is_array_value(value) || json_is_object_value(value)) {
-        return json_is_array_value(value) ? json_new_array() : json_new_object();
+        return json_is_array_value(value) ? list_of(value) : json_new_object();
     }
     char *text = json_write(value, JSON_COMPACT);
     json *cell = text != NULL ? json_new_text(text) : NULL;

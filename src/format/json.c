@@ -300,6 +300,10 @@ json *json_new_boolean(int value) {
     return value ? json_true() : json_false();
 }
 
+json *json_new_null(void) {
+    return json_null();
+}
+
 json *json_copy_deep(const json *value) {
     return json_deep_copy(value);
 }

@@ -76,6 +76,7 @@ json *json_new_text(const char *text);
 json *json_new_integer(int64_t value);
 json *json_new_real(double value); // not finite: null
 json *json_new_boolean(int value);
+json *json_new_null(void);
 json *json_copy_deep(const json *value);
 int json_set(json *object, const char *key, json *value); // 0 on success
 int json_append(json *array, json *value);

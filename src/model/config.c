@@ -4,7 +4,8 @@
 // layer_norm_eps, so it needs no reader of its own; its "gelu" is read as the erf form, as
 // Hugging Face reads it.
 //
-// Leaves out: relative positions, decoders and cross attention, activations other than GELU.
+// Leaves out: relative positions, decoders and cross attention, activations that have
+// parameters of their own (prelu, xielu).
 #include "model/config.h"
 
 #include "core/memory.h"
@@ -58,6 +59,23 @@ static const struct activation_row {
     {"gelu_python", ACTIVATION_GELU_ERF},
     {"gelu_new", ACTIVATION_GELU_TANH},
     {"gelu_pytorch_tanh", ACTIVATION_GELU_TANH},
+    {"gelu_python_tanh", ACTIVATION_GELU_TANH},
+    {"gelu_fast", ACTIVATION_GELU_TANH},
+    {"gelu_accurate", ACTIVATION_GELU_TANH},
+    {"gelu_10", ACTIVATION_GELU_CLIPPED},
+    {"quick_gelu", ACTIVATION_GELU_QUICK},
+    {"relu", ACTIVATION_RELU},
+    {"relu2", ACTIVATION_RELU_SQUARED},
+    {"relu6", ACTIVATION_RELU6},
+    {"leaky_relu", ACTIVATION_RELU_LEAKY},
+    {"silu", ACTIVATION_SILU},
+    {"swish", ACTIVATION_SILU},
+    {"hardswish", ACTIVATION_HARD_SWISH},
+    {"mish", ACTIVATION_MISH},
+    {"tanh", ACTIVATION_TANH},
+    {"sigmoid", ACTIVATION_SIGMOID},
+    {"laplace", ACTIVATION_LAPLACE},
+    {"linear", ACTIVATION_LINEAR},
 };
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
@@ -154,12 +172,39 @@ static enum berth_status read_activation(const json *object, const char *path,
         }
     }
     return error_set(error, BERTH_CONFIG,
-                     "%s: key \"hidden_act\": expected gelu, gelu_python, gelu_new or "
-                     "gelu_pytorch_tanh, found \"%s\"",
+                     "%s: key \"hidden_act\": expected gelu, relu, silu, tanh or another of "
+                     "transformers' functions of one number, found \"%s\"",
                      path, name);
 }
 
 #define LABELS_LIMIT (1 << 20)
+
+// transformers' names of what a classifier's outputs mean.
+static const char *const problem_names[] = {[BERT_CLASSES] = "single_label_classification",
+                                            [BERT_REGRESSION] = "regression",
+                                            [BERT_LABELS] = "multi_label_classification"};
+
+static enum berth_status read_problem(const json *object, const char *path,
+                                      struct bert_config *config, struct berth_error *error) {
+    const char *name = NULL;
+    config->problem = config->num_labels == 1 ? BERT_REGRESSION : BERT_CLASSES;
+    if (json_is_null_value(json_member(object, "problem_type"))) {
+        return BERTH_OK;
+    }
+    TRY(json_get_text(object, path, "problem_type", &name, error));
+    for (size_t i = 0; name != NULL && i < LENGTH(problem_names); i++) {
+        if (strcmp(problem_names[i], name) == 0) {
+            config->problem = (enum bert_problem)i;
+            return BERTH_OK;
+        }
+    }
+    return name == NULL
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "%s: key \"problem_type\": expected single_label_classification, "
+                           "multi_label_classification or regression, found \"%s\"",
+                           path, name);
+}
 
 // Hugging Face writes the classes by name and "num_labels" only where it is given by hand.
 static enum berth_status read_head(const json *object, const char *path, struct bert_config *config,
@@ -175,6 +220,7 @@ static enum berth_status read_head(const json *object, const char *path, struct 
                          json_is_object_value(names) ? "id2label" : "num_labels", LABELS_LIMIT,
                          (long long)config->num_labels);
     }
+    TRY(read_problem(object, path, config, error));
     if (json_is_null_value(json_member(object, "classifier_dropout"))) {
         return BERTH_OK; // Hugging Face's "as hidden_dropout_prob"
     }
@@ -293,6 +339,10 @@ static const char *activation_name(const json *object, enum activation activatio
         }
     }
     return first;
+}
+
+const char *bert_activation_name(enum activation activation) {
+    return activation_name(NULL, activation);
 }
 
 static int set_values(const struct bert_config *config, json *object) {

@@ -11,6 +11,13 @@
 
 struct json_t; // format/json.h
 
+// What the outputs of a classifier mean, and with them its loss.
+enum bert_problem {
+    BERT_CLASSES,    // one of num_labels: softmax and cross entropy
+    BERT_REGRESSION, // a number: squared error
+    BERT_LABELS      // any of num_labels: a sigmoid for each
+};
+
 struct bert_config {
     int64_t vocab_size;              // V
     int64_t hidden_size;             // H
@@ -26,7 +33,8 @@ struct bert_config {
     double initializer_range;
     int truncated_initializer; // draw again beyond two deviations; not a key of the file
     int64_t pad_token_id;
-    int64_t num_labels;        // classes of id2label, or "num_labels"; 1: a regression
+    int64_t num_labels;        // classes of id2label, or "num_labels"
+    enum bert_problem problem; // problem_type; where it is absent 1 label is a regression
     double classifier_dropout; // of the pooled output; < 0: hidden_dropout_prob
     int pre_layer_norm;        // 1: layer norms stand before the sub-layers, and one after the last
     char *source_json; // the file's text: unknown keys are written back. NULL for a built-in shape
@@ -43,6 +51,8 @@ enum berth_status bert_config_read(const char *path, struct bert_config *config,
 // The same from memory; `name` stands for the file in messages.
 enum berth_status bert_config_read_memory(const char *name, const char *bytes, size_t length,
                                           struct bert_config *config, struct berth_error *error);
+// The first of transformers' names for it.
+const char *bert_activation_name(enum activation activation);
 // Writes Google's bert_config.json: no layer_norm_eps and pad_token_id unless they differ from 1e-12
 // and 0; unknown keys of the source stay.
 enum berth_status bert_config_write_google(const struct bert_config *config, const char *path,

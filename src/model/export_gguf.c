@@ -226,7 +226,8 @@ static void add_tokenizer(struct values *values, const struct export_gguf *expor
     add_text(values, "tokenizer.ggml.model", "bert");
     add_text(values, "tokenizer.ggml.pre", "default");
     add_integer(values, "tokenizer.ggml.normalizer.lowercase", GGUF_BOOL, export->lower_case);
-    add_integer(values, "tokenizer.ggml.normalizer.strip_accents", GGUF_BOOL, export->lower_case);
+    add_integer(values, "tokenizer.ggml.normalizer.strip_accents", GGUF_BOOL,
+                export->strip_accents);
     add_array(values, "tokenizer.ggml.tokens", GGUF_TEXT, tokens->texts, tokens->count);
     add_array(values, "tokenizer.ggml.token_type", GGUF_I32, tokens->types, tokens->count);
     add_specials(values, export);
@@ -248,6 +249,9 @@ static void add_model(struct values *values, const struct export_gguf *export) {
                                                         .type = GGUF_F32,
                                                         .real = config->layer_norm_eps};
     add_integer(values, "bert.attention.causal", GGUF_BOOL, 0);
+    if (export->pooling > 0) {
+        add_integer(values, "bert.pooling_type", GGUF_U32, export->pooling);
+    }
     add_integer(values, "tokenizer.ggml.token_type_count", GGUF_U32, config->type_vocab_size);
 }
 

@@ -21,7 +21,8 @@ struct export_gguf {
                                 // the rest is F32
     const char *const *tokens;  // [token_count] as in vocab.txt; NULL: no tokenizer in the file
     size_t token_count;         // at most vocab_size; rows without a token are marked unused
-    int lower_case;             // of the tokenizer
+    int lower_case, strip_accents; // of the tokenizer
+    int pooling;                   // llama.cpp's number of how texts are pooled; 0: not said
 };
 
 enum berth_status export_gguf_write(const char *path, const struct export_gguf *export,

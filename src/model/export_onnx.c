@@ -217,15 +217,27 @@ static void add_attention(struct building *building, const char *hidden, const c
     linear(building, context.s, param.s, to);
 }
 
-// x / 2 * (1 + erf(x / sqrt(2)))
-static void add_gelu_erf(struct building *building, const char *x, const char *to) {
+// 1 + erf(x / sqrt(2))
+static void add_erf_sum(struct building *building, const char *x, const char *to) {
     struct text divided = local(building, "gelu.divided"), erf = local(building, "gelu.erf");
-    struct text sum = local(building, "gelu.sum"), product = local(building, "gelu.product");
     add(building, "Div", x, "sqrt_2", divided.s);
     add(building, "Erf", divided.s, NULL, erf.s);
-    add(building, "Add", erf.s, "one", sum.s);
+    add(building, "Add", erf.s, "one", to);
+}
+
+// x / 2 * (1 + erf(x / sqrt(2)))
+static void add_gelu_erf(struct building *building, const char *x, const char *to) {
+    struct text sum = local(building, "gelu.sum"), product = local(building, "gelu.product");
+    add_erf_sum(building, x, sum.s);
     add(building, "Mul", x, sum.s, product.s);
     add(building, "Mul", product.s, "half", to);
+}
+
+static void add_clip(struct building *building, const char *x, const char *lowest,
+                     const char *highest, const char *to) {
+    onnx_add_node(
+        &building->graph,
+        &(struct onnx_node){.operation = "Clip", .inputs = {x, lowest, highest}, .outputs = {to}});
 }
 
 // x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
@@ -244,6 +256,80 @@ static void add_gelu_tanh(struct building *building, const char *x, const char *
     add(building, "Mul", halved.s, sum.s, to);
 }
 
+static void add_gelu_clipped(struct building *building, const char *x, const char *to) {
+    struct text whole = local(building, "gelu.whole");
+    add_gelu_erf(building, x, whole.s);
+    add_clip(building, whole.s, "act_lowest", "act_highest", to);
+}
+
+static void add_silu(struct building *building, const char *x, const char *to) {
+    struct text sigmoid = local(building, "silu.sigmoid");
+    add(building, "Sigmoid", x, NULL, sigmoid.s);
+    add(building, "Mul", x, sigmoid.s, to);
+}
+
+static void add_gelu_quick(struct building *building, const char *x, const char *to) {
+    struct text scaled = local(building, "gelu.scaled"), sigmoid = local(building, "gelu.sigmoid");
+    add(building, "Mul", x, "gelu_slope", scaled.s);
+    add(building, "Sigmoid", scaled.s, NULL, sigmoid.s);
+    add(building, "Mul", x, sigmoid.s, to);
+}
+
+static void add_relu(struct building *building, const char *x, const char *to) {
+    add(building, "Relu", x, NULL, to);
+}
+
+static void add_relu_squared(struct building *building, const char *x, const char *to) {
+    struct text relu = local(building, "relu");
+    add_relu(building, x, relu.s);
+    add(building, "Mul", relu.s, relu.s, to);
+}
+
+static void add_relu6(struct building *building, const char *x, const char *to) {
+    add_clip(building, x, "act_lowest", "act_highest", to);
+}
+
+static void add_relu_leaky(struct building *building, const char *x, const char *to) {
+    struct onnx_attribute slope = {.name = "alpha", .kind = ONNX_REAL, .real = 0.01F};
+    add_with(building, "LeakyRelu", x, to, slope);
+}
+
+static void add_hard_swish(struct building *building, const char *x, const char *to) {
+    add(building, "HardSwish", x, NULL, to);
+}
+
+static void add_mish(struct building *building, const char *x, const char *to) {
+    struct text softplus = local(building, "mish.softplus"), tanh = local(building, "mish.tanh");
+    add(building, "Softplus", x, NULL, softplus.s);
+    add(building, "Tanh", softplus.s, NULL, tanh.s);
+    add(building, "Mul", x, tanh.s, to);
+}
+
+static void add_tanh(struct building *building, const char *x, const char *to) {
+    add(building, "Tanh", x, NULL, to);
+}
+
+static void add_sigmoid(struct building *building, const char *x, const char *to) {
+    add(building, "Sigmoid", x, NULL, to);
+}
+
+static void add_laplace(struct building *building, const char *x, const char *to) {
+    struct text moved = local(building, "laplace.moved"), scaled = local(building, "laplace.x");
+    struct text sum = local(building, "laplace.sum");
+    add(building, "Sub", x, "laplace_mean", moved.s);
+    add(building, "Div", moved.s, "laplace_deviation", scaled.s);
+    add_erf_sum(building, scaled.s, sum.s);
+    add(building, "Mul", sum.s, "half", to);
+}
+
+static void add_identity(struct building *building, const char *x, const char *to) {
+    add(building, "Identity", x, NULL, to);
+}
+
+static void add_no_constants(struct building *building) {
+    (void)building;
+}
+
 static void add_erf_constants(struct building *building) {
     add_number(building, "sqrt_2", sqrt(2));
 }
@@ -254,18 +340,52 @@ static void add_tanh_constants(struct building *building) {
     add_number(building, "gelu_scale", sqrt(2 / M_PI));
 }
 
-static const struct gelu_row {
+static void add_clipped_constants(struct building *building) {
+    add_erf_constants(building);
+    add_number(building, "act_lowest", -10);
+    add_number(building, "act_highest", 10);
+}
+
+static void add_quick_constants(struct building *building) {
+    add_number(building, "gelu_slope", 1.702);
+}
+
+static void add_relu6_constants(struct building *building) {
+    add_number(building, "act_lowest", 0);
+    add_number(building, "act_highest", 6);
+}
+
+static void add_laplace_constants(struct building *building) {
+    add_erf_constants(building);
+    add_number(building, "laplace_mean", 0.707107);
+    add_number(building, "laplace_deviation", 0.282095);
+}
+
+static const struct activation_row {
     void (*add_constants)(struct building *building);
     void (*add)(struct building *building, const char *x, const char *to);
-} gelu_rows[] = {
+} activation_rows[ACTIVATION_COUNT] = {
     [ACTIVATION_GELU_ERF] = {add_erf_constants, add_gelu_erf},
     [ACTIVATION_GELU_TANH] = {add_tanh_constants, add_gelu_tanh},
+    [ACTIVATION_GELU_CLIPPED] = {add_clipped_constants, add_gelu_clipped},
+    [ACTIVATION_GELU_QUICK] = {add_quick_constants, add_gelu_quick},
+    [ACTIVATION_RELU] = {add_no_constants, add_relu},
+    [ACTIVATION_RELU_SQUARED] = {add_no_constants, add_relu_squared},
+    [ACTIVATION_RELU6] = {add_relu6_constants, add_relu6},
+    [ACTIVATION_RELU_LEAKY] = {add_no_constants, add_relu_leaky},
+    [ACTIVATION_SILU] = {add_no_constants, add_silu},
+    [ACTIVATION_HARD_SWISH] = {add_no_constants, add_hard_swish},
+    [ACTIVATION_MISH] = {add_no_constants, add_mish},
+    [ACTIVATION_TANH] = {add_no_constants, add_tanh},
+    [ACTIVATION_SIGMOID] = {add_no_constants, add_sigmoid},
+    [ACTIVATION_LAPLACE] = {add_laplace_constants, add_laplace},
+    [ACTIVATION_LINEAR] = {add_no_constants, add_identity},
 };
 
 static void add_feed_forward(struct building *building, const char *from, const char *to) {
     struct text wide = local(building, "wide"), active = local(building, "active");
     linear(building, from, param_name(building, "intermediate.dense").s, wide.s);
-    gelu_rows[building->config->hidden_act].add(building, wide.s, active.s);
+    activation_rows[building->config->hidden_act].add(building, wide.s, active.s);
     linear(building, active.s, param_name(building, "output.dense").s, to);
 }
 
@@ -385,7 +505,7 @@ enum berth_status export_onnx_write(const char *path, const struct bert_config *
     struct building building = {.config = config, .table = table};
     add_inputs(&building);
     add_constants(&building);
-    gelu_rows[config->hidden_act].add_constants(&building);
+    activation_rows[config->hidden_act].add_constants(&building);
     add_weights(&building, buffer);
     add_shapes(&building);
     add_mask(&building);

@@ -9,6 +9,7 @@
 #include "format/tensor_file.h"
 #include "model/config.h"
 #include "model/params.h"
+#include "model/vocabulary_file.h"
 
 #include <stddef.h>
 
@@ -68,20 +69,26 @@ enum berth_status folder_check_vocab(const struct bert_config *config, const cha
                                      int64_t vocab_size, const char *vocab_path,
                                      struct berth_error *error);
 
+// The folder's vocabulary: vocab.txt, else tokenizer.json where only that is there. Newly
+// allocated, NULL when memory is out.
+char *folder_vocabulary_path(const char *path);
+
 // Copies the tokenizer's files (vocab.txt, tokenizer.json, tokenizer_config.json,
-// special_tokens_map.json) from `source` where they are there, and writes the missing
-// tokenizer_config.json and special_tokens_map.json. `vocab_path` (may be NULL) replaces source's
-// vocab.txt, do_lower_case (-1: as the source says) its casing; tokenizer.json, which repeats both,
-// is then left out. `source` may be NULL.
+// special_tokens_map.json) from `source` where they are there, and writes the missing ones but
+// tokenizer.json: vocab.txt from a tokenizer.json, the two others as for BERT. `vocab_path` (may be
+// NULL) replaces source's vocabulary, `rules` (NULL: as the source says) what it says of texts;
+// tokenizer.json, which repeats both, is then left out. `source` may be NULL.
 enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_path,
-                                        int do_lower_case, const char *target,
+                                        const struct text_rules *rules, const char *target,
                                         struct berth_error *error);
 
 // The casing that a folder's name tells, as Google's and Hugging Face's published models have it in
 // theirs ("uncased_L-12_H-768_A-12", "bert-base-cased"): 1 lower case, 0 cased, -1 nothing.
 int folder_name_casing(const char *folder);
-// do_lower_case of the folder's tokenizer_config.json; where that says nothing, what its name tells,
-// else 1.
-enum berth_status folder_lower_case(const char *folder, int *lower_case, struct berth_error *error);
+// What the folder says of texts: tokenizer_config.json, for keys that it lacks the normalizer of
+// tokenizer.json, for the casing the folder's name; else text_rules_usual. As in transformers the
+// normalizer alone decides where tokenizer_class names no tokenizer of BERT's.
+enum berth_status folder_text_rules(const char *folder, struct text_rules *rules,
+                                    struct berth_error *error);
 
 #endif

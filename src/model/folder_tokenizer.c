@@ -14,6 +14,7 @@
 #define SETTINGS_FILE "tokenizer_config.json"
 #define SPECIALS_FILE "special_tokens_map.json"
 #define VOCAB_FILE "vocab.txt"
+#define TOKENIZER_FILE "tokenizer.json"
 
 static const char *const special_tokens[][2] = {{"unk_token", "[UNK]"},
                                                 {"sep_token", "[SEP]"},
@@ -61,15 +62,79 @@ int folder_name_casing(const char *folder) {
     return -1;
 }
 
-enum berth_status folder_lower_case(const char *folder, int *lower_case,
+// Whether tokenizer_config.json leaves all to tokenizer.json: its class is the library's general
+// one.
+static int is_general(const json *settings) {
+    static const char *const classes[] = {"PreTrainedTokenizerFast", "TokenizersBackend"};
+    const char *name = json_text(json_member(settings, "tokenizer_class"));
+    return name != NULL && (strcmp(name, classes[0]) == 0 || strcmp(name, classes[1]) == 0);
+}
+
+static enum berth_status read_truth(const json *settings, const char *key, int *value,
+                                    struct berth_error *error) {
+    return json_is_null_value(json_member(settings, key))
+               ? BERTH_OK
+               : json_get_boolean(settings, SETTINGS_FILE, key, value, error);
+}
+
+static enum berth_status apply_settings(const json *settings, struct text_rules *rules,
+                                        struct berth_error *error) {
+    if (json_is_null_value(json_member(settings, "strip_accents"))) {
+        rules->strip_accents = -1;
+    }
+    TRY(read_truth(settings, "do_lower_case", &rules->lower_case, error));
+    TRY(read_truth(settings, "strip_accents", &rules->strip_accents, error));
+    return read_truth(settings, "tokenize_chinese_chars", &rules->tokenize_chinese_chars, error);
+}
+
+// *found tells whether the folder has a tokenizer.json of BERT's.
+static enum berth_status read_normalizer(const char *folder, struct text_rules *rules, int *found,
+                                         struct berth_error *error) {
+    char *path = folder_file(folder, TOKENIZER_FILE);
+    enum berth_status status = path != NULL ? BERTH_OK : file_no_path(error);
+    *found = path != NULL && file_exists(path);
+    if (*found) {
+        status = vocabulary_file_rules(path, rules, error);
+    }
+    memory_free(path);
+    return status;
+}
+
+static enum berth_status combine_rules(const char *folder, const json *settings,
+                                       struct text_rules *rules, struct berth_error *error) {
+    struct text_rules normalizer;
+    int found;
+    enum berth_status status = read_normalizer(folder, &normalizer, &found, error);
+    if (status == BERTH_OK && found) {
+        *rules = normalizer;
+    }
+    if (is_general(settings) && found) {
+        return status;
+    }
+    // Another program's normalizer decides nothing where the settings name BERT's tokenizer.
+    return status == BERTH_OK || status == BERTH_CONFIG ? apply_settings(settings, rules, error)
+                                                        : status;
+}
+
+enum berth_status folder_text_rules(const char *folder, struct text_rules *rules,
                                     struct berth_error *error) {
     json *settings;
-    *lower_case = folder_name_casing(folder) != 0;
+    *rules = text_rules_usual;
+    rules->lower_case = folder_name_casing(folder) != 0;
     TRY(read_settings(folder, &settings, error));
-    enum berth_status status =
-        json_get_boolean(settings, SETTINGS_FILE, "do_lower_case", lower_case, error);
+    enum berth_status status = combine_rules(folder, settings, rules, error);
     json_free(settings);
     return status == BERTH_OK ? BERTH_OK : error_prefix(error, status, "%s", folder);
+}
+
+char *folder_vocabulary_path(const char *path) {
+    char *text = folder_file(path, VOCAB_FILE), *whole = folder_file(path, TOKENIZER_FILE);
+    if (text != NULL && whole != NULL && !file_exists(text) && file_exists(whole)) {
+        memory_free(text);
+        return whole;
+    }
+    memory_free(whole);
+    return text;
 }
 
 // --- copying ------------------------------------------------------------------------------------
@@ -98,44 +163,54 @@ static enum berth_status copy_member(const char *source, const char *target, con
     return status;
 }
 
-static enum berth_status copy_vocab(const char *source, const char *vocab_path, const char *target,
+// The bytes of a vocab.txt are copied as they are; those of a tokenizer.json are made.
+static enum berth_status copy_vocab(const char *vocab_path, const char *target,
                                     struct berth_error *error) {
-    if (vocab_path == NULL) {
-        return source != NULL ? copy_member(source, target, VOCAB_FILE, error) : BERTH_OK;
-    }
+    struct vocabulary_file file = {0};
     char *to = path_join(target, VOCAB_FILE);
-    enum berth_status status = to != NULL ? copy_file(vocab_path, to, error) : file_no_path(error);
+    enum berth_status status =
+        to != NULL ? vocabulary_file_read(vocab_path, &file, error) : file_no_path(error);
+    if (status == BERTH_OK) {
+        status = file_write(to, file.bytes, file.length, error);
+    }
+    vocabulary_file_done(&file);
     memory_free(to);
     return status;
 }
 
-static enum berth_status read_both(const char *const paths[2], char *bytes[2], size_t lengths[2],
-                                   struct berth_error *error) {
-    TRY(file_read(paths[0], FILE_LIMIT, &bytes[0], &lengths[0], error));
-    return file_read(paths[1], FILE_LIMIT, &bytes[1], &lengths[1], error);
+// A tokenizer.json that is not BERT's has other words.
+static enum berth_status have_same_words(const char *own, const char *vocab_path, int *same,
+                                         struct berth_error *error) {
+    struct vocabulary_file files[2] = {{0}, {0}};
+    enum berth_status status = vocabulary_file_read(own, &files[0], error);
+    const int is_other = status == BERTH_CONFIG;
+    if (status == BERTH_OK) {
+        status = vocabulary_file_read(vocab_path, &files[1], error);
+    }
+    *same = status == BERTH_OK && files[0].length == files[1].length &&
+            memcmp(files[0].bytes, files[1].bytes, files[0].length) == 0;
+    vocabulary_file_done(&files[0]);
+    vocabulary_file_done(&files[1]);
+    return is_other ? BERTH_OK : status;
 }
 
-// Whether the vocabulary at `vocab_path` (NULL: the source's own) holds the same bytes as the
-// source's; *same is 0 when the source has none.
-static enum berth_status is_own_vocab(const char *source, const char *vocab_path, int *same,
-                                      struct berth_error *error) {
-    *same = vocab_path == NULL;
-    if (vocab_path == NULL) {
-        return BERTH_OK;
-    }
-    char *own = folder_file(source, VOCAB_FILE), *bytes[2] = {NULL};
-    size_t lengths[2];
+// Copies the vocabulary at `vocab_path` (NULL: the source's own, where it has one); *same tells
+// whether it holds the words of the source's.
+static enum berth_status copy_words(const char *source, const char *vocab_path, const char *target,
+                                    int *same, struct berth_error *error) {
+    char *own = source != NULL ? folder_vocabulary_path(source) : NULL;
+    const int has_own = own != NULL && file_exists(own);
     enum berth_status status = BERTH_OK;
-    if (own == NULL) {
+    *same = vocab_path == NULL;
+    if (source != NULL && own == NULL) {
         status = file_no_path(error);
-    } else if (file_exists(own)) {
-        status = read_both((const char *const[]){own, vocab_path}, bytes, lengths, error);
-        *same = status == BERTH_OK && lengths[0] == lengths[1] &&
-                memcmp(bytes[0], bytes[1], lengths[0]) == 0;
+    } else if (vocab_path != NULL || has_own) {
+        status = copy_vocab(vocab_path != NULL ? vocab_path : own, target, error);
+    }
+    if (status == BERTH_OK && vocab_path != NULL && has_own) {
+        status = have_same_words(own, vocab_path, same, error);
     }
     memory_free(own);
-    memory_free(bytes[0]);
-    memory_free(bytes[1]);
     return status;
 }
 
@@ -173,18 +248,31 @@ static enum berth_status write_member(const json *value, const char *folder, con
     return status;
 }
 
-// The source's settings with the casing that was used.
-static enum berth_status write_settings(const char *source, int lower_case, const char *target,
-                                        struct berth_error *error) {
+static int set_rules(json *settings, const struct text_rules *rules) {
+    return json_set(settings, "do_lower_case", json_new_boolean(rules->lower_case)) |
+           json_set(settings, "tokenize_chinese_chars",
+                    json_new_boolean(rules->tokenize_chinese_chars)) |
+           json_set(settings, "strip_accents",
+                    rules->strip_accents < 0 ? json_new_null()
+                                             : json_new_boolean(rules->strip_accents));
+}
+
+// The source's settings with the rules that were used. A general class, which would leave them to
+// the tokenizer.json that is not copied, becomes BERT's.
+static enum berth_status write_settings(const char *source, const struct text_rules *rules,
+                                        const char *target, struct berth_error *error) {
     json *settings = NULL;
     if (source != NULL) {
         TRY(read_settings(source, &settings, error));
     }
     settings = settings != NULL ? settings : default_settings();
+    int failed = set_rules(settings, rules);
+    if (is_general(settings)) {
+        failed |= json_set(settings, "tokenizer_class", json_new_text("BertTokenizer"));
+    }
     enum berth_status status =
-        json_set(settings, "do_lower_case", json_new_boolean(lower_case)) != 0
-            ? error_set(error, BERTH_NO_MEMORY, "out of memory for " SETTINGS_FILE)
-            : write_member(settings, target, SETTINGS_FILE, error);
+        failed != 0 ? error_set(error, BERTH_NO_MEMORY, "out of memory for " SETTINGS_FILE)
+                    : write_member(settings, target, SETTINGS_FILE, error);
     json_free(settings);
     return status;
 }
@@ -211,27 +299,31 @@ static int has_settings(const char *source) {
     return found;
 }
 
+static int is_same(const struct text_rules *a, const struct text_rules *b) {
+    return a->lower_case == b->lower_case && a->strip_accents == b->strip_accents &&
+           a->tokenize_chinese_chars == b->tokenize_chinese_chars;
+}
+
 enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_path,
-                                        int do_lower_case, const char *target,
+                                        const struct text_rules *rules, const char *target,
                                         struct berth_error *error) {
-    int source_lower_case = 1;
+    struct text_rules own = text_rules_usual;
+    int same_vocab;
     if (source != NULL) {
-        TRY(folder_lower_case(source, &source_lower_case, error));
+        TRY(folder_text_rules(source, &own, error));
     }
-    int lower_case = do_lower_case < 0 ? source_lower_case : do_lower_case;
-    int same_case = lower_case == source_lower_case, same_vocab = 0;
-    TRY(copy_vocab(source, vocab_path, target, error));
+    const int same_rules = rules == NULL || is_same(rules, &own);
+    TRY(copy_words(source, vocab_path, target, &same_vocab, error));
     if (source != NULL) {
-        TRY(is_own_vocab(source, vocab_path, &same_vocab, error));
         TRY(copy_member(source, target, SPECIALS_FILE, error));
     }
-    if (same_case && same_vocab) {
-        TRY(copy_member(source, target, "tokenizer.json", error));
+    if (source != NULL && same_rules && same_vocab) {
+        TRY(copy_member(source, target, TOKENIZER_FILE, error));
     }
-    if (same_case && has_settings(source)) {
+    if (same_rules && same_vocab && has_settings(source)) {
         TRY(copy_member(source, target, SETTINGS_FILE, error));
     } else {
-        TRY(write_settings(source, lower_case, target, error));
+        TRY(write_settings(source, rules != NULL ? rules : &own, target, error));
     }
     return write_missing_specials(target, error);
 }

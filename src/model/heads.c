@@ -9,8 +9,9 @@
 //            h = LN(gelu(x Wt^T + bt)); logits = h E^T + bd, E the word table, whose products are
 //            in the compute dtype
 //
-// The class head's loss is the cross entropy, or with one output the squared error: Hugging Face's
-// BertForSequenceClassification of "num_labels" 1 is a regression.
+// The class head's loss is what problem_type says: the cross entropy, the squared error, or the
+// mean cross entropy of a sigmoid for each label, as in Hugging Face's
+// BertForSequenceClassification.
 #include "model/heads.h"
 
 #include "model/pass.h"
@@ -92,12 +93,18 @@ static void class_loss(const struct pass *pass, struct mat dlogits, float loss_s
     const struct batch *batch = pass->batch;
     const struct mat logits = sequences(pass, pass->activations->logits);
     float *losses = pass->activations->losses;
-    if (logits.cols == 1) {
-        dev->squared_loss(dev, dlogits, losses, logits, loss_scale, batch->targets,
-                          batch->sequence_count);
-    } else {
-        dev->class_loss(dev, dlogits, losses, NULL, logits, loss_scale, batch->labels,
-                        batch->sequence_count);
+    const int64_t count = batch->sequence_count;
+    // The next sentence of pre-training is one of two classes, whatever the configuration says.
+    const int is_own = pass->model->table->head == PARAM_HEAD_CLASS;
+    switch (is_own ? pass->model->config->problem : BERT_CLASSES) {
+    case BERT_REGRESSION:
+        dev->squared_loss(dev, dlogits, losses, logits, loss_scale, batch->targets, count);
+        break;
+    case BERT_LABELS:
+        dev->sigmoid_loss(dev, dlogits, losses, logits, loss_scale, batch->shares, count);
+        break;
+    default:
+        dev->class_loss(dev, dlogits, losses, NULL, logits, loss_scale, batch->labels, count);
     }
 }
 

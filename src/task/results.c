@@ -198,6 +198,9 @@ static float probability(const struct results_predictions *predictions, const fl
     if (predictions->labels == NULL) {
         return logits[index];
     }
+    if (predictions->several) {
+        return (float)(1 / (1 + exp(-(double)logits[index])));
+    }
     float largest = logits[0];
     double sum = 0;
     for (size_t i = 1; i < predictions->width; i++) {
@@ -224,6 +227,20 @@ enum berth_status results_write_probabilities(const char *folder, const char *na
     return close_writer(&writer, error);
 }
 
+static void put_labels(struct file_writer *writer, const struct results_predictions *predictions,
+                       size_t index, struct berth_error *error) {
+    const float *logits = predictions->logits + index * predictions->width;
+    const char *before = "";
+    (void)file_writer_printf(writer, error, "%zu\t", index);
+    for (size_t k = 0; k < predictions->width; k++) {
+        if (logits[k] > 0) {
+            (void)file_writer_printf(writer, error, "%s%s", before, predictions->labels[k]);
+            before = ",";
+        }
+    }
+    (void)file_writer_printf(writer, error, "\n");
+}
+
 enum berth_status results_write_predictions(const char *folder, const char *name,
                                             const struct results_predictions *predictions,
                                             struct berth_error *error) {
@@ -231,7 +248,9 @@ enum berth_status results_write_predictions(const char *folder, const char *name
     TRY(open_writer(&writer, folder, name, error));
     (void)file_writer_printf(&writer, error, "index\tprediction\n");
     for (size_t i = 0; i < predictions->count; i++) {
-        if (predictions->labels != NULL) {
+        if (predictions->several) {
+            put_labels(&writer, predictions, i, error);
+        } else if (predictions->labels != NULL) {
             (void)file_writer_printf(&writer, error, "%zu\t%s\n", i,
                                      predictions->labels[results_predicted_class(predictions, i)]);
         } else {

@@ -31,19 +31,22 @@ struct results_predictions {
     const float *logits;
     size_t count, width;
     const char *const *labels; // names of the classes; NULL: regression
+    int several;               // each class holds by itself: where its sigmoid is above one half
 };
 
 // The class with the largest logit, the first of equal ones.
 int32_t results_predicted_class(const struct results_predictions *predictions, size_t index);
 
-// FOLDER/NAME ("test_results.tsv"): the classes' probabilities (softmax of the logits), one example
+// FOLDER/NAME ("test_results.tsv"): the classes' probabilities (softmax of the logits, of
+// several at once the sigmoid of each), one example
 // a line, between tabs; for a regression the value. No header.
 enum berth_status results_write_probabilities(const char *folder, const char *name,
                                               const struct results_predictions *predictions,
                                               struct berth_error *error);
 
 // FOLDER/NAME ("predict_results_TASK.txt"): "index" and "prediction" between tabs, a header first;
-// the class's name, for a regression the value with three decimals.
+// the class's name, of several at once all with commas between them, for a regression the value
+// with three decimals.
 enum berth_status results_write_predictions(const char *folder, const char *name,
                                             const struct results_predictions *predictions,
                                             struct berth_error *error);

@@ -30,19 +30,40 @@ struct basic_mark {
     struct basic_origin place;
 };
 
-void basic_rules_init(struct basic_rules *rules, int column, int lower_case) {
-    *rules = (struct basic_rules){.column = column, .lower_case = lower_case};
+void basic_rules_init(struct basic_rules *rules, int column, enum unicode_mapping mapping) {
+    *rules = (struct basic_rules){.column = column, .mapping = mapping};
     for (uint32_t c = 0; c < 0x80; c++) {
         unsigned flags = unicode_kind_of(c, column)->flags;
-        uint32_t lower[UNICODE_MAP_MAX] = {c};
-        if (lower_case && (flags & UNICODE_MAPPED) != 0) {
-            unicode_map(c, column, lower);
-        }
+        uint32_t mapped[UNICODE_MAP_MAX];
+        unicode_map(c, column, mapping, mapped);
         rules->ascii[c] = (flags & UNICODE_DROP) != 0          ? BASIC_DROP
                           : (flags & UNICODE_SPACE) != 0       ? BASIC_SPACE
                           : (flags & UNICODE_PUNCTUATION) != 0 ? BASIC_PUNCTUATION
-                                                               : (unsigned char)lower[0];
+                                                               : (unsigned char)mapped[0];
     }
+}
+
+void basic_rules_keep(struct basic_rules *rules, const char *const *specials, size_t count) {
+    rules->specials = specials;
+    rules->special_count = count;
+    for (size_t i = 0; i < count; i++) {
+        unsigned char first = (unsigned char)specials[i][0];
+        rules->special_first[first] = 1;
+        // Letters would be passed over by the short cut.
+        if (rules->ascii[first] >= BASIC_FIRST_LETTER) {
+            rules->ascii[first] = BASIC_SLOW;
+        }
+    }
+}
+
+// Whether stripping decides what becomes of combining characters.
+static int strips(const struct basic *walk) {
+    return walk->rules->mapping == UNICODE_FOLD || walk->rules->mapping == UNICODE_STRIP;
+}
+
+static unsigned flags_of(const struct basic *walk, uint32_t point) {
+    unsigned flags = unicode_kind_of(point, walk->rules->column)->flags;
+    return walk->rules->whole_ideographs ? flags & ~(unsigned)UNICODE_CJK : flags;
 }
 
 void basic_init(struct basic *walk, const struct basic_rules *rules, const char *text,
@@ -113,7 +134,7 @@ static int judge(const struct basic *walk, uint32_t point) {
     if (point == UNICODE_ILL_FORMED) {
         return -1;
     }
-    unsigned flags = unicode_kind_of(point, walk->rules->column)->flags;
+    unsigned flags = flags_of(walk, point);
     if ((flags & (UNICODE_SPACE | UNICODE_CJK)) != 0) {
         return 0;
     }
@@ -232,7 +253,7 @@ static int put_run(struct basic *walk) {
 // A character that decomposes into a starter and surviving marks; walk->at is behind it.
 static int put_composed(struct basic *walk, uint32_t point, struct basic_origin place) {
     uint32_t output[UNICODE_MAP_MAX];
-    size_t parts = unicode_map(point, walk->rules->column, output);
+    size_t parts = unicode_map(point, walk->rules->column, walk->rules->mapping, output);
     size_t count = 0;
     for (size_t i = 1; i < parts; i++) {
         const struct unicode_kind *kind = unicode_kind_of(output[i], walk->rules->column);
@@ -252,7 +273,7 @@ static int separates(const struct basic *walk, uint32_t point) {
     if (point == UNICODE_ILL_FORMED) {
         return -1;
     }
-    unsigned flags = unicode_kind_of(point, walk->rules->column)->flags;
+    unsigned flags = flags_of(walk, point);
     if ((flags & UNICODE_DROP) != 0) {
         return -1;
     }
@@ -275,19 +296,21 @@ static int stands_alone(const struct basic *walk, size_t begin, size_t end) {
 }
 
 static size_t special_at(const struct basic *walk) {
-    if (walk->text[walk->at] != '[') {
+    if (!walk->rules->special_first[walk->text[walk->at]]) {
         return 0;
     }
+    size_t longest = 0;
     for (size_t i = 0; i < walk->rules->special_count; i++) {
         size_t bytes = strlen(walk->rules->specials[i]);
         if (walk->length - walk->at >= bytes &&
             memcmp(walk->text + walk->at, walk->rules->specials[i], bytes) == 0) {
-            int counts =
-                !walk->rules->whole_specials || stands_alone(walk, walk->at, walk->at + bytes);
-            return counts ? bytes : 0;
+            if (bytes > longest &&
+                (!walk->rules->whole_specials || stands_alone(walk, walk->at, walk->at + bytes))) {
+                longest = bytes;
+            }
         }
     }
-    return 0;
+    return longest;
 }
 
 static void take_plain(struct basic *walk, size_t bytes) {
@@ -325,22 +348,23 @@ struct letter {
 };
 
 static void convert(const struct basic *walk, struct letter *letter) {
-    unsigned flags = letter->kind->flags;
+    const struct basic_rules *rules = walk->rules;
+    unsigned flags = flags_of(walk, letter->point);
     letter->output[0] = letter->point;
     letter->parts = 1;
     letter->alone = (flags & (UNICODE_CJK | UNICODE_PUNCTUATION)) != 0;
-    if (!walk->rules->lower_case || (flags & UNICODE_KEPT) != 0) {
+    if (strips(walk) && (flags & UNICODE_KEPT) != 0) {
         return;
     }
-    int column = walk->rules->column;
-    if ((flags & UNICODE_MARK) != 0) {
+    if (strips(walk) && (flags & UNICODE_MARK) != 0) {
         letter->parts = 0;
-    } else if (letter->point == CAPITAL_SIGMA && column == UNICODE_GOOGLE) {
+    } else if (letter->point == CAPITAL_SIGMA && rules->column == UNICODE_GOOGLE &&
+               (rules->mapping == UNICODE_FOLD || rules->mapping == UNICODE_LOWER)) {
         int final = sigma_is_final(walk, letter->place.begin, letter->place.end);
         letter->output[0] = final ? FINAL_SIGMA : SMALL_SIGMA;
-    } else if ((flags & UNICODE_MAPPED) != 0) {
-        letter->parts = unicode_map(letter->point, column, letter->output);
-        unsigned mapped = unicode_kind_of(letter->output[0], column)->flags;
+    } else if (rules->mapping == UNICODE_LOWER || (strips(walk) && (flags & UNICODE_MAPPED) != 0)) {
+        letter->parts = unicode_map(letter->point, rules->column, rules->mapping, letter->output);
+        unsigned mapped = unicode_kind_of(letter->output[0], rules->column)->flags;
         letter->alone = ((flags & UNICODE_CJK) | (mapped & UNICODE_PUNCTUATION)) != 0;
     }
 }
@@ -360,7 +384,7 @@ static int put_sorted(struct basic *walk, const struct letter *letter) {
 }
 
 static int put_letter(struct basic *walk, const struct letter *letter) {
-    if (walk->rules->lower_case && (letter->kind->flags & UNICODE_KEPT) != 0) {
+    if (strips(walk) && (letter->kind->flags & UNICODE_KEPT) != 0) {
         return put_sorted(walk, letter);
     }
     pass(walk, letter->place.end - letter->place.begin, letter->kind->combining == 0);

@@ -4,18 +4,20 @@
 #ifndef BERTH_TEXT_BASIC_H
 #define BERTH_TEXT_BASIC_H
 
+#include "text/unicode.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
-#define BASIC_SPECIALS 5
-
 // What a walk needs to know; shared by walks and threads.
 struct basic_rules {
-    int column; // UNICODE_HUGGINGFACE or UNICODE_GOOGLE
-    int lower_case;
-    // Tokens that are never split nor lower-cased where they stand in the text, the first of them.
-    const char *specials[BASIC_SPECIALS];
+    int column;                   // UNICODE_HUGGINGFACE or UNICODE_GOOGLE
+    enum unicode_mapping mapping; // what becomes of letters
+    int whole_ideographs;         // ideographs are letters like others
+    // Tokens that are never split nor changed where they stand in the text, the first of them.
+    const char *const *specials;
     size_t special_count;
+    unsigned char special_first[256]; // whether one of them begins with that byte
     int whole_specials; // they are so only where white space, ideographs or the text's ends
                         // surround them
     // What an ASCII byte becomes in a word, or one of the BASIC_* codes.
@@ -60,8 +62,10 @@ struct basic {
     size_t mark_capacity;
 };
 
-// Without special tokens; the caller adds those that its vocabulary has. Each begins with a `[`.
-void basic_rules_init(struct basic_rules *rules, int column, int lower_case);
+// Without special tokens.
+void basic_rules_init(struct basic_rules *rules, int column, enum unicode_mapping mapping);
+// Borrows the tokens, none of them empty; once, after basic_rules_init.
+void basic_rules_keep(struct basic_rules *rules, const char *const *specials, size_t count);
 
 // Begins a walk; length at most UINT32_MAX. basic_done frees what the walk allocated.
 void basic_init(struct basic *walk, const struct basic_rules *rules, const char *text,

@@ -20,38 +20,79 @@ struct tokenizer {
     struct vocabulary vocabulary;
     struct basic_rules rules;
     struct tokenizer_special special;
+    const char **specials; // kept whole in texts
     uint32_t continuation; // where the trie stands after "##"; TRIE_NONE: no such pieces
 };
 
 // --- opening ------------------------------------------------------------------------------------
 
-static int32_t special_id(struct tokenizer *tokenizer, const char *name) {
-    int32_t id = tokenizer_find(tokenizer, name, strlen(name));
-    if (id >= 0 && !tokenizer->options.split_special) {
-        tokenizer->rules.specials[tokenizer->rules.special_count++] = name;
-    }
-    return id;
+static const char *const special_names[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
+#define SPECIALS (sizeof special_names / sizeof *special_names)
+
+static int32_t find(const struct tokenizer *tokenizer, const char *name) {
+    return tokenizer_find(tokenizer, name, strlen(name));
 }
 
-static void set_rules(struct tokenizer *tokenizer, const struct tokenizer_options *options) {
+// The vocabulary's own text of each special token that it has.
+static void keep_specials(struct tokenizer *tokenizer, const char *const *names, size_t count,
+                          size_t *kept) {
+    for (size_t i = 0; i < count; i++) {
+        int32_t id = find(tokenizer, names[i]);
+        if (id >= 0 && names[i][0] != '\0') {
+            tokenizer->specials[(*kept)++] = tokenizer_piece(tokenizer, id);
+        }
+    }
+}
+
+static enum berth_status set_specials(struct tokenizer *tokenizer, const char *const *added,
+                                      struct berth_error *error) {
+    size_t added_count = 0, kept = 0;
+    while (added != NULL && added[added_count] != NULL) {
+        added_count++;
+    }
+    tokenizer->special = (struct tokenizer_special){.pad = find(tokenizer, "[PAD]"),
+                                                    .unknown = find(tokenizer, "[UNK]"),
+                                                    .cls = find(tokenizer, "[CLS]"),
+                                                    .sep = find(tokenizer, "[SEP]"),
+                                                    .mask = find(tokenizer, "[MASK]")};
+    if (tokenizer->options.split_special) {
+        return BERTH_OK;
+    }
+    tokenizer->specials = memory_array(SPECIALS + added_count, sizeof *tokenizer->specials);
+    if (tokenizer->specials == NULL) {
+        return error_no_memory(error, added_count * sizeof *tokenizer->specials, "the tokenizer");
+    }
+    keep_specials(tokenizer, special_names, SPECIALS, &kept);
+    keep_specials(tokenizer, added, added_count, &kept);
+    basic_rules_keep(&tokenizer->rules, tokenizer->specials, kept);
+    return BERTH_OK;
+}
+
+static enum unicode_mapping mapping_of(const struct tokenizer_options *options) {
+    int strips = options->accents == TOKENIZER_ACCENTS_AUTO
+                     ? options->lower_case
+                     : options->accents == TOKENIZER_ACCENTS_STRIP;
+    return options->lower_case ? (strips ? UNICODE_FOLD : UNICODE_LOWER)
+                               : (strips ? UNICODE_STRIP : UNICODE_AS_IS);
+}
+
+static enum berth_status set_rules(struct tokenizer *tokenizer,
+                                   const struct tokenizer_options *options,
+                                   struct berth_error *error) {
     int google = options->rules == TOKENIZER_GOOGLE;
     tokenizer->options = *options;
+    tokenizer->options.added = NULL; // the caller's
     tokenizer->options.split_special =
         options->split_special == 0 ? google : options->split_special > 0;
     if (options->max_word_length <= 0) {
         tokenizer->options.max_word_length = google ? GOOGLE_WORD_LENGTH : HUGGINGFACE_WORD_LENGTH;
     }
     basic_rules_init(&tokenizer->rules, google ? UNICODE_GOOGLE : UNICODE_HUGGINGFACE,
-                     options->lower_case);
+                     mapping_of(options));
     tokenizer->rules.whole_specials = google;
-    tokenizer->special = (struct tokenizer_special){
-        .pad = special_id(tokenizer, "[PAD]"),
-        .unknown = special_id(tokenizer, "[UNK]"),
-        .cls = special_id(tokenizer, "[CLS]"),
-        .sep = special_id(tokenizer, "[SEP]"),
-        .mask = special_id(tokenizer, "[MASK]"),
-    };
+    tokenizer->rules.whole_ideographs = options->whole_ideographs;
     tokenizer->continuation = trie_walk(&tokenizer->vocabulary.trie, 0, "##", 2);
+    return set_specials(tokenizer, options->added, error);
 }
 
 enum berth_status tokenizer_open_memory(const char *name, const char *bytes, size_t length,
@@ -64,8 +105,8 @@ enum berth_status tokenizer_open_memory(const char *name, const char *bytes, siz
     }
     enum berth_status status = vocabulary_read(&made->vocabulary, name, bytes, length, error);
     if (status == BERTH_OK) {
-        set_rules(made, options);
-        if (made->special.unknown < 0) {
+        status = set_rules(made, options, error);
+        if (status == BERTH_OK && made->special.unknown < 0) {
             status = error_set(error, BERTH_BAD_DATA,
                                "%s: none of its %zu lines is [UNK], which stands for words that "
                                "cannot be cut; is this a WordPiece vocabulary?",
@@ -95,6 +136,7 @@ enum berth_status tokenizer_open(const char *vocab_path, const struct tokenizer_
 void tokenizer_close(struct tokenizer *tokenizer) {
     if (tokenizer != NULL) {
         vocabulary_done(&tokenizer->vocabulary);
+        memory_free(tokenizer->specials);
         memory_free(tokenizer);
     }
 }

@@ -17,9 +17,20 @@
 
 enum tokenizer_rules { TOKENIZER_HUGGINGFACE, TOKENIZER_GOOGLE };
 
+enum tokenizer_accents {
+    TOKENIZER_ACCENTS_AUTO, // stripped where text is lower-cased
+    TOKENIZER_ACCENTS_STRIP,
+    TOKENIZER_ACCENTS_KEEP
+};
+
 struct tokenizer_options {
     enum tokenizer_rules rules;
-    int lower_case;      // also strips accents
+    int lower_case;
+    enum tokenizer_accents accents;
+    int whole_ideographs; // 1: they are letters like others, not words by themselves
+    // Special tokens beyond [PAD], [UNK], [CLS], [SEP] and [MASK], NULL-terminated and copied;
+    // NULL: none.
+    const char *const *added;
     int max_word_length; // characters; 0: the rule set's own (100 or 200)
     int split_special;   // 1: [CLS] and the like in the text are ordinary characters; -1: they are
                          // tokens, by Hugging Face's rules anywhere, by Google's where they stand
@@ -65,7 +76,7 @@ enum berth_status tokenizer_open_memory(const char *name, const char *bytes, siz
 void tokenizer_close(struct tokenizer *tokenizer);
 
 size_t tokenizer_size(const struct tokenizer *tokenizer);
-// The options with the defaults filled in; split_special is 0 or 1.
+// The options with the defaults filled in; split_special is 0 or 1, `added` NULL.
 const struct tokenizer_options *tokenizer_rules_of(const struct tokenizer *tokenizer);
 struct tokenizer_special tokenizer_special_ids(const struct tokenizer *tokenizer);
 // The piece of an id, NUL-terminated UTF-8 ("##ing"); NULL when out of range.

@@ -41,18 +41,47 @@ static size_t map_hangul(uint32_t point, uint32_t output[UNICODE_MAP_MAX]) {
     return index % 28 == 0 ? 2 : 3;
 }
 
-size_t unicode_map(uint32_t point, int column, uint32_t output[UNICODE_MAP_MAX]) {
-    if (point >= 0xAC00u && point <= 0xD7A3u) {
+struct run_list {
+    const struct unicode_run *runs;
+    size_t count;
+};
+
+#define RUNS(name)                                                                                 \
+    { name, sizeof name / sizeof *name }
+
+// Where a mapping is looked up, in this order; Google's differences from the common tables first.
+static const struct mapping_row {
+    int google; // 1: for Google's rules only
+    struct run_list list;
+} mapping_rows[][4] = {
+    [UNICODE_FOLD] = {{1, RUNS(unicode_google_runs)}, {0, RUNS(unicode_runs)}},
+    [UNICODE_LOWER] = {{1, RUNS(unicode_google_lower_runs)}, {0, RUNS(unicode_lower_runs)}},
+    [UNICODE_STRIP] = {{1, RUNS(unicode_google_strip_runs)},
+                       {0, RUNS(unicode_strip_runs)},
+                       {1, RUNS(unicode_google_runs)},
+                       {0, RUNS(unicode_runs)}},
+    [UNICODE_AS_IS] = {{0, {NULL, 0}}},
+};
+
+static const struct unicode_run *find_mapping(uint32_t point, int column,
+                                              enum unicode_mapping mapping) {
+    const struct unicode_run *run = NULL;
+    for (int i = 0; i < 4 && run == NULL; i++) {
+        const struct mapping_row *row = &mapping_rows[mapping][i];
+        if (row->list.count > 0 && (!row->google || column == UNICODE_GOOGLE)) {
+            run = find_run(row->list.runs, row->list.count, point);
+        }
+    }
+    return run;
+}
+
+size_t unicode_map(uint32_t point, int column, enum unicode_mapping mapping,
+                   uint32_t output[UNICODE_MAP_MAX]) {
+    const int decomposes = mapping == UNICODE_FOLD || mapping == UNICODE_STRIP;
+    if (decomposes && point >= 0xAC00u && point <= 0xD7A3u) {
         return map_hangul(point, output);
     }
-    const struct unicode_run *run = NULL;
-    if (column == UNICODE_GOOGLE) {
-        run = find_run(unicode_google_runs,
-                       sizeof unicode_google_runs / sizeof *unicode_google_runs, point);
-    }
-    if (run == NULL) {
-        run = find_run(unicode_runs, sizeof unicode_runs / sizeof *unicode_runs, point);
-    }
+    const struct unicode_run *run = find_mapping(point, column, mapping);
     if (run == NULL) {
         output[0] = point;
         return 1;

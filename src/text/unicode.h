@@ -38,8 +38,18 @@ enum { UNICODE_HUGGINGFACE, UNICODE_GOOGLE };
 // The kind of a code point (below 0x110000).
 const struct unicode_kind *unicode_kind_of(uint32_t point, int column);
 
-// Lower-cased, decomposed and stripped form of a point whose kind says MAPPED, or MAPPED and KEPT.
-size_t unicode_map(uint32_t point, int column, uint32_t output[UNICODE_MAP_MAX]);
+// What is done to characters. Flags speak of UNICODE_FOLD; MARK and KEPT hold for UNICODE_STRIP
+// too.
+enum unicode_mapping {
+    UNICODE_FOLD,  // lower-cased, decomposed and stripped
+    UNICODE_LOWER, // lower-cased only
+    UNICODE_STRIP, // decomposed and stripped only
+    UNICODE_AS_IS
+};
+
+// What becomes of a point that is not a MARK; of others as they are the point itself.
+size_t unicode_map(uint32_t point, int column, enum unicode_mapping mapping,
+                   uint32_t output[UNICODE_MAP_MAX]);
 
 // The first character of text[0, length), length > 0; returns its bytes. An ill-formed sequence is
 // as long as Unicode's "maximal subpart" (chapter 3.9), which is also how Python replaces it.

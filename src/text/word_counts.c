@@ -28,7 +28,7 @@ enum berth_status word_counts_add_text(struct word_counts *counts, const char *t
     struct basic walk;
     enum berth_status status = BERTH_OK;
     int more = 1;
-    basic_rules_init(&rules, UNICODE_HUGGINGFACE, lower_case);
+    basic_rules_init(&rules, UNICODE_HUGGINGFACE, lower_case ? UNICODE_FOLD : UNICODE_AS_IS);
     basic_init(&walk, &rules, text, length);
     while (status == BERTH_OK && (more = basic_next(&walk)) > 0) {
         if (walk.characters <= WORD_CHARACTERS_MAX) {

@@ -69,9 +69,8 @@ static enum berth_status open_tokenizer(struct bench_data *data,
         return error_set(error, BERTH_USAGE, "no vocabulary beside %s; name one with --vocab_file",
                          settings->data != NULL ? settings->data : settings->config->data_dir);
     }
-    struct tokenizer_options options = {.rules = TOKENIZER_HUGGINGFACE,
-                                        .lower_case = settings->config->do_lower_case != 0};
-    enum berth_status status = tokenizer_open(path, &options, &data->files.tokenizer, error);
+    enum berth_status status = inputs_open_tokenizer(
+        settings->config, NULL, path, &data->files.rules, &data->files.tokenizer, error);
     if (status == BERTH_OK &&
         (int64_t)tokenizer_size(data->files.tokenizer) > data->files.shape.vocab_size) {
         status = error_set(error, BERTH_CONFIG,
@@ -154,7 +153,7 @@ static enum berth_status take_orders(struct bench_data *data, const struct bench
         packer_shuffle((uint64_t)settings->config->seed, (int64_t)i, features,
                        data->order + i * features);
     }
-    const struct batch_extent limits = {settings->update_tokens, INT64_MAX, INT64_MAX, 0};
+    const struct batch_extent limits = {settings->update_tokens, INT64_MAX, INT64_MAX, 0, 0};
     data->cuts[0] = 0;
     for (int64_t i = 0; i < data->updates; i++) {
         size_t first = data->cuts[i];

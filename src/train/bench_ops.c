@@ -321,6 +321,12 @@ static void squared_loss(const struct bench_layer *b) {
                          b->batch.sequence_count);
 }
 
+static void sigmoid_loss(const struct bench_layer *b) {
+    const struct mat scores = mat_columns(mat_rows(b->logits, 0, b->pooled), 0, 1);
+    b->dev->sigmoid_loss(b->dev, scores, b->losses, scores, 1.0f, b->batch.targets,
+                         b->batch.sequence_count);
+}
+
 static void convert(const struct bench_layer *b) {
     b->dev->convert(b->dev, b->copy, b->optimizer[0]);
 }
@@ -381,6 +387,7 @@ static void bench_heads(struct bench *bench) {
     measure(bench, "pooler's tanh forward", tanh_forward, 0, 12 * c * h);
     measure(bench, "pooler's tanh backward", tanh_backward, 0, 12 * c * h);
     measure(bench, "squared loss", squared_loss, 0, 16 * c);
+    measure(bench, "sigmoid loss", sigmoid_loss, 0, 16 * c);
 }
 
 static void bench_others(struct bench *bench) {

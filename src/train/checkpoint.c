@@ -40,7 +40,7 @@ enum berth_status checkpoint_write_model(const struct checkpoint_content *conten
                                          const char *folder, struct berth_error *error) {
     TRY(write_weights(content, folder, error));
     TRY(folder_copy_tokenizer(content->model_folder, content->files->vocab_path,
-                              content->files->lower_case, folder, error));
+                              &content->files->rules, folder, error));
     return write_state(content, folder, error);
 }
 

@@ -3,10 +3,17 @@
 
 #include "core/arena.h"
 
+static struct batch_extent worst_of(const struct bert_config *config,
+                                    const struct engine_shape *shape) {
+    struct batch_extent worst = batch_extent_larger(&shape->train, &shape->infer);
+    worst.labels = config->problem == BERT_LABELS ? config->num_labels : 0;
+    return worst;
+}
+
 static struct device_shape device_shape_of(const struct state *state,
                                            const struct bert_config *config,
                                            const struct engine_shape *shape) {
-    const struct batch_extent worst = batch_extent_larger(&shape->train, &shape->infer);
+    const struct batch_extent worst = worst_of(config, shape);
     return (struct device_shape){
         .batch = worst,
         .hidden = config->hidden_size,
@@ -76,7 +83,7 @@ enum berth_status engine_measure(const struct state *state, const struct bert_co
 static enum berth_status take_batches(struct engine *engine, const struct engine_shape *shape,
                                       struct berth_error *error) {
     struct device *device = engine->state->device;
-    struct batch_extent worst = batch_extent_larger(&shape->train, &shape->infer);
+    struct batch_extent worst = worst_of(engine->model.config, shape);
     worst.tokens = batch_round(worst.tokens);
     TRY(packer_init(&engine->packer, &worst, device->wants_word_rows, error));
     TRY(device_batch_init(&engine->batch, device, &worst, error));

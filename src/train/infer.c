@@ -57,7 +57,7 @@ enum berth_status infer_find_worst(const struct packer_source *source,
     if (config->predict_batch_size < INFER_TOKENS / config->max_seq_length) {
         budget = config->predict_batch_size * config->max_seq_length;
     }
-    const struct batch_extent limits = {budget, INT64_MAX, INT64_MAX, 0};
+    const struct batch_extent limits = {budget, INT64_MAX, INT64_MAX, 0, 0};
     *worst = (struct batch_extent){.tokens = 1, .sequences = 1, .max_length = 1};
     for (size_t done = 0; done < source->count;) {
         size_t cut = packer_fit(source, order + done, source->count - done, &limits);
@@ -150,7 +150,7 @@ enum berth_status infer_run(struct engine *engine, const struct infer_args *args
     *result = (struct infer_result){0};
     const struct packer_source *source = args->source;
     const struct batch_extent limits = {args->extent->tokens, args->extent->sequences, INT64_MAX,
-                                        0};
+                                        0, 0};
     uint32_t *order;
     TRY(sort_by_length(source, &order, error));
     struct host host;

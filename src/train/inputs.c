@@ -18,7 +18,7 @@ static enum berth_status find_vocabulary(struct model_files *files,
                                          const struct berth_config *config, const char *folder,
                                          struct berth_error *error) {
     files->vocab_path = config->vocab_file != NULL ? memory_string(config->vocab_file)
-                                                   : folder_file(folder, "vocab.txt");
+                                                   : folder_vocabulary_path(folder);
     return files->vocab_path != NULL ? BERTH_OK : file_no_path(error);
 }
 
@@ -29,7 +29,7 @@ static enum berth_status check_casing(const struct model_files *files,
                                       struct berth_error *error) {
     int named = folder_name_casing(folder);
     if (config->vocab_file != NULL || named < 0 || named == config->do_lower_case ||
-        named != files->lower_case) {
+        named != files->rules.lower_case) {
         return BERTH_OK;
     }
     return error_set(
@@ -39,30 +39,70 @@ static enum berth_status check_casing(const struct model_files *files,
         config->do_lower_case ? "true" : "false", folder, named ? "an uncased" : "a cased");
 }
 
-struct tokenizer_options inputs_tokenizer_options(const struct berth_config *config,
-                                                  int lower_case) {
+static struct tokenizer_options options_of(const struct berth_config *config,
+                                           const struct text_rules *rules,
+                                           const struct vocabulary_file *file) {
     const int google = config->tokenizer != NULL && strcmp(config->tokenizer, "google") == 0;
     const int by_rules = config->split_special < 0;
     return (struct tokenizer_options){
         .rules = google ? TOKENIZER_GOOGLE : TOKENIZER_HUGGINGFACE,
-        .lower_case = lower_case,
-        .max_word_length = (int)config->max_word_length,
+        .lower_case = rules->lower_case,
+        .accents = rules->strip_accents < 0 ? TOKENIZER_ACCENTS_AUTO
+                   : rules->strip_accents   ? TOKENIZER_ACCENTS_STRIP
+                                            : TOKENIZER_ACCENTS_KEEP,
+        .whole_ideographs = !rules->tokenize_chinese_chars,
+        .added = file->added,
+        .max_word_length = config->max_word_length == 0 && !google ? file->max_word_length
+                                                                   : (int)config->max_word_length,
         .split_special = by_rules                    ? 0
                          : config->split_special > 0 ? 1
                                                      : -1,
     };
 }
 
+static void ask_settings(const struct berth_config *config, struct text_rules *rules) {
+    if (config->do_lower_case >= 0) {
+        rules->lower_case = config->do_lower_case;
+    }
+    if (config->tokenize_chinese_chars >= 0) {
+        rules->tokenize_chinese_chars = config->tokenize_chinese_chars;
+    }
+    if (config->strip_accents != NULL) {
+        rules->strip_accents = strcmp(config->strip_accents, "auto") == 0
+                                   ? -1
+                                   : strcmp(config->strip_accents, "true") == 0;
+    }
+}
+
+enum berth_status inputs_open_tokenizer(const struct berth_config *config, const char *folder,
+                                        const char *vocab_path, struct text_rules *rules,
+                                        struct tokenizer **tokenizer, struct berth_error *error) {
+    struct vocabulary_file file;
+    *tokenizer = NULL;
+    enum berth_status status = vocabulary_file_read(vocab_path, &file, error);
+    *rules = file.rules;
+    if (status == BERTH_OK && folder != NULL) {
+        status = folder_text_rules(folder, rules, error);
+    }
+    if (status == BERTH_OK) {
+        ask_settings(config, rules);
+        const struct tokenizer_options options = options_of(config, rules, &file);
+        status =
+            tokenizer_open_memory(vocab_path, file.bytes, file.length, &options, tokenizer, error);
+    }
+    vocabulary_file_done(&file);
+    return status;
+}
+
 static enum berth_status open_tokenizer(struct model_files *files,
                                         const struct berth_config *config, const char *folder,
                                         struct berth_error *error) {
-    TRY(folder_lower_case(folder, &files->lower_case, error));
     if (config->do_lower_case >= 0) {
+        TRY(folder_text_rules(folder, &files->rules, error));
         TRY(check_casing(files, config, folder, error));
-        files->lower_case = config->do_lower_case;
     }
-    struct tokenizer_options options = inputs_tokenizer_options(config, files->lower_case);
-    return tokenizer_open(files->vocab_path, &options, &files->tokenizer, error);
+    return inputs_open_tokenizer(config, folder, files->vocab_path, &files->rules,
+                                 &files->tokenizer, error);
 }
 
 static enum berth_status check_vocabulary(const struct model_files *files, const char *config_path,
@@ -216,11 +256,12 @@ enum berth_status model_files_open(struct model_files *files, struct berth_confi
                                    const struct berth_log *log, struct berth_error *error) {
     *files = (struct model_files){.strict = config->strict};
     if (!dir_exists(folder) && !file_exists(folder)) {
-        return error_set(error, BERTH_NO_INPUT,
-                         "%s: no such folder; expected a model folder: config.json or "
-                         "bert_config.json, vocab.txt, and the weights as model.safetensors, "
-                         "pytorch_model.bin, a checkpoint of TensorFlow, NVIDIA or DeepSpeed",
-                         folder);
+        return error_set(
+            error, BERTH_NO_INPUT,
+            "%s: no such folder; expected a model folder: config.json or "
+            "bert_config.json, vocab.txt or tokenizer.json, and the weights as model.safetensors, "
+            "pytorch_model.bin, a checkpoint of TensorFlow, NVIDIA or DeepSpeed",
+            folder);
     }
     enum berth_status status = folder_read_config(folder, &files->shape, error);
     if (status != BERTH_OK) {

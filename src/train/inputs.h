@@ -7,6 +7,7 @@
 #include "core/log.h"
 #include "model/config.h"
 #include "model/params.h"
+#include "model/vocabulary_file.h"
 #include "text/tokenizer.h"
 #include "train/state.h"
 
@@ -19,18 +20,19 @@ struct model_files {
     struct param_table table;
     struct tokenizer *tokenizer;
     char *vocab_path;
-    int lower_case;
-    int strict; // whether the weights must be the model's tensors, no more and no less
+    struct text_rules rules; // by which the tokenizer was opened
+    int strict;              // whether the weights must be the model's tensors, no more and no less
 };
 
-// Reads config.json and the vocabulary of `folder` (config->vocab_file and do_lower_case win).
+// Reads config.json and the vocabulary of `folder` (config->vocab_file,
+// do_lower_case, strip_accents and tokenize_chinese_chars win).
 // Checks that vocabulary and model belong together and fits max_seq_length to the model's positions
 // (inputs_fit_length).
 enum berth_status model_files_open(struct model_files *files, struct berth_config *config,
                                    const char *folder, enum param_head head,
                                    const struct berth_log *log, struct berth_error *error);
 // The same for a new model: its shape is config->config_file, its vocabulary config->vocab_file or
-// the vocab.txt beside it. vocab_multiple rounds its vocabulary up.
+// the one beside it. vocab_multiple rounds its vocabulary up.
 enum berth_status model_files_open_new(struct model_files *files, struct berth_config *config,
                                        enum param_head head, const struct berth_log *log,
                                        struct berth_error *error);
@@ -51,9 +53,11 @@ enum berth_status model_files_initialise(const struct model_files *files,
                                          const struct berth_config *config, struct state *state,
                                          struct berth_error *error);
 
-// What the settings say of the tokenizer, with the casing that they and the model's folder give.
-struct tokenizer_options inputs_tokenizer_options(const struct berth_config *config,
-                                                  int lower_case);
+// Opens the vocabulary at `vocab_path` by the rules of `folder` (NULL: those that the vocabulary's
+// file says, or the usual ones) and what the settings say in their place. *rules are those used.
+enum berth_status inputs_open_tokenizer(const struct berth_config *config, const char *folder,
+                                        const char *vocab_path, struct text_rules *rules,
+                                        struct tokenizer **tokenizer, struct berth_error *error);
 
 // Windows longer than the `positions` that `source` names cannot be read: BERTH_CONFIG where
 // max_seq_length was asked for (given by name, or not the default), else it becomes `positions`,

@@ -143,9 +143,12 @@ static enum berth_status find_parts(struct classify *own, const struct task_open
 static enum pair_target target_of(const struct task_open *args) {
     const char *type = args->config->problem_type;
     if (args->use != TASK_TRAIN) {
-        return classify_is_regression(args->files) ? PAIR_REAL : PAIR_CLASS;
+        return args->files->shape.problem == BERT_REGRESSION ? PAIR_REAL
+               : args->files->shape.problem == BERT_LABELS   ? PAIR_LABELS
+                                                             : PAIR_CLASS;
     }
     return strcmp(type, "regression") == 0                    ? PAIR_REAL
+           : strcmp(type, "multi_label_classification") == 0  ? PAIR_LABELS
            : strcmp(type, "single_label_classification") == 0 ? PAIR_CLASS
                                                               : PAIR_AUTO;
 }

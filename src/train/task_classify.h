@@ -28,6 +28,7 @@ struct classify {
     float *logits;      // [examples][width]
     json *model;        // config.json's object, which owns the names
     const char **names; // of the classes; NULL: a regression
+    int several;        // whether classes hold independently of each other
 };
 
 // --- labels (task_classify_labels.c) ------------------------------------------------------------

@@ -13,7 +13,8 @@ static struct results_predictions predictions_of(const struct classify *own,
     return (struct results_predictions){.logits = own->logits + part->first * own->width,
                                         .count = part->features.count,
                                         .width = own->width,
-                                        .labels = own->names};
+                                        .labels = own->names,
+                                        .several = own->several};
 }
 
 // The labelled examples of a part, as arrays.
@@ -65,15 +66,28 @@ static double cross_entropy(const float *logits, size_t width, int32_t label) {
     return log(sum) + largest - (double)logits[label];
 }
 
+// The mean over the classes of the cross entropy of each one's sigmoid.
+static double sigmoid_loss(const float *logits, size_t width, const struct pair_feature *feature) {
+    double sum = 0;
+    for (size_t k = 0; k < width; k++) {
+        sum += fmax((double)logits[k], 0) + log1p(exp(-fabs((double)logits[k])));
+    }
+    for (int32_t i = 0; i < feature->label_count; i++) {
+        sum -= (double)logits[feature->labels[i]];
+    }
+    return sum / (double)width;
+}
+
 static double mean_loss(const struct classify *own, const struct classify_part *part) {
     const float *logits = own->logits + part->first * own->width;
     double sum = 0;
     for (size_t i = 0; i < part->features.count; i++) {
         const struct pair_feature *feature = &part->features.features[i];
+        const float *row = logits + i * own->width;
         double difference = (double)logits[i * own->width] - (double)feature->value;
-        sum += own->names == NULL
-                   ? difference * difference
-                   : cross_entropy(logits + i * own->width, own->width, feature->label);
+        sum += own->names == NULL ? difference * difference
+               : own->several     ? sigmoid_loss(row, own->width, feature)
+                                  : cross_entropy(row, own->width, feature->label);
     }
     return sum / (double)part->features.count;
 }
@@ -82,10 +96,39 @@ static enum glue_metric metric_of(const struct classify *own) {
     return own->task != NULL ? own->task->metric : own->names == NULL ? GLUE_MSE : GLUE_ACCURACY;
 }
 
+// As transformers' run_classification: F1 over all decisions about a class, and the share of
+// examples of which all are right.
+static void score_labels(const struct classify *own, const struct classify_part *part,
+                         struct task_score *score) {
+    size_t both = 0, said = 0, held = 0, right = 0;
+    for (size_t i = 0; i < part->features.count; i++) {
+        const float *logits = own->logits + (part->first + i) * own->width;
+        const struct pair_feature *feature = &part->features.features[i];
+        size_t wrong = 0;
+        for (size_t k = 0; k < own->width; k++) {
+            int holds = 0;
+            for (int32_t n = 0; n < feature->label_count; n++) {
+                holds |= (size_t)feature->labels[n] == k;
+            }
+            both += holds && logits[k] > 0;
+            said += logits[k] > 0;
+            held += (size_t)holds;
+            wrong += holds != (logits[k] > 0);
+        }
+        right += wrong == 0;
+    }
+    task_score_add(score, "accuracy", (double)right / (double)part->features.count);
+    task_score_add(score, "f1", said + held > 0 ? 2.0 * (double)both / (double)(said + held) : 0);
+}
+
 static enum berth_status score_part(struct classify *own, const struct classify_part *part,
                                     struct task_score *score, struct berth_error *error) {
     struct outcome outcome;
     struct glue_scores scores = {.count = 0};
+    if (own->several) {
+        score_labels(own, part, score);
+        return BERTH_OK;
+    }
     TRY(outcome_init(&outcome, own, part, error));
     struct glue_outcome view = {.count = outcome.count, .class_count = own->width};
     if (own->names != NULL) {

@@ -35,7 +35,7 @@ expect_code 0
 cmp -s "$out" "$work/expected.jsonl" && fail "max without scaling is something else"
 run embed --model "$golden" --pooling median "$work/texts.txt"
 expect_code 2
-expect_err 'option pooling: expected one of mean, cls, max, found "median"'
+expect_err 'option pooling: expected one of mean, cls, max, mean_sqrt_len_tokens, weightedmean, lasttoken, found "median"'
 run embed --model "$golden" --normalize perhaps "$work/texts.txt"
 expect_code 2
 run embed "$work/texts.txt"
@@ -53,6 +53,85 @@ expect_err "byte 1 is NUL"
 run embed --model "$golden" "$work/empty.txt"
 expect_code 0
 expect_empty "$out"
+
+# --- a folder of sentence-transformers -----------------------------------------------------------
+
+cp -r "$golden" "$work/sentence"
+mkdir "$work/sentence/1_Pooling"
+echo '[{"type": "sentence_transformers.models.Transformer", "path": ""},
+       {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}]' >"$work/sentence/modules.json"
+echo '{"pooling_mode": "cls", "embedding_dimension": 24}' >"$work/sentence/1_Pooling/config.json"
+echo '{"max_seq_length": 8}' >"$work/sentence/sentence_bert_config.json"
+run embed --model "$golden" --threads 1 --max_seq_length 8 --pooling cls --normalize false "$work/texts.txt"
+expect_code 0
+expect_err "pooling: cls in place of the model's mean"
+cp "$out" "$work/expected.jsonl"
+run embed --model "$work/sentence" --threads 1 "$work/texts.txt"
+expect_code 0
+cmp -s "$out" "$work/expected.jsonl" || fail "the folder's pooling, scaling and length"
+run convert "$work/sentence" "$work/converted" --to hf
+expect_code 0
+run embed --model "$work/converted" --threads 1 "$work/texts.txt"
+cmp -s "$out" "$work/expected.jsonl" || fail "convert --to hf keeps the modules"
+run embed --model "$work/sentence" --threads 1 --max_seq_length 10 --normalize true "$work/texts.txt"
+expect_err "max_seq_length: 10 in place of the model's 8"
+expect_err "normalize: true in place of the model's false"
+# The keys of older versions, each pooling unlike the others.
+for mode in cls_token mean_tokens max_tokens mean_sqrt_len_tokens weightedmean_tokens lasttoken; do
+    echo "{\"pooling_mode_$mode\": true}" >"$work/sentence/1_Pooling/config.json"
+    run embed --model "$work/sentence" --threads 1 "$work/texts.txt"
+    expect_code 0
+    cp "$out" "$work/pooled_$mode"
+done
+[ "$(cat "$work"/pooled_* | sort -u | wc -l)" -ge 18 ] || fail "poolings give the same numbers"
+cmp -s "$work/pooled_cls_token" "$work/expected.jsonl" || fail "an older version's key"
+echo '{"pooling_mode": ["cls", "mean"]}' >"$work/sentence/1_Pooling/config.json"
+run embed --model "$work/sentence" "$work/texts.txt"
+expect_code 78
+expect_err "found several"
+echo '[{"type": "x.Transformer", "path": ""}, {"type": "x.Pooling", "path": "1_Pooling"},
+       {"type": "x.Dense", "path": "2_Dense"}]' >"$work/sentence/modules.json"
+echo '{}' >"$work/sentence/1_Pooling/config.json"
+run embed --model "$work/sentence" "$work/texts.txt"
+expect_code 78
+expect_err "a module Dense"
+
+# --- tokenizer.json in place of vocab.txt --------------------------------------------------------
+
+cp -r "$golden" "$work/today"
+rm "$work/today/vocab.txt"
+{
+    printf '%s' '{"normalizer": {"type": "BertNormalizer"}, "pre_tokenizer": {"type": "BertPreTokenizer"},' \
+        '"model": {"type": "WordPiece", "vocab": {'
+    sed 's/["\\]/\\&/g' "$golden/vocab.txt" |
+        awk '{ printf "%s\"%s\": %d", (NR > 1 ? ", " : ""), $0, NR - 1 }'
+    echo '}}}'
+} >"$work/today/tokenizer.json"
+run embed --model "$golden" $small "$work/texts.txt"
+cp "$out" "$work/expected.jsonl"
+run embed --model "$work/today" $small "$work/texts.txt"
+expect_code 0
+cmp -s "$out" "$work/expected.jsonl" || fail "tokenizer.json holds the same words"
+run convert "$work/today" "$work/both" --to hf
+expect_code 0
+cmp -s "$work/both/vocab.txt" "$golden/vocab.txt" || fail "vocab.txt made from tokenizer.json"
+cmp -s "$work/both/tokenizer.json" "$work/today/tokenizer.json" || fail "tokenizer.json copied"
+printf '[UNK]\ncafe\ncaf\303\251\n\344\270\255\n##\345\233\275\n\345\233\275\n' >"$work/accents.txt"
+printf 'Caf\303\251 \344\270\255\345\233\275\n' >"$work/accents"
+for rules in ":1 3 5" "--strip_accents false:2 3 5" "--tokenize_chinese_chars false:1 3 4" \
+    "--do_lower_case false --strip_accents true:0 3 5"; do
+    run tokenize --vocab "$work/accents.txt" --ids ${rules%:*} "$work/accents"
+    expect_code 0
+    expect_out "${rules#*:}"
+done
+sed 's/"hidden_act": "[a-z_]*"/"hidden_act": "relu"/' "$golden/config.json" >"$work/today/config.json"
+run convert "$work/today" "$work/gguf" --to gguf --allow_lossy
+expect_code 78
+expect_err "hidden_act is relu"
+sed 's/"hidden_act": "[a-z_]*"/"hidden_act": "prelu"/' "$golden/config.json" >"$work/today/config.json"
+run embed --model "$work/today" "$work/texts.txt"
+expect_code 78
+expect_err 'found "prelu"'
 
 # --- classify ------------------------------------------------------------------------------------
 
@@ -77,6 +156,35 @@ run predict classify --model "$work/out" --input "$work/train.csv" --text-column
 expect_code 0
 [ "$(wc -l <"$work/said/test_results.tsv")" -eq 8 ] || fail "a line for each text"
 head -n 1 "$work/said/predict_results.txt" | grep -q "^index	prediction$" || fail "the header of the predictions"
+# Several labels at once: arrays, or commas between them.
+{
+    for who in Ada Hugo Olga Rita; do
+        echo "{\"text\": \"$who lived in Oslo.\", \"label\": [\"north\", \"cold\"]}"
+        echo "{\"text\": \"$who lived in Rome.\", \"label\": [\"south\"]}"
+    done
+    echo '{"text": "Nobody.", "label": []}'
+} >"$work/several.jsonl"
+run finetune classify --model "$work/model" --train "$work/several.jsonl" --dev "$work/several.jsonl" \
+    --text-column text --label-column label --output "$work/several" --epochs 2 --batch_size 4 --threads 1
+expect_code 0
+grep -q '"problem_type": "multi_label_classification"' "$work/several/config.json" || fail "the problem's type"
+grep -q "f1 = " "$work/several/eval_results.txt" || fail "F1 of several labels"
+printf 'text\tlabel\nAda lived in Oslo.\tcold, north\nNobody.\t\n' >"$work/several.tsv"
+run predict classify --model "$work/several" --input "$work/several.tsv" --text-column text \
+    --label-column label --output "$work/said_several"
+expect_code 0
+[ "$(awk -F'\t' 'NF == 3 { n++ } END { print n }' "$work/said_several/test_results.tsv")" = 2 ] ||
+    fail "three sigmoids for each text"
+printf 'text\tlabel\nAda.\twarm\n' >"$work/several.tsv"
+run predict classify --model "$work/several" --input "$work/several.tsv" --text-column text \
+    --label-column label --output "$work/said_none"
+expect_code 65
+expect_err 'does not know the label "warm"'
+# Two classes without names are LABEL_0 and LABEL_1.
+sed -i '/id2label/,/}/d; /label2id/,/}/d; /problem_type/d' "$work/out/config.json"
+run predict classify --model "$work/out" --input "$work/train.csv" --text-column text --output "$work/unnamed"
+expect_code 0
+grep -q "LABEL_[01]$" "$work/unnamed/predict_results.txt" || fail "names of unnamed classes"
 run finetune classify --help
 expect_code 0
 expect_out "--text_column NAME"

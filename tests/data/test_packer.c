@@ -32,13 +32,13 @@ static const struct packer_source source = {.get = get, .count = COUNT};
 
 static enum berth_status init(struct packer *packer, int64_t tokens, int64_t sequences,
                               int64_t masked) {
-    const struct batch_extent limits = {tokens, sequences, masked, 0};
+    const struct batch_extent limits = {tokens, sequences, masked, 0, 0};
     return packer_init(packer, &limits, 0, NULL);
 }
 
 static size_t fit(const uint32_t *order, size_t count, int64_t tokens, int64_t sequences,
                   int64_t masked) {
-    const struct batch_extent limits = {tokens, sequences, masked, 0};
+    const struct batch_extent limits = {tokens, sequences, masked, 0, 0};
     return packer_fit(&source, order, count, &limits);
 }
 
@@ -185,8 +185,8 @@ static void fits_the_front(void **state) {
 
 static void refuses_impossible_sizes(void **state) {
     static const struct batch_extent sizes[] = {
-        {0, 1, 0, 0},         {1, 0, 0, 0},  {-1, 1, 0, 0},       {INT64_MAX, 1, 0, 0},
-        {1, INT64_MAX, 0, 0}, {1, 1, -1, 0}, {1, 1, INT64_MAX, 0}};
+        {0, 1, 0, 0, 0},         {1, 0, 0, 0, 0},  {-1, 1, 0, 0, 0},       {INT64_MAX, 1, 0, 0, 0},
+        {1, INT64_MAX, 0, 0, 0}, {1, 1, -1, 0, 0}, {1, 1, INT64_MAX, 0, 0}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct packer packer;
         struct berth_error error = {0};
@@ -194,7 +194,7 @@ static void refuses_impossible_sizes(void **state) {
         assert_non_null(strstr(error.message, "a batch of"));
         packer_done(&packer);
     }
-    const struct batch_extent limits = {10, 1, 2, 0};
+    const struct batch_extent limits = {10, 1, 2, 0, 0};
     struct packer packer;
     struct berth_error error = {0};
     memory_fail_at(1, 0);

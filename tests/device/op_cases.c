@@ -25,6 +25,7 @@ const struct op_case op_cases[] = {
     {"class_loss", op_class_loss, 0, 0},
     {"sure class_loss", op_sure_class_loss, 0, 0},
     {"squared_loss", op_squared_loss, 0, 0},
+    {"sigmoid_loss", op_sigmoid_loss, 0, 0},
     {"add_losses", op_add_losses, 0, 0},
     {"squares", op_squares, 0, 0},
     {"adamw", op_adamw, 0, 0},

@@ -47,6 +47,7 @@ void op_span_loss(struct op_run *run);
 void op_class_loss(struct op_run *run);
 void op_sure_class_loss(struct op_run *run);
 void op_squared_loss(struct op_run *run);
+void op_sigmoid_loss(struct op_run *run);
 void op_add_losses(struct op_run *run);
 void op_squares(struct op_run *run);
 void op_adamw(struct op_run *run);

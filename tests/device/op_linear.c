@@ -2,6 +2,7 @@
 // Linear layers, with and without GELU, against the double loops.
 #include "op_cases.h"
 #include "reference.h"
+#include "reference_activations.h"
 
 struct linear_case {
     int64_t rows, tokens, in, out;
@@ -47,7 +48,7 @@ void op_linear_gelu_forward(struct op_run *run) {
     run->dev->linear_gelu_forward(run->dev, y, u, l.x, l.w, l.bias, run->activation);
     op_check(run, "u", u, l.want, l.tokens, op_tolerance(run->compute));
     for (int64_t i = 0; i < l.rows * l.out; i++) {
-        l.want[i] = reference_gelu(l.want[i], run->activation);
+        l.want[i] = reference_activation(l.want[i], run->activation);
     }
     op_check(run, "y", y, l.want, l.tokens, 1.5 * op_tolerance(run->compute));
     op_check_slack(run, "y", y, 0);
@@ -86,7 +87,7 @@ void op_linear_gelu_backward(struct op_run *run) {
     reference_multiply(want, (struct reference_view){op_dense(run, dy), hidden, 1},
                        (struct reference_view){op_dense(run, w), wide, 1}, rows, wide, hidden, 0);
     for (int64_t i = 0; i < rows * wide; i++) {
-        want[i] *= reference_gelu_slope(op_number_at(u, i / wide, i % wide), run->activation);
+        want[i] *= reference_activation_slope(op_number_at(u, i / wide, i % wide), run->activation);
         dbias_want[i % wide] += want[i];
     }
     run->dev->linear_gelu_backward(run->dev, du, dbias, dy, w, u, run->activation);
@@ -120,7 +121,7 @@ void op_gelu_backward(struct op_run *run) {
     float *dbias = op_vector(run, wide, 1, 0);
     double *want = op_dense(run, du), *sums = op_dense_vector(run, dbias, wide);
     for (int64_t i = 0; i < rows * wide; i++) {
-        want[i] *= reference_gelu_slope(op_number_at(u, i / wide, i % wide), run->activation);
+        want[i] *= reference_activation_slope(op_number_at(u, i / wide, i % wide), run->activation);
         sums[i % wide] += want[i];
     }
     run->dev->gelu_backward(run->dev, du, dbias, u, run->activation);

@@ -164,3 +164,25 @@ void op_squared_loss(struct op_run *run) {
     row_losses_check(run, &r);
     check_without_gradient(run, &r, again);
 }
+
+// Shares between 0 and 1 as targets, too; the second sequence has none.
+void op_sigmoid_loss(struct op_run *run) {
+    const int64_t labels = run->shape->heads + 2;
+    struct row_losses r = row_losses_new(run, labels);
+    float *targets = op_vector(run, r.count * labels, 0.5, 0.5);
+    float *again = op_vector(run, r.count, 0, (double)NAN);
+    const double *x = op_dense(run, r.logits);
+    for (int64_t i = 0; i < r.count; i++) {
+        targets[i * labels] = i == 1 ? NAN : 1;
+        r.losses_want[i] =
+            reference_sigmoid(r.want + i * labels, x + i * labels, targets + i * labels, labels);
+    }
+    run->dev->sigmoid_loss(run->dev, r.dlogits, r.losses, r.logits, 0.25f, targets, r.count);
+    run->dev->sigmoid_loss(run->dev, (struct mat){0}, again, r.logits, 0.25f, targets, r.count);
+    row_losses_check(run, &r);
+    check_without_gradient(run, &r, again);
+    // In the memory of the logits.
+    run->dev->sigmoid_loss(run->dev, r.logits, again, r.logits, 0.25f, targets, r.count);
+    op_check(run, "dlogits in place", r.logits, r.want, r.count, op_tolerance(DTYPE_F32));
+    op_check_zeros(run, "dlogits in place", r.logits, r.count);
+}

@@ -60,21 +60,6 @@ void reference_norm_grad(double *ds, double *dgamma, double *dbeta, const double
     }
 }
 
-double reference_gelu(double x, enum activation activation) {
-    if (activation == ACTIVATION_GELU_ERF) {
-        return 0.5 * x * (1 + erf(x / sqrt(2.0)));
-    }
-    return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-}
-
-double reference_gelu_slope(double x, enum activation activation) {
-    if (activation == ACTIVATION_GELU_ERF) {
-        return 0.5 * (1 + erf(x / sqrt(2.0))) + x * exp(-0.5 * x * x) / sqrt(2 * M_PI);
-    }
-    double t = tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
-    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
-}
-
 void reference_multiply(double *c, struct reference_view a, struct reference_view b, int64_t m,
                         int64_t n, int64_t k, int accumulate) {
     for (int64_t i = 0; i < m; i++) {
@@ -204,6 +189,18 @@ double reference_squared(double *gradient, double x, double target) {
         *gradient = 2 * difference;
     }
     return difference * difference;
+}
+
+double reference_sigmoid(double *gradient, const double *x, const float *targets, int64_t labels) {
+    double sum = 0;
+    for (int64_t k = 0; k < labels; k++) {
+        double share = 1 / (1 + exp(-x[k])), target = (double)targets[k];
+        sum -= target * log(share) + (1 - target) * log(1 - share);
+        if (gradient != NULL) {
+            gradient[k] = isnan((double)targets[0]) ? 0 : (share - target) / (double)labels;
+        }
+    }
+    return isnan((double)targets[0]) ? 0 : sum / (double)labels;
 }
 
 double reference_span_half(double *gradient, const double *x, int64_t length, int64_t label) {

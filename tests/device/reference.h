@@ -20,9 +20,6 @@ void reference_norm_grad(double *ds, double *dgamma, double *dbeta, const double
                          const double *xhat, const double *rstd, const double *gamma, int64_t rows,
                          int64_t columns);
 
-double reference_gelu(double x, enum activation activation);
-double reference_gelu_slope(double x, enum activation activation);
-
 // c[m, n] (+)= a * b with op(a)[i, k] = a[i * a_row + k * a_col] and so on.
 struct reference_view {
     const double *data;
@@ -51,6 +48,9 @@ void reference_tanh_grad(double *du, const double *dy, const double *t, const do
 double reference_cross_entropy(double *gradient, const double *x, int64_t length, int64_t label);
 // (x - target)^2, 0 for a target that is NaN; gradient may be NULL.
 double reference_squared(double *gradient, double x, double target);
+// The mean over the labels of -(t log s(x) + (1 - t) log(1 - s(x))); 0 when the first target is
+// NaN.
+double reference_sigmoid(double *gradient, const double *x, const float *targets, int64_t labels);
 // One half of the loss of one sequence: cross entropy / 2; gradient may be NULL.
 double reference_span_half(double *gradient, const double *x, int64_t length, int64_t label);
 

@@ -41,17 +41,21 @@ typedef void each_function(struct op_run *run, const struct op_case *op, void *c
 static void for_each_case(struct device *dev, const struct case_shape *shape, each_function *each,
                           void *context) {
     for (int i = 0; i < op_case_count; i++) {
-        for (int variant = 0; variant < 8; variant++) {
-            int drop = variant & 1, tanh_form = variant >> 1 & 1, half = variant >> 2;
-            if ((drop && !op_cases[i].drops) || (tanh_form && !op_cases[i].activates)) {
+        // The large shapes are about tiles and threads, for which one function is as good as
+        // another.
+        const int activations = !op_cases[i].activates     ? 1
+                                : shape->intermediate > 64 ? ACTIVATION_GELU_TANH + 1
+                                                           : ACTIVATION_COUNT;
+        for (int variant = 0; variant < 4 * activations; variant++) {
+            int drop = variant & 1, half = variant >> 1 & 1;
+            if (drop && !op_cases[i].drops) {
                 continue;
             }
             struct op_run run = {.dev = dev,
                                  .shape = shape,
                                  .compute = half ? DTYPE_BF16 : DTYPE_F32,
                                  .threshold = drop ? rng_dropout_threshold(0.1) : 0,
-                                 .activation =
-                                     tanh_form ? ACTIVATION_GELU_TANH : ACTIVATION_GELU_ERF};
+                                 .activation = (enum activation)(variant >> 2)};
             op_case_run(&op_cases[i], &run);
             each(&run, &op_cases[i], context);
         }

@@ -3,6 +3,7 @@
 // For a random weighting w, d(sum w * f(x)) / dx is compared with the central difference.
 #include "harness.h"
 #include "reference.h"
+#include "reference_activations.h"
 
 #include <math.h>
 #include <string.h>
@@ -39,12 +40,13 @@ static void check(double *x, int count, const double *gradient,
     }
 }
 
-static void gelu_slope(void **state) {
-    for (int kind = 0; kind < 2; kind++) {
-        for (double x = -6; x < 6; x += 0.37) {
-            double up = reference_gelu(x + STEP, (enum activation)kind);
-            double down = reference_gelu(x - STEP, (enum activation)kind);
-            close_to(reference_gelu_slope(x, (enum activation)kind), (up - down) / (2 * STEP));
+static void activation_slope(void **state) {
+    for (int kind = 0; kind < ACTIVATION_COUNT; kind++) {
+        for (double x = -13; x < 13; x += 0.37) { // the kinks lie between
+            double up = reference_activation(x + STEP, (enum activation)kind);
+            double down = reference_activation(x - STEP, (enum activation)kind);
+            close_to(reference_activation_slope(x, (enum activation)kind),
+                     (up - down) / (2 * STEP));
         }
     }
 }
@@ -153,6 +155,26 @@ static void squared_gradient(void **state) {
     }
 }
 
+struct labels {
+    double logits[4];
+    float targets[4];
+};
+
+static double labels_value(const void *context) {
+    const struct labels *labels = context;
+    return reference_sigmoid(NULL, labels->logits, labels->targets, 4);
+}
+
+static void sigmoid_gradient(void **state) {
+    struct labels labels = {{-3, 0.2, 1.7, 4}, {0, 1, 0.3f, 1}};
+    double gradient[4];
+    for (int missing = 0; missing < 2; missing++) {
+        labels.targets[0] = missing ? NAN : 0;
+        reference_sigmoid(gradient, labels.logits, labels.targets, 4);
+        check(labels.logits, 4, gradient, labels_value, &labels);
+    }
+}
+
 // du = mask dy (1 - t^2) for y = mask tanh(u)
 static void tanh_gradient(void **state) {
     for (double u = -5; u < 5; u += 0.37) {
@@ -202,10 +224,11 @@ static void linear_gradient(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gelu_slope),         cmocka_unit_test(norm_gradient),
+        cmocka_unit_test(activation_slope),   cmocka_unit_test(norm_gradient),
         cmocka_unit_test(attention_gradient), cmocka_unit_test(span_gradient),
         cmocka_unit_test(linear_gradient),    cmocka_unit_test(class_gradient),
         cmocka_unit_test(squared_gradient),   cmocka_unit_test(tanh_gradient),
+        cmocka_unit_test(sigmoid_gradient),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

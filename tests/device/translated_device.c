@@ -357,6 +357,17 @@ static void squared_loss(struct device *dev, struct mat dlogits, float *losses, 
     END(squared_loss, dlogits, losses, logits, scale, targets, count);
 }
 
+static void sigmoid_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
+                         float scale, const float *targets, int64_t count) {
+    BEGIN(sigmoid_loss);
+    const int64_t shares = count * logits.cols;
+    MAT(dlogits);
+    VECTOR(losses, count);
+    MAT(logits);
+    VECTOR(targets, shares);
+    END(sigmoid_loss, dlogits, losses, logits, scale, targets, count);
+}
+
 static void add_losses(struct device *dev, double *sum, const float *losses, int64_t count,
                        double weight) {
     BEGIN(add_losses);

@@ -22,7 +22,7 @@
     each(span_loss) \
     each(gather_rows) each(scatter_rows) each(scatter_add_rows) \
     each(gelu_backward) each(tanh_forward) each(tanh_backward) \
-    each(class_loss) each(squared_loss) \
+    each(class_loss) each(squared_loss) each(sigmoid_loss) \
     each(add_losses) each(squares) each(norms) \
     each(adamw) each(lamb_moments) each(lamb_apply) each(convert)
 // clang-format on

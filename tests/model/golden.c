@@ -84,6 +84,10 @@ void golden_sequences_read(const struct golden *golden, const char *suffix,
     if (golden_has(&golden->file, "targets", suffix)) {
         all->targets = golden_floats(&golden->file, "targets", suffix, &count);
     }
+    int64_t shares = 0; // of all sequences
+    if (golden_has(&golden->file, "shares", suffix)) {
+        all->shares = golden_floats(&golden->file, "shares", suffix, &shares);
+    }
     if (golden_has(&golden->file, "masked_counts", suffix)) {
         all->masked_counts = golden_integers(&golden->file, "masked_counts", suffix, &count);
         all->masked_labels = golden_integers(&golden->file, "masked_labels", suffix, &count);
@@ -105,6 +109,8 @@ void golden_sequences_read(const struct golden *golden, const char *suffix,
             .end = all->ends ? all->ends[s] : 0,
             .label = all->labels ? all->labels[s] : -1,
             .target = all->targets ? all->targets[s] : NAN,
+            .shares = all->shares ? all->shares + s * (shares / all->count) : NULL,
+            .share_count = shares / all->count,
         };
         if (all->masked_counts) {
             all->sequences[s].masked_count = all->masked_counts[s];
@@ -125,6 +131,7 @@ void golden_sequences_free(struct golden_sequences *all) {
     free(all->ends);
     free(all->labels);
     free(all->targets);
+    free(all->shares);
     free(all->masked_counts);
     free(all->masked_positions);
     free(all->masked_labels);

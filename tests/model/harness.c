@@ -175,7 +175,7 @@ struct packed {
     struct batch batch;
     int32_t *numbers; // all the int32 arrays
     int64_t *places;
-    float *targets;
+    float *targets, *shares;
     int32_t *masked; // rows, then labels
 };
 
@@ -206,8 +206,11 @@ struct packed *packed_new(const struct reference_sequence *sequences, int64_t co
     packed->numbers = calloc((size_t)(4 * rows + 4 * (count + 1)), sizeof(int32_t));
     packed->places = calloc((size_t)count, sizeof(int64_t));
     packed->targets = calloc((size_t)count, sizeof(float));
+    const int64_t width = sequences[0].share_count;
+    packed->shares = calloc((size_t)(count * width) + 1, sizeof(float));
     packed->masked = calloc((size_t)(2 * masked_count) + 1, sizeof(int32_t));
-    assert_true(packed->numbers && packed->places && packed->targets && packed->masked);
+    assert_true(packed->numbers && packed->places && packed->targets && packed->shares &&
+                packed->masked);
     int64_t masked = 0;
     int32_t *arrays[4];
     for (int i = 0; i < 4; i++) {
@@ -225,6 +228,9 @@ struct packed *packed_new(const struct reference_sequence *sequences, int64_t co
         ends[s] = sequences[s].end;
         labels[s] = sequences[s].label;
         packed->targets[s] = sequences[s].target;
+        for (int64_t k = 0; k < width; k++) {
+            packed->shares[s * width + k] = sequences[s].shares[k];
+        }
         for (int64_t i = 0; i < sequences[s].masked_count; i++, masked++) {
             packed->masked[masked] = cu_seqlens[s] + sequences[s].masked_positions[i];
             packed->masked[masked_count + masked] = sequences[s].masked_labels[i];
@@ -245,6 +251,7 @@ struct packed *packed_new(const struct reference_sequence *sequences, int64_t co
         .end_positions = ends,
         .labels = labels,
         .targets = packed->targets,
+        .shares = packed->shares,
         .masked_count = masked_count,
         .masked_rows = packed->masked,
         .masked_labels = packed->masked + masked_count,
@@ -264,6 +271,7 @@ void packed_free(struct packed *packed) {
     free(packed->numbers);
     free(packed->places);
     free(packed->targets);
+    free(packed->shares);
     free(packed->masked);
     free(packed);
 }

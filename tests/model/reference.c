@@ -4,6 +4,8 @@
 // by finite differences of the forward half.
 #include "reference.h"
 
+#include "../device/reference_activations.h"
+
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -149,23 +151,6 @@ static double *norm_backward(struct run *run, const double *dy, const double *x_
     return dx;
 }
 
-static const double PI = 3.14159265358979323846;
-
-static double gelu(const struct run *run, double x) {
-    if (run->reference->config->hidden_act == ACTIVATION_GELU_ERF) {
-        return 0.5 * x * (1 + erf(x / sqrt(2)));
-    }
-    return 0.5 * x * (1 + tanh(sqrt(2 / PI) * (x + 0.044715 * x * x * x)));
-}
-
-static double gelu_slope(const struct run *run, double x) {
-    if (run->reference->config->hidden_act == ACTIVATION_GELU_ERF) {
-        return 0.5 * (1 + erf(x / sqrt(2))) + x * exp(-x * x / 2) / sqrt(2 * PI);
-    }
-    double t = tanh(sqrt(2 / PI) * (x + 0.044715 * x * x * x));
-    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * sqrt(2 / PI) * (1 + 3 * 0.044715 * x * x);
-}
-
 static void softmax(double *row, int64_t count) {
     double top = row[0], sum = 0;
     for (int64_t i = 1; i < count; i++) {
@@ -309,7 +294,7 @@ static double *layer_forward(struct run *run, int64_t index, double *x) {
     tape->u = linear(run, tape->middle, at->intermediate_weight, at->intermediate_bias, h, inner);
     tape->gelu = numbers(run, run->n * inner);
     for (int64_t i = 0; i < run->n * inner; i++) {
-        tape->gelu[i] = gelu(run, tape->u[i]);
+        tape->gelu[i] = reference_activation(tape->u[i], run->reference->config->hidden_act);
     }
     double *o = linear(run, tape->gelu, at->output_weight, at->output_bias, inner, h);
     drop(run, o, h, RNG_SITE_OUTPUT, index, 0);
@@ -359,7 +344,7 @@ static double *layer_backward(struct run *run, int64_t index, const double *dy) 
     double *du =
         linear_backward(run, dout, tape->gelu, at->output_weight, at->output_bias, inner, h);
     for (int64_t i = 0; i < run->n * inner; i++) {
-        du[i] *= gelu_slope(run, tape->u[i]);
+        du[i] *= reference_activation_slope(tape->u[i], run->reference->config->hidden_act);
     }
     double *dinput = linear_backward(run, du, tape->middle, at->intermediate_weight,
                                      at->intermediate_bias, h, inner);

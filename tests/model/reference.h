@@ -17,9 +17,11 @@ struct reference_sequence {
     int64_t length;
     const int32_t *ids, *type_ids;
     int64_t place;
-    int32_t start, end;   // labels
-    int32_t label;        // class; for the class head, which the reference lacks
-    float target;         // of a regression
+    int32_t start, end;  // labels
+    int32_t label;       // class; for the class head, which the reference lacks
+    float target;        // of a regression
+    const float *shares; // [share_count] of several labels at once; NULL: none
+    int64_t share_count;
     int64_t masked_count; // masked tokens, for the pre-training head
     const int32_t *masked_positions, *masked_labels;
 };

@@ -461,8 +461,74 @@ static void real_gradients_equal_pytorch(void **state) {
     }
 }
 
+// --- activations --------------------------------------------------------------------------------
+
+// The f32 device's function of the configuration's hidden_act: a linear layer of one column and
+// weight 1.
+static void check_activation(struct device *dev, const struct safetensors *file, const char *name) {
+    char text[128], prefix[40];
+    struct bert_config config;
+    struct berth_error error = {0};
+    snprintf(text, sizeof text, "{\"model_type\": \"bert\", \"hidden_act\": \"%s\"}", name);
+    snprintf(prefix, sizeof prefix, "%s.", name);
+    if (bert_config_read_memory(name, text, strlen(text), &config, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    int64_t count;
+    float *points = golden_floats(file, "", "x", &count);
+    double *values = golden_doubles(file, prefix, "y", NULL);
+    double *slopes = golden_doubles(file, prefix, "dx", NULL);
+    float *buffer = calloc((size_t)count * 3, sizeof *buffer);
+    float weight = 1, bias = 0;
+    struct mat one = {.data = &weight, .rows = 1, .cols = 1, .stride = 1, .dtype = DTYPE_F32};
+    struct mat x = one, y = one, dx = one, dy = one;
+    x.data = points, y.data = buffer, dx.data = buffer + count, dy.data = buffer + 2 * count;
+    x.rows = y.rows = dx.rows = dy.rows = count;
+    for (int64_t i = 0; i < count; i++) {
+        buffer[2 * count + i] = 1;
+    }
+    dev->linear_gelu_forward(dev, y, (struct mat){0}, x, one, &bias, config.hidden_act);
+    dev->linear_gelu_backward(dev, dx, &bias, dy, one, x, config.hidden_act);
+    for (int64_t i = 0; i < count; i++) {
+        double scale = fmax(1, fabs((double)points[i]));
+        if (!(fabs((double)buffer[i] - values[i]) <= 1e-6 * fmax(scale, fabs(values[i]))) ||
+            !(fabs((double)buffer[count + i] - slopes[i]) <= 1e-6 * scale)) {
+            fail_msg("%s(%g): found %.9g and slope %.9g, PyTorch's are %.9g and %.9g", name,
+                     (double)points[i], (double)buffer[i], (double)buffer[count + i], values[i],
+                     slopes[i]);
+        }
+    }
+    free(points);
+    free(values);
+    free(slopes);
+    free(buffer);
+    bert_config_done(&config);
+}
+
+static void activations_equal_transformers(void **state) {
+    struct safetensors file;
+    struct device *dev = NULL;
+    struct berth_error error;
+    int found = 0;
+    golden_file_open(&file, BERTH_TEST_SOURCE_DIR "/tests/golden/activations.safetensors");
+    assert_int_equal(device_cpu_open(&(struct device_options){.threads = 1}, &dev, &error),
+                     BERTH_OK);
+    for (size_t i = 0; i < file.count; i++) {
+        char name[32];
+        if (sscanf(file.entries[i].name, "%31[^.].dx", name) == 1 &&
+            strstr(file.entries[i].name, ".dx") != NULL) {
+            check_activation(dev, &file, name);
+            found++;
+        }
+    }
+    assert_int_equal(found, 21);
+    dev->close(dev);
+    safetensors_close(&file);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(activations_equal_transformers),
         cmocka_unit_test(f32_equals_pytorch),
         cmocka_unit_test(pre_layer_norm_f32_equals_pytorch),
         cmocka_unit_test(pre_layer_norm_bf16_is_near),

@@ -19,8 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[] = {"class_two", "class_five", "class_regression",
-                                    "pretraining_erf", "pretraining_tanh"};
+static const char *const names[] = {"class_two",    "class_five",      "class_regression",
+                                    "class_labels", "pretraining_erf", "pretraining_tanh"};
 #define NAMES (sizeof names / sizeof *names)
 
 struct scene {
@@ -50,6 +50,9 @@ static void scene_open(struct scene *scene, const char *name, const struct harne
     if (!has_masked_tokens(scene)) {
         scene->golden.config.num_labels =
             golden_entry(&scene->golden.file, "", "classifier.weight")->shape[0];
+        scene->golden.config.problem = scene->sequences.shares    ? BERT_LABELS
+                                       : scene->sequences.targets ? BERT_REGRESSION
+                                                                  : BERT_CLASSES;
     }
     struct harness_options options = *how;
     options.pretraining_head = has_masked_tokens(scene);

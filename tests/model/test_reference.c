@@ -102,6 +102,9 @@ static const struct shape shapes[] = {
     {"512 tokens", 24, 1, 48, 1, ACTIVATION_GELU_ERF, 1e-12, {512, 1, 3}},
     {"full blocks", 64, 2, 256, 2, ACTIVATION_GELU_ERF, 1e-12, {64, 32, 32}},
     {"many", 36, 6, 72, 1, ACTIVATION_GELU_TANH, 1e-12, {16, 15, 17, 1, 1, 31, 100, 3}},
+    {"relu", 20, 4, 37, 2, ACTIVATION_RELU, 1e-12, {9, 20}},
+    {"silu", 20, 4, 37, 2, ACTIVATION_SILU, 1e-12, {9, 20}},
+    {"tanh", 20, 4, 37, 2, ACTIVATION_TANH, 1e-12, {9, 20}},
     {"head of 64", 128, 2, 96, 1, ACTIVATION_GELU_ERF, 1e-12, {90, 47}},
 };
 
@@ -216,6 +219,9 @@ static void f32_equals_reference_with_dropout(void **state) {
 // these bounds are some ten times that.
 static void compare_bf16(const struct shape *shape, const struct manner *manner) {
     struct comparison comparison;
+    if (shape->activation == ACTIVATION_RELU) {
+        return; // where rounding changes a sign, the slope jumps: no bound holds
+    }
     comparison_open(&comparison, shape, manner);
     struct harness *harness = &comparison.harness;
     const struct batch *batch = packed_batch(comparison.packed);

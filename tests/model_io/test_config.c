@@ -92,9 +92,9 @@ static void test_refused_values(void **state) {
         {"{" MINIMAL ", \"attention_probs_dropout_prob\": -0.1}", BERTH_CONFIG, "found -0.1"},
         {"{" MINIMAL ", \"layer_norm_eps\": 0}", BERTH_CONFIG, "\"layer_norm_eps\""},
         {"{" MINIMAL ", \"initializer_range\": -1}", BERTH_CONFIG, "\"initializer_range\""},
-        {"{" MINIMAL ", \"hidden_act\": \"relu\"}", BERTH_CONFIG,
-         "\"hidden_act\": expected gelu, gelu_python, gelu_new or gelu_pytorch_tanh, found "
-         "\"relu\""},
+        {"{" MINIMAL ", \"hidden_act\": \"prelu\"}", BERTH_CONFIG,
+         "\"hidden_act\": expected gelu, relu, silu, tanh or another of transformers' functions of "
+         "one number, found \"prelu\""},
         {"{" MINIMAL ", \"hidden_act\": 1}", BERTH_CONFIG, "expected text"},
         {"{" MINIMAL ", \"position_embedding_type\": \"relative_key\"}", BERTH_CONFIG,
          "\"position_embedding_type\": expected \"absolute\", found \"relative_key\""},
@@ -144,10 +144,10 @@ static void test_activations(void **state) {
     static const struct {
         const char *name;
         enum activation activation;
-    } cases[] = {{"gelu", ACTIVATION_GELU_ERF},
-                 {"gelu_python", ACTIVATION_GELU_ERF},
-                 {"gelu_new", ACTIVATION_GELU_TANH},
-                 {"gelu_pytorch_tanh", ACTIVATION_GELU_TANH}};
+    } cases[] = {{"gelu", ACTIVATION_GELU_ERF},       {"gelu_python", ACTIVATION_GELU_ERF},
+                 {"gelu_new", ACTIVATION_GELU_TANH},  {"gelu_pytorch_tanh", ACTIVATION_GELU_TANH},
+                 {"gelu_fast", ACTIVATION_GELU_TANH}, {"relu", ACTIVATION_RELU},
+                 {"swish", ACTIVATION_SILU}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct bert_config config;
         char text[256];

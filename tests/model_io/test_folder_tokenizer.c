@@ -18,23 +18,25 @@ static void make_source(void) {
     scratch_write("source/special_tokens_map.json", "{\"unk_token\": \"<unk>\"}");
 }
 
-static void copy(const char *source, const char *vocab, int lower_case) {
+static const struct text_rules cased = {0, -1, 1};
+
+static void copy(const char *source, const char *vocab, const struct text_rules *rules) {
     struct berth_error error;
-    if (folder_copy_tokenizer(source, vocab, lower_case, scratch("target"), &error) != BERTH_OK) {
+    if (folder_copy_tokenizer(source, vocab, rules, scratch("target"), &error) != BERTH_OK) {
         fail_msg("%s", error.message);
     }
 }
 
 static int target_lower_case(void) {
-    int lower_case = -1;
-    assert_int_equal(folder_lower_case(scratch("target"), &lower_case, NULL), BERTH_OK);
-    return lower_case;
+    struct text_rules rules;
+    assert_int_equal(folder_text_rules(scratch("target"), &rules, NULL), BERTH_OK);
+    return rules.lower_case;
 }
 
 static void test_everything_is_copied(void **state) {
     (void)state;
     make_source();
-    copy(scratch("source"), NULL, -1);
+    copy(scratch("source"), NULL, NULL);
     assert_file_holds(scratch("target/vocab.txt"), "[PAD]\n[UNK]\n");
     assert_file_holds(scratch("target/tokenizer.json"), "{\"fast\": 1}");
     assert_file_holds(scratch("target/tokenizer_config.json"), SETTINGS);
@@ -46,7 +48,7 @@ static void test_everything_is_copied(void **state) {
 static void test_own_vocabulary_by_path(void **state) {
     (void)state;
     make_source();
-    copy(scratch("source"), scratch("source/vocab.txt"), 0);
+    copy(scratch("source"), scratch("source/vocab.txt"), &cased);
     assert_true(file_exists(scratch("target/tokenizer.json")));
     assert_file_holds(scratch("target/tokenizer_config.json"), SETTINGS);
 }
@@ -55,7 +57,7 @@ static void test_other_vocabulary(void **state) {
     (void)state;
     make_source();
     scratch_write("mine.txt", "[UNK]\n");
-    copy(scratch("source"), scratch("mine.txt"), -1);
+    copy(scratch("source"), scratch("mine.txt"), NULL);
     assert_file_holds(scratch("target/vocab.txt"), "[UNK]\n");
     assert_false(file_exists(scratch("target/tokenizer.json")));
 }
@@ -66,13 +68,13 @@ static void test_a_failing_call_is_told(void **state) {
     struct berth_error error;
     make_source();
     file_fail_at(0, 0);
-    copy(scratch("source"), scratch("source/vocab.txt"), 0);
+    copy(scratch("source"), scratch("source/vocab.txt"), &cased);
     uint64_t calls = file_fail_at(0, 0);
     assert_true(file_exists(scratch("target/tokenizer.json")));
     for (uint64_t call = 1; call <= calls; call++) {
         file_fail_at(call, EIO);
         enum berth_status status = folder_copy_tokenizer(
-            scratch("source"), scratch("source/vocab.txt"), 0, scratch("target"), &error);
+            scratch("source"), scratch("source/vocab.txt"), &cased, scratch("target"), &error);
         file_fail_at(0, 0);
         assert_int_equal(status, BERTH_IO);
     }
@@ -83,7 +85,7 @@ static void test_source_without_vocabulary(void **state) {
     make_source();
     scratch_write("mine.txt", "[UNK]\n");
     assert_int_equal(file_remove(scratch("source/vocab.txt"), NULL), BERTH_OK);
-    copy(scratch("source"), scratch("mine.txt"), -1);
+    copy(scratch("source"), scratch("mine.txt"), NULL);
     assert_file_holds(scratch("target/vocab.txt"), "[UNK]\n");
     assert_false(file_exists(scratch("target/tokenizer.json")));
 }
@@ -92,7 +94,7 @@ static void test_other_casing(void **state) {
     (void)state;
     json *settings;
     make_source();
-    copy(scratch("source"), NULL, 1);
+    copy(scratch("source"), NULL, &text_rules_usual);
     assert_int_equal(target_lower_case(), 1);
     assert_false(file_exists(scratch("target/tokenizer.json")));
     assert_int_equal(json_read_file(scratch("target/tokenizer_config.json"), &settings, NULL),
@@ -106,7 +108,7 @@ static void test_missing_files_are_made(void **state) {
     json *settings;
     assert_int_equal(dir_make(scratch("target"), NULL), BERTH_OK);
     scratch_write("vocab.txt", "[UNK]\n");
-    copy(NULL, scratch("vocab.txt"), -1);
+    copy(NULL, scratch("vocab.txt"), NULL);
     assert_file_holds(scratch("target/vocab.txt"), "[UNK]\n");
     assert_int_equal(target_lower_case(), 1);
     assert_int_equal(json_read_file(scratch("target/tokenizer_config.json"), &settings, NULL),
@@ -121,16 +123,16 @@ static void test_missing_files_are_made(void **state) {
 
 static void test_casing_of_a_folder(void **state) {
     (void)state;
-    int lower_case;
+    struct text_rules rules;
     struct berth_error error;
-    assert_int_equal(folder_lower_case(scratch_folder, &lower_case, NULL), BERTH_OK);
-    assert_int_equal(lower_case, 1);
+    assert_int_equal(folder_text_rules(scratch_folder, &rules, NULL), BERTH_OK);
+    assert_int_equal(rules.lower_case, 1);
     scratch_write("tokenizer_config.json", "{\"do_lower_case\": \"no\"}");
-    assert_int_equal(folder_lower_case(scratch_folder, &lower_case, &error), BERTH_CONFIG);
+    assert_int_equal(folder_text_rules(scratch_folder, &rules, &error), BERTH_CONFIG);
     assert_message_has(&error, scratch_folder);
     assert_message_has(&error, "\"do_lower_case\": expected true or false, found text");
     scratch_write("tokenizer_config.json", "{");
-    assert_int_equal(folder_lower_case(scratch_folder, &lower_case, &error), BERTH_BAD_DATA);
+    assert_int_equal(folder_text_rules(scratch_folder, &rules, &error), BERTH_BAD_DATA);
 }
 
 static void test_casing_by_name(void **state) {
@@ -150,13 +152,116 @@ static void test_casing_by_name(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(folder_name_casing(cases[i].folder), cases[i].casing);
     }
-    int lower_case;
+    struct text_rules rules;
     assert_int_equal(dir_make(scratch("bert-base-cased"), NULL), BERTH_OK);
-    assert_int_equal(folder_lower_case(scratch("bert-base-cased"), &lower_case, NULL), BERTH_OK);
-    assert_int_equal(lower_case, 0);
+    assert_int_equal(folder_text_rules(scratch("bert-base-cased"), &rules, NULL), BERTH_OK);
+    assert_int_equal(rules.lower_case, 0);
     scratch_write("bert-base-cased/tokenizer_config.json", "{\"do_lower_case\": true}");
-    assert_int_equal(folder_lower_case(scratch("bert-base-cased"), &lower_case, NULL), BERTH_OK);
-    assert_int_equal(lower_case, 1);
+    assert_int_equal(folder_text_rules(scratch("bert-base-cased"), &rules, NULL), BERTH_OK);
+    assert_int_equal(rules.lower_case, 1);
+}
+
+// --- tokenizer.json ------------------------------------------------------------------------------
+
+#define TOKEN(id, text, more) "{\"id\": " #id ", \"content\": \"" text "\"" more "}"
+#define WHOLE(normalizer, model, added)                                                            \
+    "{\"added_tokens\": [" added "], \"normalizer\": " normalizer                                  \
+    ", \"pre_tokenizer\": {\"type\": \"BertPreTokenizer\"}, \"model\": " model "}"
+#define NORMALIZER(more) "{\"type\": \"BertNormalizer\"" more "}"
+#define WORDS                                                                                      \
+    "{\"type\": \"WordPiece\", \"max_input_chars_per_word\": 7, \"vocab\": "                       \
+    "{\"a\": 2, \"[UNK]\": 1, \"[PAD]\": 0}}"
+
+static void test_only_tokenizer_json(void **state) {
+    (void)state;
+    struct vocabulary_file file;
+    struct text_rules rules;
+    make_source();
+    assert_int_equal(file_remove(scratch("source/vocab.txt"), NULL), BERTH_OK);
+    assert_int_equal(file_remove(scratch("source/tokenizer_config.json"), NULL), BERTH_OK);
+    scratch_write("source/tokenizer.json",
+                  WHOLE(NORMALIZER(", \"lowercase\": false, \"strip_accents\": true, "
+                                   "\"handle_chinese_chars\": false"),
+                        WORDS, TOKEN(1, "[UNK]", ", \"lstrip\": true") ", " TOKEN(3, "<q>", "")));
+    char *path = folder_vocabulary_path(scratch("source"));
+    assert_string_equal(path, scratch("source/tokenizer.json"));
+    assert_int_equal(vocabulary_file_read(path, &file, NULL), BERTH_OK);
+    assert_string_equal(file.bytes, "[PAD]\n[UNK]\na\n<q>\n");
+    assert_int_equal(file.max_word_length, 7);
+    assert_string_equal(file.added[0], "<q>");
+    assert_null(file.added[1]);
+    vocabulary_file_done(&file);
+    memory_free(path);
+    // The folder's rules, and a copy that has both files and the same rules.
+    for (int copied = 0; copied < 2; copied++) {
+        const char *folder = scratch(copied ? "target" : "source");
+        assert_int_equal(folder_text_rules(folder, &rules, NULL), BERTH_OK);
+        assert_int_equal(rules.lower_case, 0);
+        assert_int_equal(rules.strip_accents, 1);
+        assert_int_equal(rules.tokenize_chinese_chars, 0);
+        copy(scratch("source"), NULL, NULL);
+    }
+    assert_file_holds(scratch("target/vocab.txt"), "[PAD]\n[UNK]\na\n<q>\n");
+    assert_true(file_exists(scratch("target/tokenizer.json")));
+}
+
+// As transformers: the settings win, but leave all to tokenizer.json where they name no class of
+// BERT's.
+static void test_settings_and_normalizer(void **state) {
+    (void)state;
+    static const struct {
+        const char *settings;
+        int lower_case, strip_accents, tokenize_chinese_chars;
+    } cases[] = {
+        {"{}", 0, 1, 0},
+        {"{\"do_lower_case\": true, \"strip_accents\": null}", 1, -1, 0},
+        {"{\"strip_accents\": false, \"tokenize_chinese_chars\": true}", 0, 0, 1},
+        {"{\"tokenizer_class\": \"BertTokenizer\", \"do_lower_case\": true}", 1, 1, 0},
+        {"{\"tokenizer_class\": \"TokenizersBackend\", \"do_lower_case\": true}", 0, 1, 0},
+    };
+    scratch_write("tokenizer.json", WHOLE(NORMALIZER(", \"lowercase\": false, \"strip_accents\": "
+                                                     "true, \"handle_chinese_chars\": false"),
+                                          WORDS, ""));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct text_rules rules;
+        scratch_write("tokenizer_config.json", cases[i].settings);
+        assert_int_equal(folder_text_rules(scratch_folder, &rules, NULL), BERTH_OK);
+        assert_int_equal(rules.lower_case, cases[i].lower_case);
+        assert_int_equal(rules.strip_accents, cases[i].strip_accents);
+        assert_int_equal(rules.tokenize_chinese_chars, cases[i].tokenize_chinese_chars);
+    }
+}
+
+static void test_refused_tokenizers(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {WHOLE(NORMALIZER(""), "{\"type\": \"BPE\"}", ""), "expected WordPiece, found BPE"},
+        {WHOLE("{\"type\": \"Sequence\"}", WORDS, ""), "expected BertNormalizer, found Sequence"},
+        {WHOLE(NORMALIZER(", \"clean_text\": false"), WORDS, ""), "normalizer.clean_text"},
+        {WHOLE(NORMALIZER(""), "{\"type\": \"WordPiece\", \"unk_token\": \"<unk>\"}", ""),
+         "expected [UNK], found <unk>"},
+        {WHOLE(NORMALIZER(""), "{\"type\": \"WordPiece\"}", ""), "model.vocab"},
+        {WHOLE(NORMALIZER(""), "{\"type\": \"WordPiece\", \"vocab\": {\"a\": 0, \"b\": 2}}", ""),
+         "expected an id from 0 to 1"},
+        {WHOLE(NORMALIZER(""), "{\"type\": \"WordPiece\", \"vocab\": {\"a\": 0, \"b\": 0}}", ""),
+         "id 0 has two tokens"},
+        {WHOLE(NORMALIZER(""), "{\"type\": \"WordPiece\", \"vocab\": {\"a\\nb\": 0}}", ""),
+         "line break"},
+        {WHOLE(NORMALIZER(""), WORDS, TOKEN(3, "word", ", \"normalized\": true")),
+         "\"word\" has \"normalized\": true"},
+        {WHOLE(NORMALIZER(""), WORDS, "{\"id\": 3}"), "entry 0 has no \"content\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct vocabulary_file file;
+        struct berth_error error = {0};
+        scratch_write("tokenizer.json", cases[i].text);
+        assert_int_not_equal(vocabulary_file_read(scratch("tokenizer.json"), &file, &error),
+                             BERTH_OK);
+        assert_message_has(&error, cases[i].message);
+        vocabulary_file_done(&file);
+    }
 }
 
 static void test_memory_out_at_every_allocation(void **state) {
@@ -166,8 +271,8 @@ static void test_memory_out_at_every_allocation(void **state) {
     scratch_write("mine.txt", "[UNK]\n");
     for (uint64_t call = 1; call < 200 && status != BERTH_OK; call++) {
         memory_fail_at(call, 0);
-        status = folder_copy_tokenizer(scratch("source"), scratch("mine.txt"), 1, scratch("target"),
-                                       NULL);
+        status = folder_copy_tokenizer(scratch("source"), scratch("mine.txt"), &text_rules_usual,
+                                       scratch("target"), NULL);
         memory_fail_at(0, 0);
         assert_true(status == BERTH_OK || status == BERTH_NO_MEMORY);
     }
@@ -177,6 +282,9 @@ static void test_memory_out_at_every_allocation(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        SCRATCH_TEST(test_only_tokenizer_json),
+        SCRATCH_TEST(test_settings_and_normalizer),
+        SCRATCH_TEST(test_refused_tokenizers),
         SCRATCH_TEST(test_everything_is_copied),
         SCRATCH_TEST(test_own_vocabulary_by_path),
         SCRATCH_TEST(test_other_vocabulary),

@@ -106,7 +106,7 @@ static void writes_probabilities_as_numpy(void **state) {
         float logits[6];
         char expected[512];
         const json *row = json_at(rows, i), *list = json_member(row, "logits");
-        struct results_predictions said = {logits, 2, json_length(list), labels};
+        struct results_predictions said = {logits, 2, json_length(list), labels, 0};
         for (size_t k = 0; k < 2 * said.width; k++) {
             logits[k] = (float)json_as_real(json_at(list, k % said.width));
         }
@@ -122,7 +122,8 @@ static void writes_probabilities_as_numpy(void **state) {
 static void writes_predictions(void **state) {
     static const char *const labels[] = {"not_equivalent", "equivalent"};
     static const float logits[] = {0.5f, 0.25f, -3, 7, 2, 2}, numbers[] = {4.25f, -0.0004f, 3};
-    const struct results_predictions classes = {logits, 3, 2, labels}, real = {numbers, 3, 1, NULL};
+    const struct results_predictions classes = {logits, 3, 2, labels, 0},
+                                     real = {numbers, 3, 1, NULL, 0};
     assert_int_equal(results_predicted_class(&classes, 1), 1);
     assert_int_equal(results_write_predictions(folder, "predict_results_mrpc.txt", &classes, NULL),
                      BERTH_OK);
@@ -139,7 +140,7 @@ static void writes_predictions(void **state) {
 static void shows_what_is_not_finite(void **state) {
     static const char *const labels[] = {"a", "b"};
     const float logits[] = {NAN, 1};
-    const struct results_predictions said = {logits, 1, 2, labels};
+    const struct results_predictions said = {logits, 1, 2, labels, 0};
     assert_int_equal(results_write_probabilities(folder, "test_results.tsv", &said, NULL),
                      BERTH_OK);
     expect_file("test_results.tsv", "nan\tnan\n");
@@ -149,7 +150,7 @@ static void shows_what_is_not_finite(void **state) {
 
 static const float two[] = {1, 2};
 static const char *const names[] = {"a", "b"};
-static const struct results_predictions said = {two, 1, 2, names};
+static const struct results_predictions said = {two, 1, 2, names, 0};
 static const struct berth_field fields[] = {{.key = "b", .type = BERTH_REAL, .real = 0.5},
                                             {.key = "a", .type = BERTH_INTEGER, .integer = 7}};
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tokens as numbers, for comparison with other tokenizers (dev/unicode/check_tokenizer.py).
 //
-//   dump_tokens VOCAB huggingface|google cased|uncased keep|split < texts > tokens
+//   dump_tokens VOCAB huggingface|google [un]cased[-strip|-keep][-whole] keep|split < texts >
+//   tokens
 //
 // In: any number of texts, each a 32-bit length and that many bytes. Out, for each: the number of
 // tokens, then id, word, begin, end, byte_begin, byte_end of each; 32-bit numbers of this machine.
@@ -45,11 +46,15 @@ static int dump(const struct tokenizer *tokenizer) {
 
 int main(int argc, char **argv) {
     if (argc != 5) {
-        return fail("VOCAB huggingface|google cased|uncased keep|split");
+        return fail("VOCAB huggingface|google [un]cased[-strip|-keep][-whole] keep|split");
     }
     struct tokenizer_options options = {
         .rules = strcmp(argv[2], "google") == 0 ? TOKENIZER_GOOGLE : TOKENIZER_HUGGINGFACE,
-        .lower_case = strcmp(argv[3], "uncased") == 0,
+        .lower_case = strstr(argv[3], "uncased") != NULL,
+        .accents = strstr(argv[3], "strip") != NULL  ? TOKENIZER_ACCENTS_STRIP
+                   : strstr(argv[3], "keep") != NULL ? TOKENIZER_ACCENTS_KEEP
+                                                     : TOKENIZER_ACCENTS_AUTO,
+        .whole_ideographs = strstr(argv[3], "whole") != NULL,
         .split_special = strcmp(argv[4], "split") == 0};
     struct tokenizer *tokenizer;
     struct berth_error error;

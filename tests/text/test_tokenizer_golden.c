@@ -36,6 +36,10 @@ static struct tokenizer_options parse_settings(const char *settings) {
     return (struct tokenizer_options){
         .rules = strstr(settings, "google") != NULL ? TOKENIZER_GOOGLE : TOKENIZER_HUGGINGFACE,
         .lower_case = strstr(settings, "uncased") != NULL,
+        .accents = strstr(settings, "-strip") != NULL  ? TOKENIZER_ACCENTS_STRIP
+                   : strstr(settings, "-keep") != NULL ? TOKENIZER_ACCENTS_KEEP
+                                                       : TOKENIZER_ACCENTS_AUTO,
+        .whole_ideographs = strstr(settings, "-whole") != NULL,
         .split_special = strstr(settings, "split") != NULL};
 }
 

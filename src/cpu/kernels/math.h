@@ -88,35 +88,8 @@ ALWAYS float tanh_of(float x) {
     return 1.0f - 2.0f / (e + 1.0f);
 }
 
-// x Phi(x)
-ALWAYS float gelu_erf(float x) {
-    return 0.5f * x * (1.0f + erf_of(x * 0.70710678118654752f));
-}
-
-// Phi(x) + x phi(x), with erfc(z) = e^(-z^2) t (a1 + a2 t + ...), t = 1 / (1 + 0.3275911 z)
-// (Abramowitz and Stegun 7.1.26, 1.5e-7 absolute), which shares the exponential with phi.
-ALWAYS float gelu_erf_slope(float x) {
-    float e = exp_negative(-0.5f * x * x);
-    float t = 1.0f / (1.0f + 0.3275911f * 0.70710678118654752f * fabsf(x));
-    float p = 0.5f * 1.061405429f;
-    p = p * t + 0.5f * -1.453152027f;
-    p = p * t + 0.5f * 1.421413741f;
-    p = p * t + 0.5f * -0.284496736f;
-    p = p * t + 0.5f * 0.254829592f;
-    float tail = p * t * e;
-    return (x < 0.0f ? tail : 1.0f - tail) + x * 0.39894228040143268f * e;
-}
-
-// x (1 + tanh(c (x + 0.044715 x^3))) / 2, c = sqrt(2 / pi)
-ALWAYS float gelu_tanh(float x) {
-    float t = tanh_of(0.79788456080286536f * (x + 0.044715f * x * x * x));
-    return 0.5f * x * (1.0f + t);
-}
-
-ALWAYS float gelu_tanh_slope(float x) {
-    float t = tanh_of(0.79788456080286536f * (x + 0.044715f * x * x * x));
-    float inner = 0.79788456080286536f * (1.0f + 3.0f * 0.044715f * x * x);
-    return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * inner;
+ALWAYS float sigmoid_of(float x) {
+    return 1.0f / (1.0f + exp_of(-x));
 }
 
 // --- pieces of rows -----------------------------------------------------------------------------

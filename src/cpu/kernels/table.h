@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // All kernels of one instruction set: included by kernels_*.c, which name the table.
 #include "cpu/kernels.h"
+#include "cpu/kernels/activations.h"
 #include "cpu/kernels/cross_entropy.h"
-#include "cpu/kernels/gelu.h"
 #include "cpu/kernels/norm.h"
 #include "cpu/kernels/optimizer.h"
 #include "cpu/kernels/peak.h"
@@ -16,8 +16,8 @@ const struct kernels KERNELS_TABLE = {
     .norm_backward = norm_backward,
     .drop_first = drop_first,
     .scatter_add = scatter_add,
-    .gelu_forward = gelu_forward,
-    .gelu_backward = gelu_backward,
+    .activation_forward = activation_forward,
+    .activation_backward = activation_backward,
     .column_sums = column_sums,
     .add = add,
     .softmax_forward = softmax_forward,

@@ -1,0 +1,255 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Has Berth load what today's transformers and sentence-transformers save, and compares what both
+make of the same texts: embeddings, class probabilities, multi-label sigmoids, logits of ONNX.
+
+    dev/check_peers.py BERTH [MODEL_FOLDER]
+
+The models are tiny ones with random weights, made and saved here; MODEL_FOLDER adds a real
+sentence-transformers folder. Every function of hidden_act goes through Berth, through transformers
+and, where onnxruntime is installed, through the converted graph. Exits 77 (skipped) without torch,
+transformers and sentence-transformers.
+"""
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+LIMIT = 1e-5
+WORDS = ("the a an quick brown fox jump ##s ##ed over lazy dog paris is in france . , ? ! é e cafe "
+         "café 中 国 ##国 un ##able good bad film hello Hello HELLO").split()
+TEXTS = ["the quick brown fox jumped over the lazy dog.", "Café in Paris!", "中国 good film",
+         "unable", "Hello hello HELLO bad film, bad film? " * 20]
+worst = {}
+
+
+def note(name, difference):
+    worst[name] = max(worst.get(name, 0.0), float(difference))
+    if difference > LIMIT:
+        print(f"DIFFERENT {name}: {difference:.3g}")
+
+
+def berth(program, *arguments):
+    done = subprocess.run([program, *map(str, arguments), "--threads", "1"], text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if done.returncode:
+        sys.exit(f"berth {' '.join(map(str, arguments))}: {done.stderr}")
+    return done.stdout
+
+
+def convert(program, source, target, kind):
+    done = subprocess.run([program, "convert", str(source), str(target), "--to", kind,
+                           "--allow_lossy"], stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        sys.exit(f"berth convert --to {kind}: {done.stderr}")
+    return target
+
+
+def embeddings(program, folder, *more):
+    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
+        file.write("".join(text + "\n" for text in TEXTS))
+        file.flush()
+        lines = berth(program, "embed", "--model", folder, file.name, *more).splitlines()
+    return np.array([json.loads(line)["embedding"] for line in lines])
+
+
+# --- models ---------------------------------------------------------------------------------------
+
+def make_tokenizer(**rules):
+    specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    return transformers.BertTokenizer(
+        vocab={word: number for number, word in enumerate(specials + WORDS)}, **rules)
+
+
+def make_config(**more):
+    return transformers.BertConfig(**{**dict(
+        vocab_size=5 + len(WORDS), hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+        intermediate_size=48, max_position_embeddings=64, initializer_range=0.3), **more})
+
+
+def save(folder, model, **rules):
+    model.eval().save_pretrained(folder)
+    make_tokenizer(**rules).save_pretrained(folder)
+    assert (folder / "tokenizer.json").exists()
+    return folder
+
+
+# --- embeddings -----------------------------------------------------------------------------------
+
+def check_sentences(program, folder, name):
+    model = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+    wanted = model.encode(TEXTS)
+    note(name, abs(embeddings(program, folder) - wanted).max())
+    copy = convert(program, folder, folder.with_name(folder.name + "-copy"), "hf")
+    assert (copy / "vocab.txt").exists() and (copy / "tokenizer.json").exists(), copy
+    again = sentence_transformers.SentenceTransformer(str(copy), device="cpu").encode(TEXTS)
+    note(name + ", converted", abs(again - wanted).max())
+
+
+def check_poolings(program, work):
+    from sentence_transformers.base.modules import Dense, Normalize, Transformer
+    from sentence_transformers.sentence_transformer.modules import Pooling
+    base = save(work / "base", transformers.BertModel(make_config()))
+    for mode in Pooling.POOLING_MODES:
+        for scaled in (False, True):
+            transformer = Transformer(str(base), max_seq_length=24)
+            parts = [transformer, Pooling(32, pooling_mode=mode)]
+            parts += [Normalize()] if scaled else []
+            folder = work / f"{mode}-{scaled}"
+            sentence_transformers.SentenceTransformer(modules=parts, device="cpu").save(str(folder))
+            check_sentences(program, folder, f"pooling {mode}{', scaled' if scaled else ''}")
+    dense = work / "dense"
+    sentence_transformers.SentenceTransformer(
+        modules=[Transformer(str(base)), Pooling(32), Dense(32, 8)],
+        device="cpu").save(str(dense))
+    refused = subprocess.run([program, "embed", "--model", str(dense), os.devnull],
+                             stderr=subprocess.PIPE, text=True)
+    assert refused.returncode == 78 and "Dense" in refused.stderr, refused.stderr
+
+
+def check_rules(program, work):
+    """Every way to treat case, accents and ideographs, by mean pooling of transformers' output."""
+    rules = [dict(do_lower_case=lower, strip_accents=strip, tokenize_chinese_chars=chinese)
+             for lower in (True, False) for strip in (None, True, False)
+             for chinese in (True, False)]
+    for number, rule in enumerate(rules):
+        model = transformers.BertModel(make_config())
+        folder = save(work / f"rules{number}", model, **rule)
+        wanted = mean_of(folder)
+        found = embeddings(program, folder, "--normalize", "false", "--max_seq_length", "64")
+        note("tokenizer rules", abs(found - wanted).max())
+
+
+def mean_of(folder):
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModel.from_pretrained(folder).eval()
+    rows = []
+    for text in TEXTS:
+        feed = tokenizer(text, return_tensors="pt", truncation=True, max_length=64)
+        with torch.no_grad():
+            rows.append(model(**feed).last_hidden_state[0].mean(0).numpy())
+    return np.array(rows)
+
+
+# --- activations ----------------------------------------------------------------------------------
+
+def check_activations(program, work):
+    from transformers.activations import ACT2CLS
+    for name in sorted(set(ACT2CLS) - {"prelu", "xielu", "sqrtsoftplus"}):
+        folder = save(work / f"act-{name}", transformers.BertModel(make_config(hidden_act=name)))
+        found = embeddings(program, folder, "--normalize", "false", "--max_seq_length", "64")
+        note("hidden_act", abs(found - mean_of(folder)).max())
+        if importlib.util.find_spec("onnxruntime"):
+            check_onnx(program, folder)
+
+
+def check_onnx(program, folder):
+    import onnxruntime
+    graph = convert(program, folder, folder.with_name(folder.name + "-onnx"), "onnx")
+    onnxruntime.set_default_logger_severity(3)
+    session = onnxruntime.InferenceSession(str(graph / "model.onnx"),
+                                           providers=["CPUExecutionProvider"])
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModel.from_pretrained(folder).eval()
+    feed = tokenizer(TEXTS, return_tensors="pt", padding=True, truncation=True, max_length=64)
+    with torch.no_grad():
+        wanted = model(**feed).last_hidden_state.numpy()
+    found = session.run(None, {key: value.numpy() for key, value in feed.items()})[0]
+    mask = feed["attention_mask"].numpy()[..., None]
+    note("ONNX hidden_act", abs((found - wanted) * mask).max())
+
+
+# --- classes --------------------------------------------------------------------------------------
+
+def probabilities(program, folder, work):
+    table, said = work / "texts.csv", work / ("said-" + folder.name)
+    table.write_text("text\n" + "".join(f'"{text}"\n' for text in TEXTS), encoding="utf-8")
+    berth(program, "predict", "classify", "--model", folder, "--input", table, "--text_column", "text",
+          "--output", said, "--max_seq_length", "64", "--precision", "fp32")
+    return np.loadtxt(said / "test_results.tsv", ndmin=2), (said / "predict_results.txt").read_text()
+
+
+def check_classes(program, work):
+    kinds = {"two classes without names": (dict(num_labels=2), torch.softmax),
+             "five classes": (dict(num_labels=5), torch.softmax),
+             "several labels": (dict(num_labels=4, problem_type="multi_label_classification"), None),
+             "a regression": (dict(num_labels=1), "value")}
+    for name, (settings, share) in kinds.items():
+        model = transformers.BertForSequenceClassification(make_config(**settings))
+        folder = save(work / name.replace(" ", "-"), model)
+        config = json.loads((folder / "config.json").read_text())
+        if name.startswith("two"):
+            config.pop("id2label", None), config.pop("label2id", None), config.pop("num_labels", None)
+            (folder / "config.json").write_text(json.dumps(config))
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        rows = []
+        for text in TEXTS:
+            feed = tokenizer(text, return_tensors="pt", truncation=True, max_length=64)
+            with torch.no_grad():
+                logits = model(**feed).logits[0]
+            rows.append((logits if share == "value" else torch.sigmoid(logits) if share is None
+                         else share(logits, -1)).numpy())
+        found, words = probabilities(program, folder, work)
+        note(name, abs(found - np.array(rows)).max())
+        assert share == "value" or "LABEL_" in words, words
+
+
+def check_answers(program, work):
+    """The best span of transformers' logits is Berth's answer."""
+    torch.manual_seed(5)
+    folder = save(work / "answers", transformers.BertForQuestionAnswering(make_config()))
+    context, question = "the quick brown fox jumped over the lazy dog in paris", "the dog is in ?"
+    said = berth(program, "answer", "--model", folder, "--question", question, "--context", context,
+                 "--json")
+    answer = json.loads(said.splitlines()[0])["answer"]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForQuestionAnswering.from_pretrained(folder).eval()
+    feed = tokenizer(question, context, return_tensors="pt", return_offsets_mapping=True)
+    offsets = feed.pop("offset_mapping")[0].tolist()
+    with torch.no_grad():
+        out = model(**feed)
+    first = feed["token_type_ids"][0].tolist().index(1)
+    last = len(offsets) - 1
+    best = max(((out.start_logits[0, s] + out.end_logits[0, e]).item(), s, e)
+               for s in range(first, last) for e in range(s, min(last, s + 30)))
+    wanted = context[offsets[best[1]][0]:offsets[best[2]][1]]
+    note("answers", 0.0 if answer == wanted else 1.0)
+    assert answer == wanted, (answer, wanted)
+
+
+def main():
+    program = os.path.abspath(sys.argv[1])
+    with tempfile.TemporaryDirectory() as name:
+        work = pathlib.Path(name)
+        check_classes(program, work)
+        check_rules(program, work)
+        check_activations(program, work)
+        check_poolings(program, work)
+        check_answers(program, work)
+        if len(sys.argv) > 2:
+            real = work / "real"
+            sentence_transformers.SentenceTransformer(sys.argv[2], device="cpu").save(str(real))
+            check_sentences(program, real, "the given model")
+    for name, difference in worst.items():
+        print(f"{name}: apart by at most {difference:.2g}")
+    sys.exit(any(difference > LIMIT for difference in worst.values()))
+
+
+if any(importlib.util.find_spec(package) is None
+       for package in ("torch", "transformers", "sentence_transformers")):
+    print("skipped: needs torch, transformers and sentence-transformers")
+    sys.exit(77)
+import numpy as np
+import sentence_transformers
+import torch
+import transformers
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    main()

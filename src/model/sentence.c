@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/sentence.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+#include "model/folder.h"
+
+#include <string.h>
+
+#define FILE_LIMIT ((size_t)1 << 30)
+#define MODULES_FILE "modules.json"
+#define LENGTH_FILE "sentence_bert_config.json"
+#define PROMPTS_FILE "config_sentence_transformers.json"
+
+const char *const sentence_pooling_names[SENTENCE_POOLINGS] = {
+    [BERTH_POOL_MEAN] = "mean",
+    [BERTH_POOL_CLS] = "cls",
+    [BERTH_POOL_MAX] = "max",
+    [BERTH_POOL_MEAN_SQRT_LENGTH] = "mean_sqrt_len_tokens",
+    [BERTH_POOL_WEIGHTED_MEAN] = "weightedmean",
+    [BERTH_POOL_LAST] = "lasttoken",
+};
+
+// The keys of versions before 6: one truth for each pooling.
+static const char *const old_names[SENTENCE_POOLINGS] = {
+    [BERTH_POOL_MEAN] = "pooling_mode_mean_tokens",
+    [BERTH_POOL_CLS] = "pooling_mode_cls_token",
+    [BERTH_POOL_MAX] = "pooling_mode_max_tokens",
+    [BERTH_POOL_MEAN_SQRT_LENGTH] = "pooling_mode_mean_sqrt_len_tokens",
+    [BERTH_POOL_WEIGHTED_MEAN] = "pooling_mode_weightedmean_tokens",
+    [BERTH_POOL_LAST] = "pooling_mode_lasttoken",
+};
+
+// --- files --------------------------------------------------------------------------------------
+
+// FOLDER/MODULE/NAME, MODULE may be empty; *object is NULL where the file is not there. `path` gets
+// the path, to be freed.
+static enum berth_status read_member(const char *folder, const char *module, const char *name,
+                                     json **object, char **path, struct berth_error *error) {
+    char *inside = folder_file(folder, module);
+    *object = NULL;
+    *path = inside != NULL ? path_join(inside, name) : NULL;
+    memory_free(inside);
+    if (*path == NULL) {
+        return file_no_path(error);
+    }
+    return file_exists(*path) ? json_read_file(*path, object, error) : BERTH_OK;
+}
+
+// Module folders are names in the model's folder and nothing else.
+static int is_plain_name(const char *name) {
+    return name[0] != '\0' && name[0] != '.' && strchr(name, '/') == NULL;
+}
+
+// --- pooling ------------------------------------------------------------------------------------
+
+static enum berth_status refuse_pooling(const char *path, const char *name,
+                                        struct berth_error *error) {
+    return error_set(error, BERTH_CONFIG,
+                     "%s: key \"pooling_mode\": expected one of mean, cls, max, "
+                     "mean_sqrt_len_tokens, weightedmean, lasttoken, found %s",
+                     path, name);
+}
+
+static enum berth_status read_old_pooling(const json *object, const char *path,
+                                          enum berth_pooling *pooling, struct berth_error *error) {
+    int count = 0;
+    *pooling = BERTH_POOL_MEAN; // as sentence-transformers where none is set
+    for (size_t i = 0; i < SENTENCE_POOLINGS; i++) {
+        int is_set = 0;
+        TRY(json_get_boolean(object, path, old_names[i], &is_set, error));
+        if (is_set) {
+            *pooling = (enum berth_pooling)i;
+            count++;
+        }
+    }
+    return count <= 1 ? BERTH_OK : refuse_pooling(path, "several", error);
+}
+
+static enum berth_status find_pooling(const json *object, const char *path,
+                                      enum berth_pooling *pooling, struct berth_error *error) {
+    const json *mode = json_member(object, "pooling_mode");
+    if (mode == NULL) {
+        return read_old_pooling(object, path, pooling, error);
+    }
+    if (json_is_array_value(mode) && json_length(mode) == 1) {
+        mode = json_at(mode, 0);
+    }
+    const char *name = json_text(mode);
+    for (size_t i = 0; name != NULL && i < SENTENCE_POOLINGS; i++) {
+        if (strcmp(sentence_pooling_names[i], name) == 0) {
+            *pooling = (enum berth_pooling)i;
+            return BERTH_OK;
+        }
+    }
+    return refuse_pooling(path, name != NULL ? name : "several", error);
+}
+
+static enum berth_status read_pooling(const char *folder, const char *module,
+                                      struct sentence *sentence, struct berth_error *error) {
+    json *object;
+    char *path;
+    int include_prompt = 1;
+    enum berth_status status = read_member(folder, module, "config.json", &object, &path, error);
+    if (status == BERTH_OK && object == NULL) {
+        status = error_set(error, BERTH_NO_INPUT,
+                           "%s: no such file; " MODULES_FILE " names its module", path);
+    }
+    if (status == BERTH_OK) {
+        status = find_pooling(object, path, &sentence->how.pooling, error);
+    }
+    if (status == BERTH_OK) {
+        status = json_get_boolean(object, path, "include_prompt", &include_prompt, error);
+    }
+    if (status == BERTH_OK && !include_prompt && sentence->prompt != NULL) {
+        status = error_set(error, BERTH_CONFIG,
+                           "%s: key \"include_prompt\": pooling without the default prompt is not "
+                           "supported",
+                           path);
+    }
+    json_free(object);
+    memory_free(path);
+    return status;
+}
+
+// --- modules ------------------------------------------------------------------------------------
+
+static enum berth_status read_module(const char *folder, const json *module, size_t index,
+                                     struct sentence *sentence, struct berth_error *error) {
+    const char *type = json_text(json_member(module, "type"));
+    const char *path = json_text(json_member(module, "path"));
+    const char *dot = type != NULL ? strrchr(type, '.') : NULL;
+    const char *class = dot != NULL ? dot + 1 : type;
+    if (class == NULL || path == NULL) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: " MODULES_FILE ": entry %zu has no \"type\" and \"path\"", folder,
+                         index);
+    }
+    if (index == 0 && strcmp(class, "Transformer") == 0 && path[0] == '\0') {
+        return BERTH_OK;
+    }
+    if (index == 1 && strcmp(class, "Pooling") == 0 && is_plain_name(path)) {
+        return read_pooling(folder, path, sentence, error);
+    }
+    if (index == 2 && strcmp(class, "Normalize") == 0) {
+        sentence->how.normalize = 1;
+        return BERTH_OK;
+    }
+    return error_set(error, BERTH_CONFIG,
+                     "%s: " MODULES_FILE ": entry %zu is a module %s in \"%s\"; supported are a "
+                     "Transformer in the folder itself, a Pooling and a Normalize, in this order",
+                     folder, index, class, path);
+}
+
+static enum berth_status read_modules(const char *folder, const json *modules,
+                                      struct sentence *sentence, struct berth_error *error) {
+    for (size_t i = 0; i < json_length(modules); i++) {
+        TRY(read_module(folder, json_at(modules, i), i, sentence, error));
+    }
+    return json_length(modules) >= 2
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "%s: " MODULES_FILE ": expected a Transformer and a Pooling, found %zu "
+                           "modules",
+                           folder, json_length(modules));
+}
+
+// --- length and prompt --------------------------------------------------------------------------
+
+// A number beyond any length stands for "as many as the model takes".
+static int64_t length_of(const json *object, const char *key) {
+    const json *value = json_member(object, key);
+    double length = json_is_number_value(value) ? json_as_real(value) : 0;
+    return length >= 1 && length < 1e9 ? (int64_t)length : 0;
+}
+
+// Version 6 keeps the length in tokenizer_config.json.
+static enum berth_status read_length(const char *folder, struct sentence *sentence,
+                                     struct berth_error *error) {
+    static const char *const keys[][2] = {{LENGTH_FILE, "max_seq_length"},
+                                          {"tokenizer_config.json", "model_max_length"}};
+    for (size_t i = 0; i < 2; i++) {
+        json *object;
+        char *path;
+        enum berth_status status = read_member(folder, "", keys[i][0], &object, &path, error);
+        if (status == BERTH_OK && i == 0) {
+            status = json_get_boolean(object, path, "do_lower_case", &sentence->lower_case, error);
+        }
+        if (sentence->max_length == 0) {
+            sentence->max_length = length_of(object, keys[i][1]);
+        }
+        json_free(object);
+        memory_free(path);
+        TRY(status);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status read_prompt(const char *folder, struct sentence *sentence,
+                                     struct berth_error *error) {
+    json *object;
+    char *path;
+    enum berth_status status = read_member(folder, "", PROMPTS_FILE, &object, &path, error);
+    const char *name = json_text(json_member(object, "default_prompt_name"));
+    const json *prompts = json_member(object, "prompts");
+    const char *text = name != NULL ? json_text(json_member(prompts, name)) : NULL;
+    if (status == BERTH_OK && text != NULL && text[0] != '\0') {
+        sentence->prompt = memory_string(text);
+        status = sentence->prompt != NULL ? BERTH_OK : error_no_memory(error, strlen(text), path);
+    }
+    json_free(object);
+    memory_free(path);
+    return status;
+}
+
+// --- the whole ----------------------------------------------------------------------------------
+
+enum berth_status sentence_read(const char *folder, struct sentence *sentence,
+                                struct berth_error *error) {
+    json *modules;
+    char *path;
+    *sentence = (struct sentence){.found = 0};
+    enum berth_status status = read_member(folder, "", MODULES_FILE, &modules, &path, error);
+    sentence->found = modules != NULL;
+    if (status == BERTH_OK && modules != NULL) {
+        TRY_DONE(read_length(folder, sentence, error));
+        TRY_DONE(read_prompt(folder, sentence, error));
+        TRY_DONE(read_modules(folder, modules, sentence, error));
+    }
+done:
+    json_free(modules);
+    memory_free(path);
+    return status;
+}
+
+void sentence_done(struct sentence *sentence) {
+    memory_free(sentence->prompt);
+    sentence->prompt = NULL;
+}
+
+// --- copying ------------------------------------------------------------------------------------
+
+static enum berth_status copy_file(const char *from_folder, const char *to_folder, const char *name,
+                                   struct berth_error *error) {
+    char *from = path_join(from_folder, name), *to = path_join(to_folder, name), *bytes = NULL;
+    size_t length;
+    enum berth_status status = from != NULL && to != NULL ? BERTH_OK : file_no_path(error);
+    if (status == BERTH_OK && file_exists(from)) {
+        status = file_read(from, FILE_LIMIT, &bytes, &length, error);
+        if (status == BERTH_OK) {
+            status = file_write(to, bytes, length, error);
+        }
+    }
+    memory_free(bytes);
+    memory_free(from);
+    memory_free(to);
+    return status;
+}
+
+static enum berth_status copy_all(const char *from, const char *to, struct berth_error *error) {
+    char **names;
+    TRY(dir_make(to, error));
+    if (!dir_exists(from)) {
+        return BERTH_OK; // an empty folder, which a repository does not keep
+    }
+    TRY(dir_list(from, &names, error));
+    enum berth_status status = BERTH_OK;
+    for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
+        status = copy_file(from, to, names[i], error);
+    }
+    memory_free(names);
+    return status;
+}
+
+static enum berth_status copy_modules(const char *folder, const char *target, const json *modules,
+                                      struct berth_error *error) {
+    enum berth_status status = BERTH_OK;
+    for (size_t i = 0; i < json_length(modules) && status == BERTH_OK; i++) {
+        const char *name = json_text(json_member(json_at(modules, i), "path"));
+        if (name == NULL || !is_plain_name(name)) {
+            continue;
+        }
+        char *from = folder_file(folder, name), *to = path_join(target, name);
+        status = from != NULL && to != NULL ? copy_all(from, to, error) : file_no_path(error);
+        memory_free(from);
+        memory_free(to);
+    }
+    return status;
+}
+
+enum berth_status sentence_copy(const char *folder, const char *target, struct berth_error *error) {
+    static const char *const names[] = {MODULES_FILE, LENGTH_FILE, PROMPTS_FILE};
+    json *modules;
+    char *path, *root = folder_file(folder, "");
+    enum berth_status status = read_member(folder, "", MODULES_FILE, &modules, &path, error);
+    if (status == BERTH_OK && root == NULL) {
+        status = file_no_path(error);
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names && modules != NULL; i++) {
+        TRY_DONE(copy_file(root, target, names[i], error));
+    }
+    if (modules != NULL) {
+        TRY_DONE(copy_modules(folder, target, modules, error));
+    }
+done:
+    json_free(modules);
+    memory_free(path);
+    memory_free(root);
+    return status;
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/vocabulary_file.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+
+#include <string.h>
+
+#define FILE_LIMIT ((size_t)256 << 20)
+
+const struct text_rules text_rules_usual = {
+    .lower_case = 1, .strip_accents = -1, .tokenize_chinese_chars = 1};
+
+int vocabulary_file_is_json(const char *path) {
+    size_t length = strlen(path);
+    return length >= 5 && strcmp(path + length - 5, ".json") == 0;
+}
+
+static enum berth_status refuse(const char *path, const char *part, const char *expected,
+                                const char *found, struct berth_error *error) {
+    return error_set(error, BERTH_CONFIG,
+                     "%s: key \"%s\": expected %s, found %s; only BERT's tokenizer is supported",
+                     path, part, expected, found != NULL ? found : "none");
+}
+
+// A part of the pipeline must be of this type.
+static enum berth_status check_type(const json *object, const char *path, const char *part,
+                                    const char *type, struct berth_error *error) {
+    const char *found = json_text(json_member(json_member(object, part), "type"));
+    return found != NULL && strcmp(found, type) == 0 ? BERTH_OK
+                                                     : refuse(path, part, type, found, error);
+}
+
+// --- the normalizer -----------------------------------------------------------------------------
+
+static enum berth_status read_rules(const json *object, const char *path, struct text_rules *rules,
+                                    struct berth_error *error) {
+    const json *normalizer = json_member(object, "normalizer");
+    int clean = 1, strip = -1;
+    TRY(check_type(object, path, "normalizer", "BertNormalizer", error));
+    *rules = text_rules_usual;
+    TRY(json_get_boolean(normalizer, path, "clean_text", &clean, error));
+    TRY(json_get_boolean(normalizer, path, "lowercase", &rules->lower_case, error));
+    TRY(json_get_boolean(normalizer, path, "handle_chinese_chars", &rules->tokenize_chinese_chars,
+                         error));
+    if (!json_is_null_value(json_member(normalizer, "strip_accents"))) {
+        TRY(json_get_boolean(normalizer, path, "strip_accents", &strip, error));
+    }
+    rules->strip_accents = strip;
+    return clean ? BERTH_OK : refuse(path, "normalizer.clean_text", "true", "false", error);
+}
+
+enum berth_status vocabulary_file_rules(const char *path, struct text_rules *rules,
+                                        struct berth_error *error) {
+    json *object;
+    TRY(json_read_file(path, &object, error));
+    enum berth_status status = read_rules(object, path, rules, error);
+    json_free(object);
+    return status;
+}
+
+// --- tokens -------------------------------------------------------------------------------------
+
+struct tokens {
+    const char *path;
+    const char **texts; // [count] by id; NULL: no token of that id so far
+    size_t count, bytes;
+};
+
+static enum berth_status put_token(struct tokens *tokens, const char *text, const json *id,
+                                   struct berth_error *error) {
+    int64_t number = json_is_integer_value(id) ? json_as_integer(id) : -1;
+    if (number < 0 || (size_t)number >= tokens->count) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: token \"%.40s\": expected an id from 0 to %zu, as there are tokens",
+                         tokens->path, text, tokens->count - 1);
+    }
+    const char *other = tokens->texts[number];
+    if (other != NULL && strcmp(other, text) != 0) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: id %lld has two tokens, \"%.40s\" and \"%.40s\"", tokens->path,
+                         (long long)number, other, text);
+    }
+    if (strpbrk(text, "\r\n") != NULL) {
+        return error_set(error, BERTH_BAD_DATA, "%s: the token of id %lld holds a line break",
+                         tokens->path, (long long)number);
+    }
+    tokens->bytes += other == NULL ? strlen(text) + 1 : 0;
+    tokens->texts[number] = text;
+    return BERTH_OK;
+}
+
+static int is_usual(const char *token) {
+    static const char *const usual[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
+        if (strcmp(token, usual[i]) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+// Special tokens are kept whole wherever they stand in the text as it is.
+static enum berth_status check_added(const json *token, const char *path, const char *text,
+                                     struct berth_error *error) {
+    static const char *const keys[] = {"normalized", "single_word", "lstrip", "rstrip"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        int is_set = 0;
+        TRY(json_get_boolean(token, path, keys[i], &is_set, error));
+        if (is_set) {
+            return error_set(error, BERTH_CONFIG,
+                             "%s: key \"added_tokens\": \"%.40s\" has \"%s\": true, which is not "
+                             "supported",
+                             path, text, keys[i]);
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status take_added(struct vocabulary_file *file, struct tokens *tokens,
+                                    const json *list, struct berth_error *error) {
+    size_t count = json_length(list), kept = 0;
+    file->added = memory_array_zeroed(count + 1, sizeof *file->added);
+    if (file->added == NULL) {
+        return error_no_memory(error, count * sizeof *file->added, tokens->path);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const json *token = json_at(list, i);
+        const char *text = json_text(json_member(token, "content"));
+        if (text == NULL) {
+            return error_set(error, BERTH_BAD_DATA,
+                             "%s: key \"added_tokens\": entry %zu has no \"content\"", tokens->path,
+                             i);
+        }
+        TRY(put_token(tokens, text, json_member(token, "id"), error));
+        if (!is_usual(text)) {
+            TRY(check_added(token, tokens->path, text, error));
+            file->added[kept++] = text;
+        }
+    }
+    return BERTH_OK;
+}
+
+// How many tokens there are: those of the model and the added ones that it lacks.
+static size_t count_tokens(const json *vocabulary, const json *added) {
+    size_t count = json_length(vocabulary);
+    for (size_t i = 0; i < json_length(added); i++) {
+        const char *text = json_text(json_member(json_at(added, i), "content"));
+        count += text != NULL && json_member(vocabulary, text) == NULL;
+    }
+    return count;
+}
+
+static enum berth_status join_tokens(struct vocabulary_file *file, const struct tokens *tokens,
+                                     struct berth_error *error) {
+    file->bytes = memory_new(tokens->bytes + 1);
+    if (file->bytes == NULL) {
+        return error_no_memory(error, tokens->bytes, tokens->path);
+    }
+    for (size_t id = 0; id < tokens->count; id++) {
+        if (tokens->texts[id] == NULL) {
+            return error_set(error, BERTH_BAD_DATA, "%s: no token has the id %zu, of %zu tokens",
+                             tokens->path, id, tokens->count);
+        }
+        size_t length = strlen(tokens->texts[id]);
+        memcpy(file->bytes + file->length, tokens->texts[id], length);
+        file->length += length;
+        file->bytes[file->length++] = '\n';
+    }
+    file->bytes[file->length] = '\0';
+    return BERTH_OK;
+}
+
+static enum berth_status take_tokens(struct vocabulary_file *file, struct tokens *tokens,
+                                     struct berth_error *error) {
+    const json *vocabulary = json_member(json_member(file->object, "model"), "vocab");
+    const json *added = json_member(file->object, "added_tokens");
+    tokens->count = count_tokens(vocabulary, added);
+    if (!json_is_object_value(vocabulary) || tokens->count == 0) {
+        return error_set(error, BERTH_BAD_DATA, "%s: key \"model.vocab\": expected tokens and ids",
+                         tokens->path);
+    }
+    tokens->texts = memory_array_zeroed(tokens->count, sizeof *tokens->texts);
+    if (tokens->texts == NULL) {
+        return error_no_memory(error, tokens->count * sizeof *tokens->texts, tokens->path);
+    }
+    struct json_walk walk = {.object = vocabulary};
+    while (json_walk_next(&walk)) {
+        TRY(put_token(tokens, walk.key, walk.value, error));
+    }
+    TRY(take_added(file, tokens, added, error));
+    return join_tokens(file, tokens, error);
+}
+
+// --- the file -----------------------------------------------------------------------------------
+
+static enum berth_status check_model(struct vocabulary_file *file, const char *path,
+                                     struct berth_error *error) {
+    const json *model = json_member(file->object, "model");
+    const char *unknown = "[UNK]", *prefix = "##";
+    int64_t longest = 0;
+    TRY(check_type(file->object, path, "model", "WordPiece", error));
+    TRY(check_type(file->object, path, "pre_tokenizer", "BertPreTokenizer", error));
+    TRY(json_get_text(model, path, "unk_token", &unknown, error));
+    TRY(json_get_text(model, path, "continuing_subword_prefix", &prefix, error));
+    TRY(json_get_integer(model, path, "max_input_chars_per_word", &longest, error));
+    if (strcmp(unknown, "[UNK]") != 0) {
+        return refuse(path, "model.unk_token", "[UNK]", unknown, error);
+    }
+    if (strcmp(prefix, "##") != 0) {
+        return refuse(path, "model.continuing_subword_prefix", "##", prefix, error);
+    }
+    file->max_word_length = longest > 0 && longest <= 1 << 20 ? (int)longest : 0;
+    file->has_rules = 1;
+    return read_rules(file->object, path, &file->rules, error);
+}
+
+static enum berth_status read_json(const char *path, struct vocabulary_file *file,
+                                   struct berth_error *error) {
+    struct tokens tokens = {.path = path};
+    TRY(json_read_file(path, &file->object, error));
+    TRY(check_model(file, path, error));
+    enum berth_status status = take_tokens(file, &tokens, error);
+    memory_free(tokens.texts);
+    return status;
+}
+
+enum berth_status vocabulary_file_read(const char *path, struct vocabulary_file *file,
+                                       struct berth_error *error) {
+    *file = (struct vocabulary_file){.rules = text_rules_usual};
+    return vocabulary_file_is_json(path)
+               ? read_json(path, file, error)
+               : file_read(path, FILE_LIMIT, &file->bytes, &file->length, error);
+}
+
+void vocabulary_file_done(struct vocabulary_file *file) {
+    memory_free(file->bytes);
+    memory_free(file->added);
+    json_free(file->object);
+    *file = (struct vocabulary_file){0};
+}
