@@ -24,9 +24,8 @@ size_t batch_carve(struct batch *batch, void *base, const struct batch_extent *e
     batch->end_positions = take(base, &used, sequences, sizeof(int32_t));
     batch->labels = take(base, &used, sequences, sizeof(int32_t));
     batch->targets = take(base, &used, sequences, sizeof(float));
-    batch->shares = extent->labels > 0
-                        ? take(base, &used, sequences * extent->labels, sizeof(float))
-                        : NULL;
+    batch->shares =
+        extent->labels > 0 ? take(base, &used, sequences * extent->labels, sizeof(float)) : NULL;
     batch->masked_rows = take(base, &used, extent->masked, sizeof(int32_t));
     batch->masked_labels = take(base, &used, extent->masked, sizeof(int32_t));
     return used;

@@ -322,7 +322,8 @@ const struct option_row option_rows[] = {
     {FIELD(precision), .type = OPTION_CHOICE, .jobs = MACHINE_JOBS, .unit = "TYPE",
      .choices = "fp32|bf16|auto", .deepspeed = "bf16.enabled", .aliases = "dtype",
      .help = "number format of activations and matrix products",
-     .fallback = "auto: bf16 where the device has instructions for it, else fp32; for embeddings fp32"},
+     .fallback =
+         "auto: bf16 where the device has instructions for it, else fp32; for embeddings fp32"},
     {FIELD(do_eval), .type = OPTION_FLAG, .jobs = JOB_TRAIN,
      .help = "evaluate on validation_file or, by task_name, on the task's development set"},
     {FIELD(evaluate_every_epoch), .type = OPTION_FLAG, .jobs = JOB_TRAIN,

@@ -53,8 +53,8 @@ enum berth_status bert_config_read_memory(const char *name, const char *bytes, s
                                           struct bert_config *config, struct berth_error *error);
 // The first of transformers' names for it.
 const char *bert_activation_name(enum activation activation);
-// Writes Google's bert_config.json: no layer_norm_eps and pad_token_id unless they differ from 1e-12
-// and 0; unknown keys of the source stay.
+// Writes Google's bert_config.json: no layer_norm_eps and pad_token_id unless they differ from
+// 1e-12 and 0; unknown keys of the source stay.
 enum berth_status bert_config_write_google(const struct bert_config *config, const char *path,
                                            struct berth_error *error);
 // Writes config.json for `architecture` ("BertForQuestionAnswering", "BertModel"): indent 2,

@@ -38,7 +38,8 @@ enum berth_status folder_read_config(const char *path, struct bert_config *confi
 // Whether the folder holds weights of any format.
 enum berth_status folder_holds_weights(const char *folder, int *found, struct berth_error *error);
 
-// Asks the folder's weights where their layer norms stand, whether its configuration says so or not.
+// Asks the folder's weights where their layer norms stand, whether its configuration says so or
+// not.
 enum berth_status folder_find_norms(const char *path, struct bert_config *config,
                                     struct berth_error *error);
 

@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 struct bench_shards {
-    const char *path;       // a file of instances, or a folder whose files are read in their names' order
-    int64_t tokens;         // enough: further files are not read
+    const char *path; // a file of instances, or a folder whose files are read in their names' order
+    int64_t tokens;   // enough: further files are not read
     int32_t vocab_size;     // of the geometry
     int64_t max_seq_length; // rows are at most so long; 0: of any length
 };

@@ -274,8 +274,8 @@ static enum berth_status keep_tokenizer(struct job *job, struct berth_error *err
     if (job->model_folder != job->resume_folder && !file_lies_in(job->model_folder, folder)) {
         return BERTH_OK;
     }
-    TRY(folder_copy_tokenizer(job->model_folder, job->files.vocab_path, &job->files.rules,
-                              folder, error));
+    TRY(folder_copy_tokenizer(job->model_folder, job->files.vocab_path, &job->files.rules, folder,
+                              error));
     job->content.model_folder = folder;
     if (vocab_file == NULL || file_lies_in(vocab_file, folder)) {
         memory_free(job->files.vocab_path);

@@ -149,8 +149,8 @@ enum berth_status infer_run(struct engine *engine, const struct infer_args *args
                             struct infer_result *result, struct berth_error *error) {
     *result = (struct infer_result){0};
     const struct packer_source *source = args->source;
-    const struct batch_extent limits = {args->extent->tokens, args->extent->sequences, INT64_MAX,
-                                        0, 0};
+    const struct batch_extent limits = {args->extent->tokens, args->extent->sequences, INT64_MAX, 0,
+                                        0};
     uint32_t *order;
     TRY(sort_by_length(source, &order, error));
     struct host host;

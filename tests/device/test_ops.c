@@ -30,7 +30,7 @@ static struct device *open_device(open_function *open, const char *instructions,
         return NULL;
     }
     assert_int_equal(status, BERTH_OK);
-    const struct device_shape most = {{576, 4, 0, 260}, 190, 256, 1, 50, 0, DTYPE_F32, 1};
+    const struct device_shape most = {{576, 4, 0, 260, 0}, 190, 256, 1, 50, 0, DTYPE_F32, 1};
     assert_int_equal(dev->reserve(dev, &most, &error), BERTH_OK);
     return dev;
 }

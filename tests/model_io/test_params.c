@@ -297,8 +297,7 @@ int main(void) {
         SCRATCH_TEST(test_counts_are_hugging_faces), SCRATCH_TEST(test_layout),
         SCRATCH_TEST(test_offsets_and_names_agree),  SCRATCH_TEST(test_initial_values),
         SCRATCH_TEST(test_streams_are_by_name),      SCRATCH_TEST(test_memory_out),
-        SCRATCH_TEST(test_truncated_initial_values),
-        SCRATCH_TEST(test_pre_layer_norm),
+        SCRATCH_TEST(test_truncated_initial_values), SCRATCH_TEST(test_pre_layer_norm),
     };
     return cmocka_run_group_tests_name("params", tests, NULL, NULL);
 }

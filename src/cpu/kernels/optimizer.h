@@ -89,8 +89,8 @@ static void adamw(const struct adamw_range *range, double factor, int64_t first,
     }
 }
 
-static void lamb_moments(const struct adamw_range *range, double factor, int64_t first, int64_t last,
-                         double squares[2]) {
+static void lamb_moments(const struct adamw_range *range, double factor, int64_t first,
+                         int64_t last, double squares[2]) {
     const struct adamw_factors f = adamw_factors_of(range, factor);
     const float *restrict p = range->parameters;
     float *restrict g = range->gradients;
