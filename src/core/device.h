@@ -232,8 +232,8 @@ struct device {
     void (*upload)(struct device *dev, void *to, const void *from_host, size_t bytes);
     void (*download)(struct device *dev, void *to_host, const void *from, size_t bytes);
     void (*zero)(struct device *dev, void *block, size_t bytes);
-    // Bytes that memory_new can still give; *limit names what sets it. UINT64_MAX: not known. NULL
-    // where is_host: the machine's memory is asked.
+    // Bytes that memory_new can still give; *limit names what sets it. NULL: not known, or
+    // is_host, where the machine's memory is asked.
     uint64_t (*memory_available)(struct device *dev, const char **limit);
     // The scratch memory and library caches that `reserve` for this shape will take.
     size_t (*workspace_bytes)(struct device *dev, const struct device_shape *shape);

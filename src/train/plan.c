@@ -158,7 +158,8 @@ enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *tota
                                     .state = args->state,
                                     .config = args->config,
                                     .shape = args->shape,
-                                    .update_sequences = args->update_sequences};
+                                    .update_sequences = args->update_sequences,
+                                    .device = {.available = UINT64_MAX}};
     struct device *device = args->state->device;
     limit.host.available = machine_memory_available(&limit.host.limit);
     if (device->memory_available != NULL) {

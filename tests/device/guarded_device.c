@@ -35,6 +35,11 @@ static void check_host(struct device *dev, const char *operation, const char *op
 }
 
 // The addresses are one byte more than the block, so that blocks do not touch.
+static uint64_t memory_available(struct device *dev, const char **limit) {
+    *limit = "the guarded device";
+    return (uint64_t)1 << 34;
+}
+
 static void *memory_new(struct device *dev, size_t bytes) {
     struct translated_block block = {.memory = cpu_of(dev)->memory_new(cpu_of(dev), bytes),
                                      .bytes = bytes};
@@ -111,6 +116,8 @@ enum berth_status device_cuda_open(const struct device_options *options, struct 
     translated_init(&guarded->translated, cpu);
     *device = &guarded->translated.device;
     (*device)->name = "guarded";
+    (*device)->wants_word_rows = 1;
+    (*device)->memory_available = memory_available;
     (*device)->describe = describe;
     (*device)->close = close;
     (*device)->memory_new = memory_new;

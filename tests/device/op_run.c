@@ -51,6 +51,19 @@ void op_end(struct op_run *run) {
 
 // --- the batch ----------------------------------------------------------------------------------
 
+// The rows by ascending id, those of one id ascending.
+static const int32_t *sorted_rows(struct op_run *run, const int32_t *ids, int64_t count) {
+    int32_t *sorted = op_keep(run, (size_t)count * sizeof *sorted), put = 0;
+    for (int32_t id = 0; id < OP_WORDS; id++) {
+        for (int64_t row = 0; row < count; row++) {
+            if (ids[row] == id) {
+                sorted[put++] = (int32_t)row;
+            }
+        }
+    }
+    return sorted;
+}
+
 void op_batch(struct op_run *run, const int32_t *lengths, int count) {
     struct batch *b = &run->batch;
     *b = (struct batch){0};
@@ -81,6 +94,7 @@ void op_batch(struct op_run *run, const int32_t *lengths, int count) {
         rows[2][r] = real ? (int32_t)(r - starts[s]) : 0;
         rows[3][r] = real ? (int32_t)s : -1;
     }
+    b->word_rows = sorted_rows(run, rows[0], b->token_count);
     b->ids = rows[0];
     b->type_ids = rows[1];
     b->positions = rows[2];

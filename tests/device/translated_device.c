@@ -141,11 +141,28 @@ static void embed_forward(struct device *dev, const struct embed_args *args,
     END(embed_forward, &a, &b);
 }
 
+// What a device that adds word by word relies on.
+static void check_word_rows(const struct call *call, const struct batch *batch) {
+    const int32_t *rows = batch->word_rows, *ids = batch->ids;
+    int sorted = rows != NULL;
+    for (int64_t i = 1; sorted && i < batch->token_count; i++) {
+        sorted = ids[rows[i - 1]] < ids[rows[i]] ||
+                 (ids[rows[i - 1]] == ids[rows[i]] && rows[i - 1] < rows[i]);
+    }
+    if (!sorted) {
+        fprintf(stderr, "%s: the rows are not sorted by word\n", call->operation);
+        abort();
+    }
+}
+
 static void embed_backward(struct device *dev, const struct embed_grad_args *args,
                            const struct batch *batch) {
     BEGIN(embed_backward);
     struct embed_grad_args a = *args;
     const struct batch b = batch_of(call, batch);
+    if (dev->wants_word_rows && call.inner->is_host) {
+        check_word_rows(&call, &b);
+    }
     MAT(a.dy);
     MAT(a.dy2);
     MAT(a.xhat);

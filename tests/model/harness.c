@@ -150,7 +150,7 @@ float *harness_logits(struct harness *harness, const struct batch *batch) {
 double harness_step(struct harness *harness, const struct batch *batch,
                     const struct bert_dropout *dropout, float loss_scale) {
     bert_forward(&harness->model, harness->activations, batch, dropout);
-    bert_backward(&harness->model, harness->activations, batch, dropout, loss_scale, NULL);
+    bert_backward(&harness->model, harness->activations, batch, dropout, loss_scale, harness->sink);
     struct berth_error error = {0};
     assert_ok(harness->device->status(harness->device, &error), &error);
     float *losses = download(harness, bert_losses(harness->activations), batch->sequence_count);
@@ -167,6 +167,45 @@ double harness_step(struct harness *harness, const struct batch *batch,
         free(losses);
     }
     return sum;
+}
+
+// What a sink was told.
+struct told {
+    const struct harness *harness;
+    float *values; // [total], as they were then
+    char *times;   // [total], how often
+    int calls;
+};
+
+static void keep_range(void *context, int64_t first, int64_t count) {
+    struct told *told = context;
+    const float *gradients = told->harness->gradients;
+    told->calls++;
+    for (int64_t i = first; i < first + count; i++) {
+        told->times[i]++;
+        told->values[i] = gradients[i];
+    }
+}
+
+void assert_sink(struct harness *harness, const struct batch *batch,
+                 const struct bert_dropout *dropout) {
+    const int64_t total = harness->table.total;
+    struct told told = {.harness = harness,
+                        .values = calloc((size_t)total, sizeof *told.values),
+                        .times = calloc((size_t)total, 1)};
+    const struct bert_sink sink = {.ready = keep_range, .context = &told};
+    assert_true(told.values != NULL && told.times != NULL);
+    harness_zero_gradients(harness);
+    harness->sink = &sink;
+    harness_step(harness, batch, dropout, 1);
+    harness->sink = NULL;
+    assert_int_equal(told.calls, harness->config.num_hidden_layers + 2);
+    for (int64_t i = 0; i < total; i++) {
+        assert_int_equal(told.times[i], 1);
+    }
+    assert_memory_equal(told.values, harness->gradients, (size_t)total * sizeof *told.values);
+    free(told.values);
+    free(told.times);
 }
 
 // --- batches -------------------------------------------------------------------------------------

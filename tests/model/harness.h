@@ -17,6 +17,7 @@ struct harness {
     float *master, *gradients; // device memory
     void *compute;
     enum bert_keep keep;
+    const struct bert_sink *sink; // of harness_step's backward pass
 };
 
 struct harness_options {
@@ -56,6 +57,11 @@ void packed_free(struct packed *packed);
 // weight. Gradients are added.
 double harness_step(struct harness *harness, const struct batch *batch,
                     const struct bert_dropout *dropout, float loss_scale);
+
+// A step whose sink keeps each range when it is told of it: the ranges cover the gradient without
+// overlapping, and none of their elements changes afterwards.
+void assert_sink(struct harness *harness, const struct batch *batch,
+                 const struct bert_dropout *dropout);
 
 // --- random material, the same on every machine -------------------------------------------------
 

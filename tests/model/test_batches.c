@@ -120,6 +120,17 @@ static void check_cutting(const struct mode *mode) {
     scene_close(&scene);
 }
 
+static void gradients_are_told_when_final(void **state) {
+    for (size_t m = 0; m < MODES; m++) {
+        struct scene scene;
+        scene_open(&scene, &modes[m]);
+        struct packed *packed = packed_new(scene.sequences, SEQUENCES);
+        assert_sink(&scene.harness, packed_batch(packed), &dropout);
+        packed_free(packed);
+        scene_close(&scene);
+    }
+}
+
 static void cutting_a_batch_changes_nothing(void **state) {
     for (size_t m = 0; m < MODES; m++) {
         if (modes[m].compute == DTYPE_F32) {
@@ -499,6 +510,7 @@ int main(void) {
         cmocka_unit_test(slack_rows_give_nothing),
         cmocka_unit_test(other_seeds_steps_and_places_are_other_masks),
         cmocka_unit_test(first_bad_number_is_found),
+        cmocka_unit_test(gradients_are_told_when_final),
         cmocka_unit_test(memory_is_what_the_table_says),
         cmocka_unit_test(lack_of_memory_is_told),
         cmocka_unit_test(flops_follow_the_formula),

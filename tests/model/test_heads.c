@@ -155,6 +155,15 @@ static void one_at_a_time(struct scene *scene) {
     }
 }
 
+static void gradients_are_told_when_final(void **state) {
+    for (size_t i = 0; i < NAMES; i++) {
+        struct scene scene;
+        scene_open(&scene, names[i], &(struct harness_options){.compute = DTYPE_F32});
+        assert_sink(&scene.harness, packed_batch(scene.packed), NULL);
+        scene_close(&scene);
+    }
+}
+
 static void cutting_a_batch_changes_nothing(void **state) {
     for (size_t i = 0; i < NAMES; i++) {
         struct scene scene;
@@ -228,6 +237,7 @@ int main(void) {
         cmocka_unit_test(bf16_is_near),
         cmocka_unit_test(cutting_a_batch_changes_nothing),
         cmocka_unit_test(threads_give_the_same_bits),
+        cmocka_unit_test(gradients_are_told_when_final),
         cmocka_unit_test(inference_gives_the_same_logits),
     };
     return cmocka_run_group_tests_name("heads", tests, NULL, NULL);
