@@ -48,7 +48,7 @@ struct comm {
     void (*sum)(struct comm *comm, double *values, size_t count);
 
     // Begins to add the range over all ranks; the memory is the communicator's until the wait.
-    // After it each rank holds the sums of the elements that it owns (shard.h); the rest is
+    // After it each rank holds the sums of the elements that it owns (a partition); the rest is
     // undefined.
     void (*reduce_begin)(struct comm *comm, const struct comm_range *range);
     void (*reduce_wait)(struct comm *comm); // for all that were begun

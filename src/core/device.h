@@ -95,7 +95,7 @@ struct grad_stats {
 // memory; none of an array overlap.
 struct device_range {
     int64_t first;  // element of the buffers of the whole table
-    int64_t at;     // the same element's place in the moments, which may be a shard's
+    int64_t at;     // the same element's place in the moments, which may be a part (partition.h)
     int64_t count;  // > 0
     int64_t block;  // number of its first block in an array of sums
     int64_t tensor; // whose statistics count for it
@@ -186,7 +186,7 @@ struct attention_grad_args {
 struct adamw_args {
     float *parameters;    // f32 master weights of the whole table, updated
     float *gradients;     // f32 of the whole table; of the ranges set to zero afterwards
-    float *first_moment;  // m, of the whole table or a shard (device_range.at)
+    float *first_moment;  // m, of the whole table or a part (device_range.at)
     float *second_moment; // v
     struct mat compute;   // [1, n] compute copy of the table's first n elements; empty: none
     const struct device_range *ranges; // [range_count]; each below or above n as a whole

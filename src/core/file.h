@@ -71,6 +71,23 @@ void file_writer_abort(struct file_writer *writer);
 enum berth_status file_write(const char *path, const void *bytes, size_t length,
                              struct berth_error *error);
 
+// A file that several processes fill. One makes it, with its first bytes, the rest zeros; then each
+// opens it and writes its own ranges. It gets no other name at the end: it is for a folder that is
+// published as a whole (dir_publish), and is removed with that folder where a run is cut off.
+struct file_ranges {
+    int descriptor; // -1: not open
+    char *path;     // for messages
+};
+enum berth_status file_ranges_make(const char *path, const void *bytes, size_t length,
+                                   uint64_t size, struct berth_error *error);
+enum berth_status file_ranges_open(struct file_ranges *ranges, const char *path,
+                                   struct berth_error *error);
+enum berth_status file_ranges_put(struct file_ranges *ranges, uint64_t offset, const void *bytes,
+                                  size_t length, struct berth_error *error);
+// Syncs and closes, also after a failure, which is `status` then: returns it or its own.
+enum berth_status file_ranges_close(struct file_ranges *ranges, enum berth_status status,
+                                    struct berth_error *error);
+
 // Whether a file of this name (of its folder, or a path) is one that a writer had not finished when
 // it was killed: "NAME.PID.N.tmp".
 int file_is_temporary(const char *name);

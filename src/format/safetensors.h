@@ -47,6 +47,12 @@ enum berth_status safetensors_write(const char *path, const struct tensor_out *t
                                     size_t count, const char *const *metadata,
                                     struct berth_error *error);
 
+// Makes the file that safetensors_write would write, with zeros for all tensors, whose `data` is
+// not read: their owners write them by ranges (file_ranges_open), to the places that
+// safetensors_open finds.
+enum berth_status safetensors_make(const char *path, const struct tensor_out *tensors, size_t count,
+                                   const char *const *metadata, struct berth_error *error);
+
 // The container as one of many (tensor_file.h).
 extern const struct tensor_format safetensors_format;
 

@@ -63,21 +63,69 @@ static void put_header(struct json_line *header, const struct tensor_out *const 
     json_line_close(header, '}');
 }
 
-static enum berth_status write_parts(const char *path, const struct json_line *header,
-                                     const struct tensor_out *const *sorted, size_t count,
-                                     struct berth_error *error) {
-    uint64_t length = (header->length + 7) / 8 * 8;
-    unsigned char length_bytes[8];
-    for (size_t i = 0; i < sizeof length_bytes; i++) {
-        length_bytes[i] = (unsigned char)(length >> (8 * i));
+// What a file begins with: the length of the header, the header, and spaces up to a multiple of 8.
+struct head {
+    const struct tensor_out **sorted; // the tensors as they follow
+    unsigned char *bytes;
+    size_t length;
+};
+
+static void head_done(struct head *head) {
+    memory_free(head->sorted);
+    memory_free(head->bytes);
+}
+
+static enum berth_status lay_out_head(struct head *head, const struct json_line *header,
+                                      const char *path, struct berth_error *error) {
+    if (header->failed) {
+        return error_set(error, BERTH_NO_MEMORY, "out of memory for the header of %s", path);
     }
+    if (header->length > HEADER_LIMIT) {
+        return error_set(error, BERTH_CANT_CREATE,
+                         "cannot create %s: its header would have %zu bytes, the limit is %zu",
+                         path, header->length, HEADER_LIMIT);
+    }
+    const uint64_t length = (header->length + 7) / 8 * 8;
+    head->length = sizeof length + (size_t)length;
+    head->bytes = memory_new(head->length);
+    if (head->bytes == NULL) {
+        return error_no_memory(error, head->length, path);
+    }
+    for (size_t i = 0; i < sizeof length; i++) {
+        head->bytes[i] = (unsigned char)(length >> (8 * i));
+    }
+    memset(head->bytes + sizeof length, ' ', (size_t)length);
+    memcpy(head->bytes + sizeof length, header->text, header->length);
+    return BERTH_OK;
+}
+
+// head_done frees, also after a failure.
+static enum berth_status head_make(struct head *head, const char *path,
+                                   const struct tensor_out *tensors, size_t count,
+                                   const char *const *metadata, struct berth_error *error) {
+    *head = (struct head){.sorted = memory_array(count, sizeof *head->sorted)};
+    if (head->sorted == NULL) {
+        return error_no_memory(error, count * sizeof *head->sorted, path);
+    }
+    for (size_t i = 0; i < count; i++) {
+        head->sorted[i] = &tensors[i];
+    }
+    qsort(head->sorted, count, sizeof *head->sorted, compare_tensors);
+    struct json_line header = {0};
+    put_header(&header, head->sorted, count, metadata);
+    enum berth_status status = lay_out_head(head, &header, path, error);
+    json_line_done(&header);
+    return status;
+}
+
+static enum berth_status write_parts(const char *path, const struct head *head, size_t count,
+                                     struct berth_error *error) {
     struct file_writer writer;
     TRY(file_writer_open(&writer, path, error));
-    (void)file_writer_put(&writer, length_bytes, sizeof length_bytes, error);
-    (void)file_writer_put(&writer, header->text, header->length, error);
-    (void)file_writer_put(&writer, "       ", (size_t)length - header->length, error);
+    (void)file_writer_put(&writer, head->bytes, head->length, error);
     for (size_t i = 0; i < count; i++) {
-        (void)file_writer_put(&writer, sorted[i]->data, tensor_bytes(sorted[i]), error);
+        const struct tensor_out *tensor = head->sorted[i];
+        (void)file_writer_put(&writer, tensor->data, tensor_bytes(tensor), error);
     }
     return file_writer_commit(&writer, error);
 }
@@ -85,27 +133,26 @@ static enum berth_status write_parts(const char *path, const struct json_line *h
 enum berth_status safetensors_write(const char *path, const struct tensor_out *tensors,
                                     size_t count, const char *const *metadata,
                                     struct berth_error *error) {
-    const struct tensor_out **sorted = memory_array(count, sizeof *sorted);
-    if (sorted == NULL) {
-        return error_no_memory(error, count * sizeof *sorted, path);
+    struct head head;
+    enum berth_status status = head_make(&head, path, tensors, count, metadata, error);
+    if (status == BERTH_OK) {
+        status = write_parts(path, &head, count, error);
     }
-    for (size_t i = 0; i < count; i++) {
-        sorted[i] = &tensors[i];
+    head_done(&head);
+    return status;
+}
+
+enum berth_status safetensors_make(const char *path, const struct tensor_out *tensors, size_t count,
+                                   const char *const *metadata, struct berth_error *error) {
+    struct head head;
+    enum berth_status status = head_make(&head, path, tensors, count, metadata, error);
+    if (status == BERTH_OK) {
+        uint64_t size = head.length;
+        for (size_t i = 0; i < count; i++) {
+            size += tensor_bytes(&tensors[i]);
+        }
+        status = file_ranges_make(path, head.bytes, head.length, size, error);
     }
-    qsort(sorted, count, sizeof *sorted, compare_tensors);
-    struct json_line header = {0};
-    put_header(&header, sorted, count, metadata);
-    enum berth_status status;
-    if (header.failed) {
-        status = error_set(error, BERTH_NO_MEMORY, "out of memory for the header of %s", path);
-    } else if (header.length > HEADER_LIMIT) {
-        status = error_set(error, BERTH_CANT_CREATE,
-                           "cannot create %s: its header would have %zu bytes, the limit is %zu",
-                           path, header.length, HEADER_LIMIT);
-    } else {
-        status = write_parts(path, &header, sorted, count, error);
-    }
-    json_line_done(&header);
-    memory_free(sorted);
+    head_done(&head);
     return status;
 }

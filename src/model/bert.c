@@ -331,50 +331,37 @@ static void embed_backward(const struct pass *pass) {
     }
 }
 
-// The elements [first, end) of the gradient are final.
-static void tell(const struct bert_sink *sink, int64_t first, int64_t end) {
-    if (sink != NULL && end > first) {
-        sink->ready(sink->context, first, end - first);
+// Range number `index` of the gradient (param_range) is final.
+static void tell(const struct bert_sink *sink, const struct param_table *table, int64_t index) {
+    const struct param_range range = param_range(table, (size_t)index);
+    if (sink != NULL && range.count > 0) {
+        sink->ready(sink->context, range.first, range.count);
     }
-}
-
-// After the layers' matrices come those of the head, then the word table where it is a decoder and
-// what is no matrix: embeddings and vectors, which the whole backward pass adds to.
-static int64_t rest_of(const struct param_table *table) {
-    return table->decoder_bias >= 0 ? table->word : table->matrix_count;
-}
-
-static void tell_layer(const struct param_table *table, int64_t index, int64_t layer_count,
-                       const struct bert_sink *sink) {
-    const int64_t end =
-        index + 1 < layer_count ? table->layers[index + 1].qkv_weight : table->head_first;
-    tell(sink, table->layers[index].qkv_weight, end);
 }
 
 void bert_backward(const struct bert *model, struct bert_activations *activations,
                    const struct batch *batch, const struct bert_dropout *dropout, float loss_scale,
                    const struct bert_sink *sink) {
-    const struct param_table *table = model->table;
     const int64_t layer_count = model->config->num_hidden_layers;
     assert(activations->keep != BERT_KEEP_NOTHING && model->weights.gradients);
     assert(activations->head->backward != NULL);
     assert(batch->sequence_count <= activations->max_sequences);
     struct pass pass = {model, activations, batch, dropout};
     activations->head->backward(&pass, loss_scale);
-    tell(sink, table->head_first, rest_of(table));
+    tell(sink, model->table, layer_count);
     for (int64_t i = layer_count - 1; i >= 0; i--) {
         if (activations->keep == BERT_KEEP_SUMS) {
             recompute(&pass, i);
         }
         feed_forward_backward(&pass, i);
         self_attention_backward(&pass, i, layer_input(activations, i));
-        tell_layer(table, i, layer_count, sink);
+        tell(sink, model->table, i);
     }
     if (activations->pre_layer_norm) {
         first_norm_backward(&pass);
     }
     embed_backward(&pass);
-    tell(sink, rest_of(table), table->total);
+    tell(sink, model->table, layer_count + 1);
 }
 
 const float *bert_losses(const struct bert_activations *activations) {

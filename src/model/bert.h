@@ -81,9 +81,9 @@ struct bert_rows bert_logit_rows(const struct bert_activations *activations,
 // a regression, its targets. The pre-training head reads the labels as the next-sentence
 // prediction's (0: it is the next, 1: another) and the batch's masked tokens.
 //
-// `sink` is told of ranges of the flat gradient as soon as nothing more will be added to them: the
-// head's matrices, those of each layer from the last to the first, then everything else. They
-// cover the buffer. NULL: nobody is told.
+// `sink` is told of each range of the flat gradient (param_range) as soon as nothing more will be
+// added to it: the head's, those of the layers from the last to the first, then the rest. NULL:
+// nobody is told.
 struct bert_sink {
     void (*ready)(void *context, int64_t first, int64_t count);
     void *context;

@@ -236,6 +236,7 @@ enum berth_status param_table_init(struct param_table *table, const struct bert_
                       layout->vector_count;
     *table = empty;
     table->head = head;
+    table->layer_count = config->num_hidden_layers;
     table->params = memory_array_zeroed(capacity, sizeof *table->params);
     table->layers = memory_array_zeroed(layers, sizeof *table->layers);
     if (table->params == NULL || table->layers == NULL) {
@@ -265,6 +266,24 @@ void param_table_done(struct param_table *table) {
     memory_free(table->params);
     memory_free(table->layers);
     *table = empty;
+}
+
+size_t param_range_count(const struct param_table *table) {
+    return (size_t)table->layer_count + 2;
+}
+
+struct param_range param_range(const struct param_table *table, size_t index) {
+    const size_t layers = (size_t)table->layer_count;
+    // The word table lies after the head's matrices where it is a decoder.
+    const int64_t rest = table->decoder_bias >= 0 ? table->word : table->matrix_count;
+    const int64_t first = index < layers    ? table->layers[index].qkv_weight
+                          : index == layers ? table->head_first
+                                            : rest;
+    const int64_t end = index + 1 < layers    ? table->layers[index + 1].qkv_weight
+                        : index + 1 == layers ? table->head_first
+                        : index == layers     ? rest
+                                              : table->total;
+    return (struct param_range){first, end - first};
 }
 
 void param_table_renew_head(struct param_table *table) {

@@ -53,8 +53,9 @@ struct param_layer {             // offsets in elements
 struct param_table {
     struct param *params;
     size_t count;
-    int64_t total;           // elements of a buffer, gaps included
-    int64_t matrix_count;    // see above
+    int64_t total;        // elements of a buffer, gaps included
+    int64_t matrix_count; // see above
+    int64_t layer_count;
     int64_t head_first;      // end of the layers' matrices, where those of the head begin
     int64_t parameter_count; // without the gaps
     int64_t word, position, type, embedding_norm_weight, embedding_norm_bias; // offsets
@@ -84,6 +85,14 @@ int param_is_body(const struct param *param);
 enum berth_status param_table_init(struct param_table *table, const struct bert_config *config,
                                    enum param_head head, struct berth_error *error);
 void param_table_done(struct param_table *table);
+// The ranges of the gradient that become final together, in the order of the buffer: the matrices
+// of each layer, those of the head, then everything else. They cover the buffer.
+struct param_range {
+    int64_t first, count; // elements
+};
+size_t param_range_count(const struct param_table *table);
+struct param_range param_range(const struct param_table *table, size_t index);
+
 // Marks the head's last layer as fresh: a checkpoint's belongs to another task.
 void param_table_renew_head(struct param_table *table);
 // From now on the head's weights are read as the others are.

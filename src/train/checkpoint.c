@@ -44,14 +44,6 @@ enum berth_status checkpoint_write_model(const struct checkpoint_content *conten
     return write_state(content, folder, error);
 }
 
-static enum berth_status fill(const struct checkpoint_content *content, const char *folder,
-                              struct berth_error *error) {
-    TRY(dir_make(folder, error));
-    TRY(checkpoint_write_model(content, folder, error));
-    TRY(optimizer_file_write(content->state, folder, error));
-    return manifest_write(folder, error);
-}
-
 // Takes a checkpoint out of sight in one step, then removes it: a kill between leaves a temporary
 // folder, never a damaged checkpoint.
 static enum berth_status remove_checkpoint(const char *output_dir, int64_t step,
@@ -74,32 +66,61 @@ done:
     return status;
 }
 
+// Where a checkpoint is made and where it goes.
+struct places {
+    const char *output_dir;
+    char *temporary, *path;
+};
+
+// What one rank writes: everything but the moments, for which there is room.
+static enum berth_status begin(const struct checkpoint_content *content,
+                               const struct places *places, struct berth_error *error) {
+    if (dir_exists(places->temporary)) {
+        TRY(dir_remove(places->temporary, error));
+    }
+    TRY(dir_make(places->temporary, error));
+    TRY(checkpoint_write_model(content, places->temporary, error));
+    return optimizer_file_make(content->state->table, places->temporary, error);
+}
+
+static enum berth_status publish(const struct checkpoint_content *content,
+                                 const struct places *places, struct berth_error *error) {
+    TRY(manifest_write(places->temporary, error));
+    if (dir_exists(places->path)) {
+        TRY(remove_checkpoint(places->output_dir, content->history->step, error));
+    }
+    return dir_publish(places->temporary, places->path, error);
+}
+
+// All ranks go on, or none.
+static enum berth_status agree(const struct checkpoint_content *content, enum berth_status status,
+                               struct berth_error *error) {
+    int stop = 0;
+    return content->comm->agree(content->comm, status, &stop, error);
+}
+
+static enum berth_status write_together(const struct checkpoint_content *content,
+                                        const struct places *places, struct berth_error *error) {
+    const int is_publisher = content->comm->rank == 0;
+    TRY(agree(content, is_publisher ? begin(content, places, error) : BERTH_OK, error));
+    TRY(agree(content, optimizer_file_fill(content->state, places->temporary, error), error));
+    return agree(content, is_publisher ? publish(content, places, error) : BERTH_OK, error);
+}
+
 enum berth_status checkpoint_write(const struct checkpoint_content *content, const char *output_dir,
                                    struct berth_error *error) {
-    int64_t step = content->history->step;
-    char *path = checkpoint_path(output_dir, step);
-    char *temporary = checkpoint_temporary_path(output_dir, step, "new");
-    enum berth_status status;
-    if (path == NULL || temporary == NULL) {
-        status = file_no_path(error);
-        goto done;
+    const int64_t step = content->history->step;
+    const struct places places = {.output_dir = output_dir,
+                                  .temporary = checkpoint_temporary_path(output_dir, step, "new"),
+                                  .path = checkpoint_path(output_dir, step)};
+    enum berth_status status = places.temporary != NULL && places.path != NULL
+                                   ? write_together(content, &places, error)
+                                   : file_no_path(error);
+    if (status != BERTH_OK && content->comm->rank == 0 && places.temporary != NULL) {
+        (void)dir_remove(places.temporary, NULL);
     }
-    if (dir_exists(temporary)) {
-        TRY_DONE(dir_remove(temporary, error));
-    }
-    status = fill(content, temporary, error);
-    if (status == BERTH_OK && dir_exists(path)) {
-        status = remove_checkpoint(output_dir, step, error);
-    }
-    if (status == BERTH_OK) {
-        status = dir_publish(temporary, path, error);
-    }
-    if (status != BERTH_OK) {
-        (void)dir_remove(temporary, NULL);
-    }
-done:
-    memory_free(path);
-    memory_free(temporary);
+    memory_free(places.temporary);
+    memory_free(places.path);
     return status;
 }
 

@@ -9,6 +9,7 @@
 #ifndef BERTH_TRAIN_CHECKPOINT_H
 #define BERTH_TRAIN_CHECKPOINT_H
 
+#include "core/comm.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "train/batching.h"
@@ -26,9 +27,11 @@ struct checkpoint_content {
     const struct batching *batching;
     struct state *state;
     struct history *history;
+    struct comm *comm; // the ranks that write it together
 };
 
-// Writes checkpoint-<history->step>, replacing one of that name.
+// Writes checkpoint-<history->step>, replacing one of that name. All ranks call it: rank 0 makes
+// and publishes the folder, each rank writes the moments that it holds.
 enum berth_status checkpoint_write(const struct checkpoint_content *content, const char *output_dir,
                                    struct berth_error *error);
 

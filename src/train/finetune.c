@@ -293,7 +293,8 @@ static enum berth_status fill_state(struct job *job, struct berth_error *error) 
                                                .model_folder = job->model_folder,
                                                .batching = &job->batching,
                                                .state = &job->state,
-                                               .history = &job->history};
+                                               .history = &job->history,
+                                               .comm = job->comm};
     event_moment(&job->log, "loading_checkpoint");
     if (job->original_step >= 0) {
         TRY(original_read(&job->content, job->resume_folder, job->original_step, &job->log, error));

@@ -6,9 +6,10 @@
 
 #include <math.h>
 
-// Host copies of the plan's arrays while it is made. No list is longer than there are tensors.
+// Host copies of the plan's arrays while it is made. No list is longer than there are
+// tensors and spans together.
 struct range_lists {
-    struct device_range *all, *plain, *scaled, *clipped; // [tensors] each
+    struct device_range *all, *plain, *scaled, *clipped; // [tensors + spans] each
     int64_t *all_blocks, *tensor_blocks;
     size_t bytes; // of all lists
 };
@@ -23,10 +24,8 @@ static int64_t end_of(const struct param *param) {
 
 static struct device_range range_of(const struct optimizer *optimizer, int64_t first, int64_t end,
                                     int decays) {
-    return (struct device_range){.first = first,
-                                 .at = first,
-                                 .count = end - first,
-                                 .weight_decay = decays ? optimizer->weight_decay : 0};
+    return (struct device_range){
+        .first = first, .count = end - first, .weight_decay = decays ? optimizer->weight_decay : 0};
 }
 
 // The end of the tensors from `first` on that may go together: one group, with or without a
@@ -42,6 +41,22 @@ static size_t run_end(const struct optimizer_plan *plan, size_t first, int decay
     return end;
 }
 
+// Appends the parts of a range that are this process's. Blocks are counted from the range's start.
+static void put(const struct optimizer_plan *plan, struct device_range *list, int64_t *count,
+                struct device_range range) {
+    const struct partition *partition = &plan->state->partition;
+    for (size_t i = 0; i < partition->count; i++) {
+        const struct partition_span part = partition_part(partition, i, range.first, range.count);
+        if (part.count > 0) {
+            list[*count] = range;
+            list[*count].first = part.first;
+            list[*count].at = part.at;
+            list[*count].count = part.count;
+            list[(*count)++].block = range.block + (part.first - range.first) / DEVICE_SUM_BLOCK;
+        }
+    }
+}
+
 static int is_clipped(const struct optimizer *optimizer) {
     return (optimizer->clips & CLIP_TENSOR) != 0;
 }
@@ -54,12 +69,12 @@ static int64_t list_tensor(struct optimizer_plan *plan, const struct range_lists
     range.block = block;
     range.tensor = (int64_t)index;
     if (optimizer_scales(plan->optimizer, param->name)) {
-        lists->scaled[plan->scaled_count++] = range;
+        put(plan, lists->scaled, &plan->scaled_count, range);
     } else {
-        lists->plain[plan->plain_count++] = range;
+        put(plan, lists->plain, &plan->plain_count, range);
     }
     if (is_clipped(plan->optimizer)) {
-        lists->clipped[plan->clipped_count++] = range;
+        put(plan, lists->clipped, &plan->clipped_count, range);
     }
     return block + blocks_of(range.count);
 }
@@ -77,21 +92,22 @@ static void fill_lists(struct optimizer_plan *plan, const struct range_lists *li
             continue;
         }
         const size_t end = run_end(plan, i, decays);
-        lists->plain[plan->plain_count++] =
-            range_of(optimizer, table->params[i].offset, end_of(&table->params[end - 1]), decays);
+        put(plan, lists->plain, &plan->plain_count,
+            range_of(optimizer, table->params[i].offset, end_of(&table->params[end - 1]), decays));
         for (; i < end; i++) {
             lists->tensor_blocks[i] = block;
         }
     }
-    lists->tensor_blocks[table->count] = block;
-    lists->all[plan->all_count++] = range_of(optimizer, 0, table->total, 0);
+    lists->tensor_blocks[table->count] = plan->tensor_block_count = block;
+    put(plan, lists->all, &plan->all_count, range_of(optimizer, 0, table->total, 0));
     lists->all_blocks[0] = 0;
     lists->all_blocks[1] = blocks_of(table->total);
 }
 
 // The lists' places in one block; base NULL: measures.
-static struct range_lists carve_lists(struct arena *arena, size_t tensors) {
-    const size_t ranges = tensors * sizeof(struct device_range);
+static struct range_lists carve_lists(struct arena *arena, const struct state *state) {
+    const size_t tensors = state->table->count;
+    const size_t ranges = (tensors + state->partition.count) * sizeof(struct device_range);
     struct range_lists lists = {.all = arena_take(arena, ranges),
                                 .plain = arena_take(arena, ranges),
                                 .scaled = arena_take(arena, ranges),
@@ -103,11 +119,15 @@ static struct range_lists carve_lists(struct arena *arena, size_t tensors) {
     return lists;
 }
 
+// Blocks that sums may be of: a tensor's are counted from its own start.
+static size_t most_blocks(const struct param_table *table) {
+    return (size_t)blocks_of(table->total) + table->count;
+}
+
 static void carve_plan(struct optimizer_plan *plan, struct arena *arena) {
     const struct param_table *table = plan->state->table;
-    const struct range_lists lists = carve_lists(arena, table->count);
-    // A tensor's blocks are counted from its own start.
-    const size_t blocks = (size_t)blocks_of(table->total) + table->count;
+    const struct range_lists lists = carve_lists(arena, plan->state);
+    const size_t blocks = most_blocks(table);
     plan->all = lists.all;
     plan->plain = lists.plain;
     plan->scaled = lists.scaled;
@@ -121,16 +141,15 @@ static void carve_plan(struct optimizer_plan *plan, struct arena *arena) {
 }
 
 static enum berth_status upload_lists(struct optimizer_plan *plan, struct berth_error *error) {
-    const size_t tensors = plan->state->table->count;
     struct device *device = plan->state->device;
     struct arena arena = {0};
-    const size_t bytes = carve_lists(&arena, tensors).bytes;
+    const size_t bytes = carve_lists(&arena, plan->state).bytes;
     void *host = memory_array_zeroed(bytes, 1);
     if (host == NULL) {
         return error_no_memory(error, bytes, "the optimizer's ranges");
     }
     arena = (struct arena){.base = host, .size = bytes};
-    const struct range_lists lists = carve_lists(&arena, tensors);
+    const struct range_lists lists = carve_lists(&arena, plan->state);
     fill_lists(plan, &lists);
     device->upload(device, plan->block, host, bytes);
     memory_free(host);
@@ -139,8 +158,8 @@ static enum berth_status upload_lists(struct optimizer_plan *plan, struct berth_
 
 enum berth_status optimizer_plan_init(struct optimizer_plan *plan,
                                       const struct optimizer *optimizer, const struct state *state,
-                                      struct berth_error *error) {
-    *plan = (struct optimizer_plan){.optimizer = optimizer, .state = state};
+                                      struct comm *comm, struct berth_error *error) {
+    *plan = (struct optimizer_plan){.optimizer = optimizer, .state = state, .comm = comm};
     TRY(optimizer_check(optimizer, state->table, error));
     struct arena arena = {0};
     carve_plan(plan, &arena);
@@ -151,7 +170,11 @@ enum berth_status optimizer_plan_init(struct optimizer_plan *plan,
     }
     arena = (struct arena){.base = plan->block, .size = plan->bytes};
     carve_plan(plan, &arena);
-    return upload_lists(plan, error);
+    const size_t sums = 2 * most_blocks(state->table);
+    plan->host_sums = memory_array(sums, sizeof *plan->host_sums);
+    return plan->host_sums != NULL
+               ? upload_lists(plan, error)
+               : error_no_memory(error, sums * sizeof *plan->host_sums, "sums of squares");
 }
 
 void optimizer_plan_done(struct optimizer_plan *plan) {
@@ -159,14 +182,41 @@ void optimizer_plan_done(struct optimizer_plan *plan) {
         struct device *device = plan->state->device;
         device->memory_free(device, plan->block, plan->bytes);
     }
+    memory_free(plan->host_sums);
     *plan = (struct optimizer_plan){0};
 }
 
 // --- one update ---------------------------------------------------------------------------------
 
+static int is_part(const struct optimizer_plan *plan) {
+    return plan->state->partition.elements < plan->state->table->total;
+}
+
+// Before sums of this process's blocks are made: those of others count nothing.
+static void clear_sums(const struct optimizer_plan *plan, int64_t count) {
+    struct device *device = plan->state->device;
+    if (is_part(plan)) {
+        device->zero(device, plan->sums, (size_t)count * sizeof *plan->sums);
+    }
+}
+
+// Everybody gets the sums of all blocks. A block is one process's, so adding changes no bit.
+static void exchange_sums(const struct optimizer_plan *plan, int64_t count) {
+    struct device *device = plan->state->device;
+    if (is_part(plan)) {
+        const size_t bytes = (size_t)count * sizeof *plan->sums;
+        device->download(device, plan->host_sums, plan->sums, bytes);
+        plan->comm->sum(plan->comm, plan->host_sums, (size_t)count);
+        device->upload(device, plan->sums, plan->host_sums, bytes);
+    }
+}
+
 void optimizer_norm(const struct optimizer_plan *plan, double scale) {
     struct device *device = plan->state->device;
+    const int64_t blocks = blocks_of(plan->state->table->total);
+    clear_sums(plan, blocks);
     device->squares(device, plan->sums, plan->state->gradients, plan->all, plan->all_count);
+    exchange_sums(plan, blocks);
     device->norms(device, plan->norm, plan->sums, plan->all_blocks, 1, scale);
 }
 
@@ -214,7 +264,9 @@ static void step_scaled(const struct optimizer_plan *plan, struct adamw_args arg
     const int cut = optimizer->row->has_coefficients;
     args.ranges = plan->scaled;
     args.range_count = plan->scaled_count;
+    clear_sums(plan, 2 * plan->tensor_block_count);
     device->lamb_moments(device, &args, plan->sums);
+    exchange_sums(plan, 2 * plan->tensor_block_count);
     device->lamb_apply(device,
                        &(struct lamb_args){.adam = args,
                                            .sums = plan->sums,
@@ -228,7 +280,9 @@ void optimizer_step(const struct optimizer_plan *plan, const struct optimizer_st
     struct device *device = plan->state->device;
     struct adamw_args args = args_of(plan, step);
     if (args.tensor_stats != NULL) {
+        clear_sums(plan, plan->tensor_block_count);
         device->squares(device, plan->sums, args.gradients, plan->clipped, plan->clipped_count);
+        exchange_sums(plan, plan->tensor_block_count);
         device->norms(device, plan->norms, plan->sums, plan->tensor_blocks,
                       (int64_t)plan->state->table->count, args.gradient_scale);
     }

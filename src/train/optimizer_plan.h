@@ -4,6 +4,7 @@
 #ifndef BERTH_TRAIN_OPTIMIZER_PLAN_H
 #define BERTH_TRAIN_OPTIMIZER_PLAN_H
 
+#include "core/comm.h"
 #include "train/optimizer.h"
 #include "train/state.h"
 
@@ -12,7 +13,8 @@
 struct optimizer_plan {
     const struct optimizer *optimizer;
     const struct state *state;
-    void *block; // everything below
+    struct comm *comm; // the ranks that hold the other parts
+    void *block;       // everything below
     size_t bytes;
     struct device_range *all;     // for the norm of the gradient
     struct device_range *plain;   // updated by the moments alone; neighbours that are alike in one
@@ -20,18 +22,21 @@ struct optimizer_plan {
     struct device_range *clipped; // tensors clipped by their own norms
     int64_t all_count, plain_count, scaled_count, clipped_count;
     int64_t *all_blocks, *tensor_blocks; // [2], [tensors + 1]: as `norms` wants them
+    int64_t tensor_block_count;
+    double *host_sums;               // [as sums] on the host, where parts are exchanged
     double *sums;                    // of squares; two for each block of the tensors, or one of all
     struct grad_stats *norm, *norms; // of all gradients; [tensors]
     struct lamb_stats *lamb;         // [tensors]
 };
 
-// Borrows both; the state has its buffers. optimizer_plan_done frees, also after a failure.
+// Borrows all three; the state has its buffers. optimizer_plan_done frees, also after a failure.
 enum berth_status optimizer_plan_init(struct optimizer_plan *plan,
                                       const struct optimizer *optimizer, const struct state *state,
-                                      struct berth_error *error);
+                                      struct comm *comm, struct berth_error *error);
 void optimizer_plan_done(struct optimizer_plan *plan);
 
-// Begins to compute the norm of all gradients, multiplied with `scale`, into plan->norm.
+// Computes the norm of all gradients, multiplied with `scale`, into plan->norm. Where ranks hold
+// parts, all of them call this and optimizer_step together.
 void optimizer_norm(const struct optimizer_plan *plan, double scale);
 
 struct optimizer_step {

@@ -21,26 +21,50 @@ static enum berth_status take(struct state *state, void *pointer, size_t bytes, 
     return *block != NULL ? BERTH_OK : error_no_memory(error, bytes, what);
 }
 
-enum berth_status state_init(struct state *state, struct device *device,
-                             const struct param_table *table, enum dtype compute, int training,
-                             struct berth_error *error) {
+static size_t moment_bytes(const struct state *state) {
+    return (size_t)state->partition.elements * sizeof(float);
+}
+
+// What training needs beside the weights.
+static enum berth_status take_training(struct state *state, int rank, int size,
+                                       struct berth_error *error) {
+    const size_t all = state_measure(state->table, state->compute, 1).gradients;
+    TRY(take(state, &state->gradients, all, "the gradients", error));
+    TRY(partition_init(&state->partition, state->table, rank, size, error));
+    TRY(take(state, &state->moment1, moment_bytes(state), "the first moment", error));
+    return take(state, &state->moment2, moment_bytes(state), "the second moment", error);
+}
+
+// `size` 0: for inference.
+static enum berth_status init(struct state *state, struct device *device,
+                              const struct param_table *table, enum dtype compute, int rank,
+                              int size, struct berth_error *error) {
     *state = (struct state){.device = device, .table = table, .compute = compute};
-    struct state_bytes bytes = state_measure(table, compute, training);
+    struct state_bytes bytes = state_measure(table, compute, size > 0);
     enum berth_status status;
     TRY_DONE(take(state, &state->master, bytes.weights, "the weights", error));
     if (bytes.copy > 0) {
         TRY_DONE(take(state, &state->copy, bytes.copy, "the weights' compute copy", error));
     }
-    if (training) {
-        size_t all = bytes.gradients;
-        TRY_DONE(take(state, &state->gradients, all, "the gradients", error));
-        TRY_DONE(take(state, &state->moment1, all, "the first moment", error));
-        TRY_DONE(take(state, &state->moment2, all, "the second moment", error));
+    if (size > 0) {
+        TRY_DONE(take_training(state, rank, size, error));
     }
     return BERTH_OK;
 done:
     state_done(state);
     return status;
+}
+
+enum berth_status state_init(struct state *state, struct device *device,
+                             const struct param_table *table, enum dtype compute, int training,
+                             struct berth_error *error) {
+    return init(state, device, table, compute, 0, training ? 1 : 0, error);
+}
+
+enum berth_status state_init_partition(struct state *state, struct device *device,
+                                       const struct param_table *table, enum dtype compute,
+                                       int rank, int size, struct berth_error *error) {
+    return init(state, device, table, compute, rank, size, error);
 }
 
 static void give(struct device *device, void *block, size_t bytes) {
@@ -57,8 +81,9 @@ void state_done(struct state *state) {
     give(state->device, state->master, bytes.weights);
     give(state->device, state->copy, bytes.copy);
     give(state->device, state->gradients, bytes.gradients);
-    give(state->device, state->moment1, bytes.gradients);
-    give(state->device, state->moment2, bytes.gradients);
+    give(state->device, state->moment1, moment_bytes(state));
+    give(state->device, state->moment2, moment_bytes(state));
+    partition_done(&state->partition);
     *state = (struct state){0};
 }
 

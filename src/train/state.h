@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "model/bert.h"
 #include "model/params.h"
+#include "train/partition.h"
 
 #include <stddef.h>
 
@@ -17,10 +18,11 @@ struct state {
     struct device *device;
     const struct param_table *table;
     enum dtype compute;
-    float *master;            // f32 [total]
-    void *copy;               // compute dtype [matrix_count]; NULL in f32, where master serves
-    float *gradients;         // f32 [total]; NULL for inference, as are the moments
-    float *moment1, *moment2; // f32 [total]
+    float *master;              // f32 [total]
+    void *copy;                 // compute dtype [matrix_count]; NULL in f32, where master serves
+    float *gradients;           // f32 [total]; NULL for inference, as are the moments
+    float *moment1, *moment2;   // f32 [partition.elements]
+    struct partition partition; // whose moments this process holds; empty for inference
 };
 
 // Bytes of each kind of buffer, for the plan.
@@ -29,10 +31,14 @@ struct state_bytes {
 };
 struct state_bytes state_measure(const struct param_table *table, enum dtype compute, int training);
 
-// Takes the buffers, zeroed.
+// Takes the buffers, zeroed; the moments of the whole table.
 enum berth_status state_init(struct state *state, struct device *device,
                              const struct param_table *table, enum dtype compute, int training,
                              struct berth_error *error);
+// The same with the moments of one rank of `size`.
+enum berth_status state_init_partition(struct state *state, struct device *device,
+                                       const struct param_table *table, enum dtype compute,
+                                       int rank, int size, struct berth_error *error);
 void state_done(struct state *state);
 
 // The model that computes with these buffers.

@@ -25,7 +25,8 @@ struct update_rules update_rules_of(const struct berth_config *config,
 enum berth_status updater_init(struct updater *updater, struct engine *engine,
                                const struct update_rules *rules, struct berth_error *error) {
     *updater = (struct updater){.engine = engine, .rules = *rules};
-    return optimizer_plan_init(&updater->plan, &updater->rules.optimizer, engine->state, error);
+    return optimizer_plan_init(&updater->plan, &updater->rules.optimizer, engine->state,
+                               engine->comm, error);
 }
 
 void updater_done(struct updater *updater) {
@@ -215,6 +216,21 @@ static enum berth_status ask(const struct run *run, struct update_result *result
     return comm->agree(comm, device->status(device, error), &result->stop, error);
 }
 
+// Every rank gets the weights that the others have updated.
+static void gather(const struct engine *engine) {
+    const struct state *state = engine->state;
+    for (size_t i = 0; i < param_range_count(state->table); i++) {
+        const struct param_range range = param_range(state->table, i);
+        const struct comm_range weights = {.name = "weights",
+                                           .data = state->master + range.first,
+                                           .first = range.first,
+                                           .count = range.count,
+                                           .dtype = DTYPE_F32};
+        engine->comm->gather_begin(engine->comm, &weights);
+    }
+    engine->comm->gather_wait(engine->comm);
+}
+
 static void take_step(const struct run *run, const struct update_result *result) {
     const struct update_args *args = run->args;
     const struct optimizer_step step = {.number = args->step - args->skipped,
@@ -223,6 +239,7 @@ static void take_step(const struct run *run, const struct update_result *result)
                                         .grad_norm = result->grad_norm};
     if (isfinite(result->grad_norm) && isfinite(result->loss)) {
         optimizer_step(&run->updater->plan, &step);
+        gather(run->engine);
     }
 }
 

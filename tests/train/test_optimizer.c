@@ -52,7 +52,8 @@ static void open_run(struct run *run, const char *name, enum dtype compute, int 
 
 static void take_optimizer(struct run *run, struct optimizer optimizer) {
     run->optimizer = optimizer;
-    assert_int_equal(optimizer_plan_init(&run->plan, &run->optimizer, &run->state, NULL), BERTH_OK);
+    assert_int_equal(
+        optimizer_plan_init(&run->plan, &run->optimizer, &run->state, comm_self(), NULL), BERTH_OK);
 }
 
 static void close_run(struct run *run) {

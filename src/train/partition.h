@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of the flat buffers whose optimizer state a rank holds and updates: ranks that each hold
+// all of it have the whole; ranks that divide it among them (ZeRO) have parts that
+// cover the table and do not overlap.
+//
+// Each range that the backward pass announces (param_range) is divided among all ranks, so that all
+// of them are busy with it. It is cut only where a block of the whole buffer and a block of a
+// tensor begin together (DEVICE_SUM_BLOCK): the norms of the gradient and of tensors are then sums
+// over the same blocks, in the same order, whatever the number of ranks.
+#ifndef BERTH_TRAIN_PARTITION_H
+#define BERTH_TRAIN_PARTITION_H
+
+#include "core/error.h"
+#include "model/params.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Elements [first, first + count) of the table; in the buffers of a part they begin at `at`.
+struct partition_span {
+    int64_t first, count, at;
+};
+
+struct partition {
+    struct partition_span *spans; // ascending
+    size_t count;
+    int64_t elements;
+};
+
+// That of rank `rank` of `size`; the whole table where size is 1. partition_done frees.
+enum berth_status partition_init(struct partition *partition, const struct param_table *table,
+                                 int rank, int size, struct berth_error *error);
+void partition_done(struct partition *partition);
+
+// The part of [first, first + count) that lies in span number `index`; count 0: none of it.
+struct partition_span partition_part(const struct partition *partition, size_t index, int64_t first,
+                                     int64_t count);
+
+#endif

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// Optimizer state in parts (train/partition.h): parts cover the table, two ranks with a part each
+// update as one process with the whole does, to the bit, and a file of moments is the same whoever
+// wrote it and is read by any number of ranks.
+#include "core/harness.h"
+#include "core/memory.h"
+#include "core/options.h"
+#include "core/rng.h"
+#include "core/scratch.h"
+#include "pair_comm.h"
+#include "train/optimizer_file.h"
+#include "train/optimizer_plan.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// A square matrix is one block of sums, so there are places to cut.
+static const struct bert_config shape = {.vocab_size = 900,
+                                         .hidden_size = 256,
+                                         .num_hidden_layers = 2,
+                                         .num_attention_heads = 4,
+                                         .intermediate_size = 1024,
+                                         .max_position_embeddings = 64,
+                                         .type_vocab_size = 2,
+                                         .initializer_range = 0.02};
+enum { UPDATES = 3, RANKS = 3 };
+
+static struct param_table table;
+static struct device *device;
+
+static int set_up(void **state) {
+    const struct device_options options = {.threads = 1};
+    return device_cpu_open(&options, &device, NULL) != BERTH_OK ||
+           param_table_init(&table, &shape, PARAM_HEAD_SPAN, NULL) != BERTH_OK;
+}
+
+static int tear_down(void **state) {
+    param_table_done(&table);
+    device->close(device);
+    return 0;
+}
+
+static void test_parts_cover_the_table(void **state) {
+    for (int size = 1; size <= 40; size++) {
+        char *held = memory_array_zeroed((size_t)table.total, 1);
+        assert_non_null(held);
+        for (int rank = 0; rank < size; rank++) {
+            struct partition part;
+            int64_t at = 0;
+            assert_int_equal(partition_init(&part, &table, rank, size, NULL), BERTH_OK);
+            for (size_t i = 0; i < part.count; i++) {
+                const struct partition_span *span = &part.spans[i];
+                assert_int_equal(span->at, at);
+                at += span->count;
+                for (int64_t k = span->first; k < span->first + span->count; k++) {
+                    held[k]++;
+                }
+            }
+            assert_int_equal(part.elements, at);
+            assert_true(size == 1 || part.elements < table.total);
+            partition_done(&part);
+        }
+        for (int64_t i = 0; i < table.total; i++) {
+            assert_int_equal(held[i], 1);
+        }
+        memory_free(held);
+    }
+}
+
+// --- updates ------------------------------------------------------------------------------------
+
+struct rank {
+    struct device *device; // its own, for it has a thread of its own
+    struct state state;
+    struct optimizer optimizer;
+    struct optimizer_plan plan;
+    double norms[UPDATES];
+};
+
+static void open_rank(struct rank *rank, const char *name, int number, int size,
+                      struct comm *comm) {
+    const struct device_options options = {.threads = 1};
+    struct berth_config config;
+    *rank = (struct rank){0};
+    option_defaults(&config);
+    config.optimizer = name;
+    config.max_grad_norm = 1;
+    assert_int_equal(optimizer_settle(&config, NULL), BERTH_OK);
+    rank->optimizer = optimizer_of(&config);
+    assert_int_equal(device_cpu_open(&options, &rank->device, NULL), BERTH_OK);
+    assert_int_equal(
+        state_init_partition(&rank->state, rank->device, &table, DTYPE_BF16, number, size, NULL),
+        BERTH_OK);
+    param_initialise(&table, &shape, 3, rank->state.master);
+    assert_int_equal(optimizer_plan_init(&rank->plan, &rank->optimizer, &rank->state, comm, NULL),
+                     BERTH_OK);
+}
+
+static void close_rank(struct rank *rank) {
+    optimizer_plan_done(&rank->plan);
+    state_done(&rank->state);
+    rank->device->close(rank->device);
+}
+
+static void *run_updates(void *own) {
+    struct rank *rank = own;
+    for (int number = 0; number < UPDATES; number++) {
+        for (int64_t i = 0; i < table.total; i++) {
+            uint64_t index = (uint64_t)i;
+            rank->state.gradients[i] =
+                (float)(rng_draw((uint64_t)number, 1, &index) * 0x1p-32 - 0.5) * 1e-3F;
+        }
+        for (size_t i = 0; i + 1 < table.count; i++) { // the gaps have no gradient
+            const struct param *param = &table.params[i];
+            const int64_t end = param->offset + param->rows * param->cols;
+            memset(rank->state.gradients + end, 0,
+                   (size_t)(table.params[i + 1].offset - end) * sizeof(float));
+        }
+        optimizer_norm(&rank->plan, 1);
+        rank->norms[number] = rank->plan.norm->sum_squares;
+        const struct optimizer_step step = {.number = number,
+                                            .learning_rate = 1e-3,
+                                            .gradient_scale = 1,
+                                            .grad_norm = sqrt(rank->norms[number])};
+        optimizer_step(&rank->plan, &step);
+    }
+    return NULL;
+}
+
+static void assert_spans_equal(const struct rank *part, const struct rank *whole) {
+    const struct partition *partition = &part->state.partition;
+    for (size_t i = 0; i < partition->count; i++) {
+        const struct partition_span *span = &partition->spans[i];
+        const size_t bytes = (size_t)span->count * sizeof(float);
+        assert_memory_equal(part->state.master + span->first, whole->state.master + span->first,
+                            bytes);
+        assert_memory_equal(part->state.moment1 + span->at, whole->state.moment1 + span->first,
+                            bytes);
+        assert_memory_equal(part->state.moment2 + span->at, whole->state.moment2 + span->first,
+                            bytes);
+        if (span->first < table.matrix_count) {
+            const int64_t left = table.matrix_count - span->first;
+            const size_t copied = (size_t)(left < span->count ? left : span->count) * 2;
+            assert_memory_equal((char *)part->state.copy + 2 * span->first,
+                                (char *)whole->state.copy + 2 * span->first, copied);
+        }
+    }
+}
+
+static void run_two(struct rank parts[2], const char *name) {
+    struct pair pair;
+    pthread_t threads[2];
+    pair_init(&pair);
+    for (int i = 0; i < 2; i++) {
+        open_rank(&parts[i], name, i, 2, &pair.ranks[i].comm);
+        assert_true(parts[i].state.partition.count > 1);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, run_updates, &parts[i]), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    pair_done(&pair);
+}
+
+static void test_two_parts_update_as_one(void **state) {
+    static const char *const names[] = {"adamw", "nvlamb", "lamb", "bertadam"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct rank whole, parts[2];
+        open_rank(&whole, names[i], 0, 1, comm_self());
+        run_updates(&whole);
+        run_two(parts, names[i]);
+        for (int k = 0; k < 2; k++) {
+            assert_memory_equal(parts[k].norms, whole.norms, sizeof whole.norms);
+            assert_spans_equal(&parts[k], &whole);
+            close_rank(&parts[k]);
+        }
+        close_rank(&whole);
+    }
+}
+
+// --- files --------------------------------------------------------------------------------------
+
+static void test_files_of_parts(void **state) {
+    struct rank whole, parts[2], others[RANKS];
+    char *one, *two;
+    size_t one_length, two_length;
+    open_rank(&whole, "adamw", 0, 1, comm_self());
+    run_updates(&whole);
+    run_two(parts, "adamw");
+    assert_int_equal(dir_make(scratch("one"), NULL), BERTH_OK);
+    assert_int_equal(dir_make(scratch("two"), NULL), BERTH_OK);
+    assert_int_equal(optimizer_file_make(&table, scratch("one"), NULL), BERTH_OK);
+    assert_int_equal(optimizer_file_fill(&whole.state, scratch("one"), NULL), BERTH_OK);
+    assert_int_equal(optimizer_file_make(&table, scratch("two"), NULL), BERTH_OK);
+    for (int i = 1; i >= 0; i--) {
+        assert_int_equal(optimizer_file_fill(&parts[i].state, scratch("two"), NULL), BERTH_OK);
+        close_rank(&parts[i]);
+    }
+    assert_int_equal(
+        file_read(scratch("one/optimizer.safetensors"), SIZE_MAX / 2, &one, &one_length, NULL),
+        BERTH_OK);
+    assert_int_equal(
+        file_read(scratch("two/optimizer.safetensors"), SIZE_MAX / 2, &two, &two_length, NULL),
+        BERTH_OK);
+    assert_int_equal(one_length, two_length);
+    assert_memory_equal(one, two, one_length);
+    for (int i = 0; i < RANKS; i++) {
+        open_rank(&others[i], "adamw", i, RANKS, comm_self());
+        memcpy(others[i].state.master, whole.state.master, (size_t)table.total * sizeof(float));
+        memcpy(others[i].state.copy, whole.state.copy, (size_t)table.matrix_count * 2);
+        assert_int_equal(optimizer_file_read(&others[i].state, scratch("two"), NULL), BERTH_OK);
+        assert_spans_equal(&others[i], &whole);
+        close_rank(&others[i]);
+    }
+    memory_free(one);
+    memory_free(two);
+    close_rank(&whole);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parts_cover_the_table),
+        cmocka_unit_test(test_two_parts_update_as_one),
+        SCRATCH_TEST(test_files_of_parts),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
