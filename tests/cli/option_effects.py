@@ -124,7 +124,7 @@ def write(name, text):
         out.write(text)
 
 
-ODD = "Caf\u00e9 \ue000 [MASK] abcdefghijkl"  # what tokenizers differ in
+ODD = "Caf\u00e9 \u4e2d\u56fd \ue000 [MASK] abcdefghijkl"  # what tokenizers differ in
 
 
 def make_texts():
@@ -145,10 +145,10 @@ def make_texts():
     write("xnli/xnli.dev.tsv", "\t".join(head) + "\n" + "".join(
         "%s\t%s\t-\t-\t-\t-\tshe in %s\tshe lived\t1\t1\n" % (language, label, language)
         for language in ("zh", "en") for label in ("neutral", "entailment", "contradiction")))
-    lines = ["Ada %d." % i if i % 3 else "The %s lived in %s, and then %s asked who had come in; Café %d!"
+    lines = ["Ada %d." % i if i % 3 else "The %s lived in %s, and then %s asked who had come in; Café 中国 %d!"
              % (*people[i % 7 % 3], people[i % 7 % 3][0], i) for i in range(72)]
     write("text.txt", "\n".join("\n".join(lines[i:i + 6]) + "\n" for i in range(0, 72, 6)))
-    write("lines.txt", "Ada lived in Oslo.\n[MASK] Caf\u00e9 lived in abcdefghijklmnopqrstuvwxyz\nAda \u00ad lived\n" + "who " * 60 + "\n")
+    write("lines.txt", "Ada lived in Oslo.\n[MASK] Caf\u00e9 \u4e2d\u56fd lived in abcdefghijklmnopqrstuvwxyz\nAda \u00ad lived\n" + "who " * 60 + "\n")
 
 
 def make_models():
