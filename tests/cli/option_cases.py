@@ -125,7 +125,7 @@ CASES = {
     "max_query_length": "4",
     "do_lower_case": "false",
     "strip_accents": "false",
-    "tokenize_chinese_chars": "false",
+    "tokenize_chinese_chars": {"other": "false", "show squad": ("false", LONG)},
     "tokenizer": "google",
     "max_word_length": "3",
     "split_special": "true",

@@ -124,16 +124,16 @@ def write(name, text):
         out.write(text)
 
 
-ODD = "Caf\u00e9 \u4e2d\u56fd \ue000 [MASK] abcdefghijkl"  # what tokenizers differ in
+ODD = "Caf\u00e9 \ue000 [MASK] abcdefghijkl"  # what tokenizers differ in
 
 
 def make_texts():
     people = [("ada", "oslo"), ("hugo", "riga"), ("olga", "bern")]
-    rows = ["%s %s lived in %s,it is the %d,%s" % (ODD, *people[i % 3], i, ("no", "yes")[i % 2]) for i in range(12)]
+    rows = ["\u4e2d\u56fd %s %s lived in %s,it is the %d,%s" % (ODD, *people[i % 3], i, ("no", "yes")[i % 2]) for i in range(12)]
     write("table.csv", "text,pair,label\n" + "\n".join(rows) + "\n")
     write("table2.csv", "text,pair,label\n" + "\n".join(reversed(rows[3:])) + "\n")
     write("other.csv", "words,second,kind\n" + "\n".join(rows) + "\n")
-    glue = "\n".join("%d\t1\t2\t%s lived in %s\tshe lived there %d" % (i % 2, ODD, people[i % 3][1], i) for i in range(8))
+    glue = "\n".join("%d\t1\t2\t\u4e2d\u56fd %s lived in %s\tshe lived there %d" % (i % 2, ODD, people[i % 3][1], i) for i in range(8))
     for name, part in (("train", 8), ("dev", 6), ("test", 4)):
         write("glue/%s.tsv" % name, "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n" +
               "\n".join(glue.split("\n")[:part]) + "\n")
@@ -161,7 +161,7 @@ def make_models():
     shutil.copy(os.path.join(WORK, "model/vocab.txt"), os.path.join(WORK, "vocab.txt"))
     data = json.load(open(os.path.join(WORK, "data.json")))
     for paragraph in data["data"][0]["paragraphs"]:
-        paragraph["context"] += " " + " ".join("%s asked who lived in Oslo %d." % (ODD, i) for i in range(2))
+        paragraph["context"] += " \u4e2d\u56fd " + " ".join("%s asked who lived in Oslo %d." % (ODD, i) for i in range(2))
     write("data.json", json.dumps(data))
     questions = data["data"][0]["paragraphs"][0]["qas"]
     questions[0]["answers"].append({"text": "Riga", "answer_start": 33})
