@@ -128,13 +128,14 @@ enum berth_status folder_text_rules(const char *folder, struct text_rules *rules
 }
 
 char *folder_vocabulary_path(const char *path) {
-    char *text = folder_file(path, VOCAB_FILE), *whole = folder_file(path, TOKENIZER_FILE);
-    if (text != NULL && whole != NULL && !file_exists(text) && file_exists(whole)) {
-        memory_free(text);
-        return whole;
+    char *text = folder_file(path, VOCAB_FILE);
+    if (text == NULL || file_exists(text)) {
+        return text;
     }
-    memory_free(whole);
-    return text;
+    char *whole = folder_file(path, TOKENIZER_FILE);
+    const int use_whole = whole == NULL || file_exists(whole);
+    memory_free(use_whole ? text : whole);
+    return use_whole ? whole : text;
 }
 
 // --- copying ------------------------------------------------------------------------------------

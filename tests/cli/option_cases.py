@@ -18,7 +18,7 @@ JOBS = {
                                          f"{WINDOWS} {MACHINE} {UPDATES}"),
     "predict squad": ("predict squad", f"--model ../squad --input ../data.json --output out {WINDOWS} {MACHINE}"),
     "answer": ("answer", f"--model ../squad --question 'Where did Ada live?' --context 'Ada lived in Oslo. Hugo "
-                         f"lived in Riga. Ada lives in Rome now, and Rita in Bern, Caf\u00e9 [MASK] abcdefghijkl.' "
+                         f"lived in Riga. Ada lives in Rome now, and Rita in Bern, Caf\u00e9 \u4e2d\u56fd [MASK] abcdefghijkl.' "
                          f"{WINDOWS} {MACHINE} --top 3 --json"),
     "show squad": ("show squad", f"--model ../squad --input ../data.json {WINDOWS} {MACHINE}"),
     "tokenize": ("tokenize", "--model ../model ../lines.txt --ids"),
@@ -124,6 +124,8 @@ CASES = {
     "doc_stride": {"other": "4", "answer": ("4", "--max_seq_length 24")},
     "max_query_length": "4",
     "do_lower_case": "false",
+    "strip_accents": "false",
+    "tokenize_chinese_chars": {"other": "false", "show squad": ("false", LONG)},
     "tokenizer": "google",
     "max_word_length": "3",
     "split_special": "true",

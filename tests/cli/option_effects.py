@@ -129,11 +129,11 @@ ODD = "Caf\u00e9 \ue000 [MASK] abcdefghijkl"  # what tokenizers differ in
 
 def make_texts():
     people = [("ada", "oslo"), ("hugo", "riga"), ("olga", "bern")]
-    rows = ["%s %s lived in %s,it is the %d,%s" % (ODD, *people[i % 3], i, ("no", "yes")[i % 2]) for i in range(12)]
+    rows = ["\u4e2d\u56fd %s %s lived in %s,it is the %d,%s" % (ODD, *people[i % 3], i, ("no", "yes")[i % 2]) for i in range(12)]
     write("table.csv", "text,pair,label\n" + "\n".join(rows) + "\n")
     write("table2.csv", "text,pair,label\n" + "\n".join(reversed(rows[3:])) + "\n")
     write("other.csv", "words,second,kind\n" + "\n".join(rows) + "\n")
-    glue = "\n".join("%d\t1\t2\t%s lived in %s\tshe lived there %d" % (i % 2, ODD, people[i % 3][1], i) for i in range(8))
+    glue = "\n".join("%d\t1\t2\t\u4e2d\u56fd %s lived in %s\tshe lived there %d" % (i % 2, ODD, people[i % 3][1], i) for i in range(8))
     for name, part in (("train", 8), ("dev", 6), ("test", 4)):
         write("glue/%s.tsv" % name, "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n" +
               "\n".join(glue.split("\n")[:part]) + "\n")
@@ -145,10 +145,10 @@ def make_texts():
     write("xnli/xnli.dev.tsv", "\t".join(head) + "\n" + "".join(
         "%s\t%s\t-\t-\t-\t-\tshe in %s\tshe lived\t1\t1\n" % (language, label, language)
         for language in ("zh", "en") for label in ("neutral", "entailment", "contradiction")))
-    lines = ["Ada %d." % i if i % 3 else "The %s lived in %s, and then %s asked who had come in; Café %d!"
+    lines = ["Ada %d." % i if i % 3 else "The %s lived in %s, and then %s asked who had come in; Café 中国 %d!"
              % (*people[i % 7 % 3], people[i % 7 % 3][0], i) for i in range(72)]
     write("text.txt", "\n".join("\n".join(lines[i:i + 6]) + "\n" for i in range(0, 72, 6)))
-    write("lines.txt", "Ada lived in Oslo.\n[MASK] Caf\u00e9 lived in abcdefghijklmnopqrstuvwxyz\nAda \u00ad lived\n" + "who " * 60 + "\n")
+    write("lines.txt", "Ada lived in Oslo.\n[MASK] Caf\u00e9 \u4e2d\u56fd lived in abcdefghijklmnopqrstuvwxyz\nAda \u00ad lived\n" + "who " * 60 + "\n")
 
 
 def make_models():
@@ -161,7 +161,7 @@ def make_models():
     shutil.copy(os.path.join(WORK, "model/vocab.txt"), os.path.join(WORK, "vocab.txt"))
     data = json.load(open(os.path.join(WORK, "data.json")))
     for paragraph in data["data"][0]["paragraphs"]:
-        paragraph["context"] += " " + " ".join("%s asked who lived in Oslo %d." % (ODD, i) for i in range(2))
+        paragraph["context"] += " \u4e2d\u56fd " + " ".join("%s asked who lived in Oslo %d." % (ODD, i) for i in range(2))
     write("data.json", json.dumps(data))
     questions = data["data"][0]["paragraphs"][0]["qas"]
     questions[0]["answers"].append({"text": "Riga", "answer_start": 33})
