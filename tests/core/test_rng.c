@@ -38,6 +38,9 @@ static void test_draws_are_a_function_of_their_index(void **state) {
     for (size_t i = 10; i-- > 0;) {
         index = i;
         assert_int_equal(rng_draw(7, 3, &index), forward[i]);
+        for (size_t other = 0; other < i; other++) {
+            assert_int_not_equal(forward[i], forward[other]);
+        }
     }
     index = 0;
     assert_int_not_equal(rng_draw(7, 4, &index), forward[0]);
@@ -59,6 +62,12 @@ static void test_below_is_in_range_and_even(void **state) {
         assert_in_range(counts[i], 9600, 10400); // four standard deviations of 10,000
     }
     assert_int_equal(rng_below(42, 0, &index, 1), 0);
+    // Of a bound that goes into 2^32 once, the low numbers would come twice as often.
+    int low = 0;
+    for (int i = 0; i < 9000; i++) {
+        low += rng_below(42, 1, &index, 3u << 30) < 1u << 30;
+    }
+    assert_in_range(low, 2800, 3200); // a third
 }
 
 static void test_dropout_rate_and_scale(void **state) {
