@@ -6,7 +6,7 @@
 #include "core/file.h"
 #include "core/json_line.h"
 #include "core/memory.h"
-#include "data/squad_features.h"
+#include "data/squad/squad_features.h"
 #include "model/config.h"
 #include "model/folder.h"
 #include "train/inputs.h"

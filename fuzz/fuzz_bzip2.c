@@ -5,7 +5,7 @@
 // Bits 0 and 1 of the settings: threads less one; one thread where an allocation fails, since of
 // several blocks that are read at a time an earlier one may be damaged.
 #include "core/buffer.h"
-#include "format/bzip2.h"
+#include "format/archive/bzip2.h"
 #include "input.h"
 
 #include <bzlib.h>

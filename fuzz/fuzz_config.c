@@ -2,7 +2,7 @@
 // The config.json reader: a config that is accepted makes a parameter table whose size can be
 // counted, is read back the same after writing, is readable as Google writes it, and stays the same
 // when its own text is merged into it.
-#include "format/json.h"
+#include "format/json/json.h"
 #include "model/config.h"
 #include "model/params.h"
 

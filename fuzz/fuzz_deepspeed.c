@@ -5,8 +5,8 @@
 // its promises: every tensor lies in its file, and reads the same whole and in parts.
 #include "core/buffer.h"
 #include "core/file.h"
-#include "format/deepspeed.h"
-#include "format/torch.h"
+#include "format/deepspeed/deepspeed.h"
+#include "format/torch/torch.h"
 #include "input.h"
 
 enum { TARGET = 3, LATEST = 3, WRAPPED = 4 }; // settings

@@ -4,8 +4,8 @@
 // as they are), the number of the allocation that fails, then a file. Unless bit 4 is set, the
 // labels' flag, the key and the checksum are made right, so that what lies behind them is reached.
 // Every number of an accepted file must stay within its array and its context.
-#include "data/squad_cache.h"
-#include "format/crc32c.h"
+#include "data/squad/squad_cache.h"
+#include "format/checksum/crc32c.h"
 #include "input.h"
 
 #define CONTEXT "the old  1999 cat."

@@ -3,7 +3,7 @@
 // bits, bit 6: Keras's rules, bit 7: all answers and the end exclusive there, windows by words by
 // Google's rules; bit 0 of the last: training, the other bits the number of the allocation that
 // fails), then a SQuAD file. Every feature must hold together.
-#include "data/squad_features.h"
+#include "data/squad/squad_features.h"
 #include "input.h"
 
 static const char vocab[] =

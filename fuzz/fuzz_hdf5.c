@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // HDF5 files, through a file in memory. What opens must keep its promises: no data set is larger
 // than the file can unpack to, and rows read one by one are those read together.
-#include "format/hdf5.h"
+#include "format/hdf5/hdf5.h"
 #include "input.h"
 
 #define LARGEST ((uint64_t)1 << 16)

@@ -3,7 +3,7 @@
 //
 // Bit 0 of the settings: lines of headers. Else a listing: its first line names the commit, every
 // other one is a page. Whatever comes, a listing holds only safe paths, sizes and digests.
-#include "format/hub_listing.h"
+#include "format/hub/hub_listing.h"
 #include "input.h"
 #include "net/http_headers.h"
 

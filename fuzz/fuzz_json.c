@@ -3,7 +3,7 @@
 // parse again, and a value that is put together anew from its parts has the same text.
 //
 // Bit 0 of the settings: read through a file.
-#include "format/json.h"
+#include "format/json/json.h"
 #include "input.h"
 
 #include <math.h>

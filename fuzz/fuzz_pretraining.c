@@ -4,8 +4,8 @@
 //
 // Bit 0 of the settings: the bytes are records (u16 length, little-endian, data) that are framed
 // here, so that their checksums are right. Bit 1: rows of 16 tokens at most.
-#include "format/protobuf.h"
-#include "format/tfrecord.h"
+#include "format/protobuf/protobuf.h"
+#include "format/tensorflow/tfrecord.h"
 #include "instances.h"
 
 static void frame_all(struct protobuf_writer *file, const uint8_t *bytes, size_t size) {

@@ -3,7 +3,7 @@
 // tensor must be readable.
 //
 // Bit 0 of the settings: through the door to every container of weights.
-#include "format/safetensors.h"
+#include "format/safetensors/safetensors.h"
 #include "input.h"
 
 static int64_t elements(const struct tensor_entry *entry) {

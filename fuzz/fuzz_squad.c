@@ -4,7 +4,7 @@
 //
 // Settings: bit 0 through a file, bit 1 for scoring only (a file, too), bits 2 to 7 the limit.
 #include "data/characters.h"
-#include "data/squad.h"
+#include "data/squad/squad.h"
 #include "input.h"
 
 enum { THROUGH_FILE = 1, REFERENCES = 2 };

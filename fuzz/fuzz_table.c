@@ -4,8 +4,8 @@
 // Settings: bits 0 and 1 the format (3: JSON lines, too), bit 2 names of columns given, bit 3
 // ragged rows left out, bit 4 through a file, bit 5 a table for pairs with real labels, bit 6 with
 // the labels of a task.
-#include "data/pairs.h"
-#include "data/table.h"
+#include "data/pairs/pairs.h"
+#include "data/tables/table.h"
 #include "input.h"
 
 #include <math.h>

@@ -10,9 +10,9 @@
 //      table is made here
 //   3  the text file `checkpoint`
 #include "core/file.h"
-#include "format/crc32c.h"
-#include "format/sorted_table.h"
-#include "format/tensorflow.h"
+#include "format/checksum/crc32c.h"
+#include "format/tensorflow/sorted_table.h"
+#include "format/tensorflow/tensorflow.h"
 #include "input.h"
 
 #include <fcntl.h>

@@ -3,8 +3,8 @@
 //
 // Bit 0 of the settings: the bytes are records (u8 length, data) that are framed here, so that
 // their checksums are right; the last byte is cut off. Bit 1: the last record may be torn.
-#include "format/protobuf.h"
-#include "format/tfrecord.h"
+#include "format/protobuf/protobuf.h"
+#include "format/tensorflow/tfrecord.h"
 #include "input.h"
 
 static void frame_all(struct protobuf_writer *file, const uint8_t *bytes, size_t size) {

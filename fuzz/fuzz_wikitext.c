@@ -2,7 +2,7 @@
 // The wikitext cleaner: whatever comes in, what wikitext.h promises of the text holds.
 //
 // Bit 0 of the settings: the page is cleaned twice with one cleaner, with the same result.
-#include "data/wikitext.h"
+#include "data/wikipedia/wikitext.h"
 #include "input.h"
 
 static void check_text(const char *plain, size_t length) {

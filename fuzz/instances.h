@@ -3,7 +3,7 @@
 #ifndef BERTH_FUZZ_INSTANCES_H
 #define BERTH_FUZZ_INSTANCES_H
 
-#include "data/pretraining_file.h"
+#include "data/pretraining/pretraining_file.h"
 #include "input.h"
 
 enum { FUZZ_VOCABULARY = 500 };

@@ -4,7 +4,7 @@
 #include "api/arguments.h"
 #include "core/file.h"
 #include "core/memory.h"
-#include "format/tensor_file.h"
+#include "format/tensors/tensor_file.h"
 #include "model/config.h"
 #include "model/folder.h"
 #include "model/weights.h"

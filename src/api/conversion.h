@@ -6,7 +6,7 @@
 #include "berth.h"
 #include "core/error.h"
 #include "core/log.h"
-#include "format/tensor.h"
+#include "format/tensors/tensor.h"
 #include "model/config.h"
 #include "model/params.h"
 #include "model/weights.h"

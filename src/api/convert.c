@@ -4,7 +4,7 @@
 #include "api/conversion.h"
 #include "core/file.h"
 #include "core/memory.h"
-#include "format/json.h"
+#include "format/json/json.h"
 #include "model/export_gguf.h"
 #include "model/folder.h"
 #include "model/sentence.h"

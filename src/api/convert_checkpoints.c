@@ -3,9 +3,9 @@
 #include "api/conversion.h"
 #include "core/file.h"
 #include "core/memory.h"
-#include "format/deepspeed.h"
-#include "format/tensorflow.h"
-#include "format/torch.h"
+#include "format/deepspeed/deepspeed.h"
+#include "format/tensorflow/tensorflow.h"
+#include "format/torch/torch.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "api/conversion.h"
 #include "core/file.h"
 #include "core/memory.h"
-#include "format/safetensors.h"
+#include "format/safetensors/safetensors.h"
 
 // The source's own, so that a file comes back byte for byte; else what transformers asks for.
 static const char *const *metadata_of(const struct conversion *conversion) {

@@ -3,8 +3,8 @@
 // renamed, turned, stacked, padded. It is all in memory at once, and once only.
 #include "api/conversion.h"
 #include "core/memory.h"
-#include "format/json.h"
-#include "format/safetensors.h"
+#include "format/json/json.h"
+#include "format/safetensors/safetensors.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #include "berth.h"
 #include "core/memory.h"
 #include "core/options.h"
-#include "data/pair_features.h"
+#include "data/pairs/pair_features.h"
 #include "model/sentence.h"
 #include "train/machine.h"
 

@@ -3,8 +3,8 @@
 #include "api/fetching.h"
 #include "core/file_partial.h"
 #include "core/memory.h"
-#include "format/hub_blob.h"
-#include "format/hub_cache.h"
+#include "format/hub/hub_blob.h"
+#include "format/hub/hub_cache.h"
 
 #include <ctype.h>
 #include <stdio.h>

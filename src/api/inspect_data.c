@@ -3,9 +3,9 @@
 #include "api/arguments.h"
 #include "core/file.h"
 #include "core/memory.h"
-#include "data/pretraining_file.h"
-#include "format/hdf5.h"
-#include "format/tensor_file.h"
+#include "data/pretraining/pretraining_file.h"
+#include "format/hdf5/hdf5.h"
+#include "format/tensors/tensor_file.h"
 
 #include <string.h>
 

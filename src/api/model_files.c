@@ -6,7 +6,7 @@
 #include "berth.h"
 #include "core/file.h"
 #include "core/memory.h"
-#include "format/json.h"
+#include "format/json/json.h"
 
 #include <fnmatch.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #define BERTH_API_MODEL_FILES_H
 
 #include "core/error.h"
-#include "format/hub_cache.h"
+#include "format/hub/hub_cache.h"
 
 #include <stddef.h>
 

@@ -7,11 +7,11 @@
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/options.h"
-#include "data/instance_stage.h"
-#include "data/pack_stage.h"
-#include "data/shard_stage.h"
-#include "data/wikipedia.h"
-#include "format/digest.h"
+#include "data/stages/instance_stage.h"
+#include "data/stages/pack_stage.h"
+#include "data/stages/shard_stage.h"
+#include "data/wikipedia/wikipedia.h"
+#include "format/checksum/digest.h"
 #include "train/machine.h"
 
 #include <stdio.h>

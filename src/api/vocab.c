@@ -2,7 +2,7 @@
 // Training of a vocabulary: words from the files, pieces from the words, a file from the pieces.
 #include "api/arguments.h"
 #include "core/file.h"
-#include "data/corpus_words.h"
+#include "data/corpus/corpus_words.h"
 #include "text/vocabulary_train.h"
 #include "train/machine.h"
 

@@ -9,7 +9,7 @@
 #include "model/config.h"
 
 #include "core/memory.h"
-#include "format/json.h"
+#include "format/json/json.h"
 #include "model/architectures.h"
 
 #include <stddef.h>

@@ -5,7 +5,7 @@
 #include "model/export_gguf.h"
 
 #include "core/memory.h"
-#include "format/gguf_write.h"
+#include "format/export/gguf_write.h"
 
 #include <stdio.h>
 #include <string.h>

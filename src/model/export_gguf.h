@@ -5,7 +5,7 @@
 #define BERTH_MODEL_EXPORT_GGUF_H
 
 #include "core/error.h"
-#include "format/tensor.h"
+#include "format/tensors/tensor.h"
 #include "model/config.h"
 #include "model/params.h"
 

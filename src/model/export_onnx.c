@@ -6,7 +6,7 @@
 // The GELUs are spelled in the operators that runtimes look for to fuse them.
 #include "model/export_onnx.h"
 
-#include "format/onnx_write.h"
+#include "format/export/onnx_write.h"
 
 #include <assert.h>
 #include <float.h>

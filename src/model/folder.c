@@ -4,10 +4,10 @@
 
 #include "core/file.h"
 #include "core/memory.h"
-#include "format/deepspeed.h"
-#include "format/safetensors.h"
-#include "format/shards.h"
-#include "format/tensor_file.h"
+#include "format/containers/shards.h"
+#include "format/deepspeed/deepspeed.h"
+#include "format/safetensors/safetensors.h"
+#include "format/tensors/tensor_file.h"
 #include "model/weights.h"
 
 #include <stdio.h>

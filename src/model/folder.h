@@ -6,7 +6,7 @@
 #define BERTH_MODEL_FOLDER_H
 
 #include "core/error.h"
-#include "format/tensor_file.h"
+#include "format/tensors/tensor_file.h"
 #include "model/config.h"
 #include "model/params.h"
 #include "model/vocabulary_file.h"

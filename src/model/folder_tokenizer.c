@@ -4,7 +4,7 @@
 // was replaced (transformers makes it again from vocab.txt).
 #include "core/file.h"
 #include "core/memory.h"
-#include "format/json.h"
+#include "format/json/json.h"
 #include "model/folder.h"
 
 #include <string.h>

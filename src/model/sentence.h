@@ -9,7 +9,7 @@
 #define BERTH_MODEL_SENTENCE_H
 
 #include "berth.h"
-#include "format/json.h"
+#include "format/json/json.h"
 
 #include <stdint.h>
 

@@ -8,7 +8,7 @@
 #define BERTH_MODEL_VOCABULARY_FILE_H
 
 #include "core/error.h"
-#include "format/json.h"
+#include "format/json/json.h"
 
 #include <stddef.h>
 

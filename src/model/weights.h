@@ -6,7 +6,7 @@
 #define BERTH_MODEL_WEIGHTS_H
 
 #include "core/error.h"
-#include "format/tensor_file.h"
+#include "format/tensors/tensor_file.h"
 #include "model/names.h"
 
 #include <stddef.h>

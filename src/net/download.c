@@ -4,8 +4,8 @@
 
 #include "core/file_partial.h"
 #include "core/memory.h"
-#include "format/hub_blob.h"
-#include "format/hub_cache.h"
+#include "format/hub/hub_blob.h"
+#include "format/hub/hub_cache.h"
 #include "net/retry.h"
 
 #include <inttypes.h>

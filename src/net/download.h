@@ -11,7 +11,7 @@
 #define BERTH_NET_DOWNLOAD_H
 
 #include "core/log.h"
-#include "format/digest.h"
+#include "format/checksum/digest.h"
 #include "net/http.h"
 
 // What all downloads of a fetch share.

@@ -3,7 +3,7 @@
 #ifndef BERTH_NET_HUB_H
 #define BERTH_NET_HUB_H
 
-#include "format/hub_listing.h"
+#include "format/hub/hub_listing.h"
 #include "net/download.h"
 
 // Where and as whom.

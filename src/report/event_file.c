@@ -6,7 +6,7 @@
 #include "core/file.h"
 #include "core/file_call.h"
 #include "core/memory.h"
-#include "format/tfrecord.h"
+#include "format/tensorflow/tfrecord.h"
 #include "report/lines.h"
 
 #include <errno.h>

@@ -18,7 +18,7 @@
 #define BERTH_REPORT_EVENT_FILE_H
 
 #include "core/error.h"
-#include "format/protobuf.h"
+#include "format/protobuf/protobuf.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -5,7 +5,7 @@
 #define BERTH_TASK_GLUE_METRICS_H
 
 #include "core/error.h"
-#include "data/glue_tasks.h"
+#include "data/pairs/glue_tasks.h"
 
 #include <stddef.h>
 #include <stdint.h>

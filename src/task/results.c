@@ -6,7 +6,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
-#include "format/json.h"
+#include "format/json/json.h"
 
 #include <inttypes.h>
 #include <math.h>

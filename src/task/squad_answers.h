@@ -6,8 +6,8 @@
 #define BERTH_TASK_SQUAD_ANSWERS_H
 
 #include "core/error.h"
-#include "data/squad.h"
-#include "data/squad_features.h"
+#include "data/squad/squad.h"
+#include "data/squad/squad_features.h"
 
 #include <stddef.h>
 #include <stdint.h>

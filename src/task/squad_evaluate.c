@@ -6,7 +6,7 @@
 // counts 0 in v1.1; evaluate-v2.0.py stops there, and so does this. Predictions of which none
 // belongs to the data set are an error here, where evaluate-v1.1.py gives 0.
 #include "core/memory.h"
-#include "format/json.h"
+#include "format/json/json.h"
 #include "task/squad_match.h"
 #include "task/squad_metrics.h"
 #include "task/squad_threshold.h"

@@ -7,7 +7,7 @@
 //   null_odds.json          id -> null score - best non-null score (version 2 only)
 #include "core/file.h"
 #include "core/memory.h"
-#include "format/json.h"
+#include "format/json/json.h"
 #include "task/squad_answers.h"
 
 static json *candidate_value(const struct squad_candidate *candidate) {

@@ -4,7 +4,7 @@
 #define BERTH_TASK_SQUAD_MATCH_H
 
 #include "core/error.h"
-#include "data/squad.h"
+#include "data/squad/squad.h"
 
 #include <stddef.h>
 

@@ -3,7 +3,7 @@
 #ifndef BERTH_TASK_SQUAD_THRESHOLD_H
 #define BERTH_TASK_SQUAD_THRESHOLD_H
 
-#include "data/squad.h"
+#include "data/squad/squad.h"
 #include "task/squad_match.h"
 
 #include <stddef.h>

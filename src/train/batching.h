@@ -11,7 +11,7 @@
 #define BERTH_TRAIN_BATCHING_H
 
 #include "core/error.h"
-#include "data/packer.h"
+#include "data/batches/packer.h"
 
 #include <stdint.h>
 

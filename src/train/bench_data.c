@@ -4,7 +4,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/options.h"
-#include "data/instance_source.h"
+#include "data/pretraining/instance_source.h"
 #include "model/bert.h"
 #include "model/folder.h"
 #include "train/bench_shards.h"

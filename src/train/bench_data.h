@@ -5,7 +5,7 @@
 #define BERTH_TRAIN_BENCH_DATA_H
 
 #include "core/error.h"
-#include "data/instances.h"
+#include "data/pretraining/instances.h"
 #include "train/bench.h"
 #include "train/inputs.h"
 #include "train/task.h"

@@ -6,7 +6,7 @@
 
 #include "core/arena.h"
 #include "core/device_batch.h"
-#include "data/packer.h"
+#include "data/batches/packer.h"
 #include "train/bench_ops.h"
 
 struct bench_layer {

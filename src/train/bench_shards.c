@@ -3,7 +3,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
-#include "data/pretraining_file.h"
+#include "data/pretraining/pretraining_file.h"
 
 #include <string.h>
 

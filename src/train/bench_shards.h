@@ -4,7 +4,7 @@
 #define BERTH_TRAIN_BENCH_SHARDS_H
 
 #include "core/error.h"
-#include "data/instances.h"
+#include "data/pretraining/instances.h"
 
 #include <stdint.h>
 

@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
-#include "format/json.h"
+#include "format/json/json.h"
 
 #include <stddef.h>
 

@@ -12,7 +12,7 @@
 #include "core/device.h"
 #include "core/device_batch.h"
 #include "core/error.h"
-#include "data/packer.h"
+#include "data/batches/packer.h"
 #include "model/bert.h"
 #include "train/state.h"
 

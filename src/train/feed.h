@@ -6,9 +6,9 @@
 #define BERTH_TRAIN_FEED_H
 
 #include "core/error.h"
-#include "data/packer.h"
-#include "data/shard_stream.h"
-#include "format/json.h"
+#include "data/batches/packer.h"
+#include "data/pretraining/shard_stream.h"
+#include "format/json/json.h"
 #include "train/batching.h"
 
 #include <stddef.h>

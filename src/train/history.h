@@ -6,7 +6,7 @@
 #define BERTH_TRAIN_HISTORY_H
 
 #include "core/error.h"
-#include "format/json.h"
+#include "format/json/json.h"
 #include "train/batching.h"
 #include "train/feed.h"
 #include "train/loss_scale.h"

@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
-#include "data/packer.h"
+#include "data/batches/packer.h"
 #include "train/engine.h"
 
 #include <stddef.h>

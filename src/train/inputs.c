@@ -4,7 +4,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/options.h"
-#include "format/json.h"
+#include "format/json/json.h"
 #include "model/folder.h"
 #include "train/machine.h"
 

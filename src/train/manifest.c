@@ -3,8 +3,8 @@
 
 #include "core/file.h"
 #include "core/memory.h"
-#include "format/digest.h"
-#include "format/json.h"
+#include "format/checksum/digest.h"
+#include "format/json/json.h"
 
 #include <inttypes.h>
 #include <stdio.h>

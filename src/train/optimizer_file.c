@@ -3,7 +3,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
-#include "format/safetensors.h"
+#include "format/safetensors/safetensors.h"
 
 #include <inttypes.h>
 #include <stdio.h>

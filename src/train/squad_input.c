@@ -4,8 +4,8 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/options.h"
-#include "data/squad_cache.h"
-#include "format/json.h"
+#include "data/squad/squad_cache.h"
+#include "format/json/json.h"
 #include "train/events.h"
 #include "train/machine.h"
 

@@ -5,9 +5,9 @@
 
 #include "core/error.h"
 #include "core/log.h"
-#include "data/packer.h"
-#include "data/squad.h"
-#include "data/squad_features.h"
+#include "data/batches/packer.h"
+#include "data/squad/squad.h"
+#include "data/squad/squad_features.h"
 #include "task/squad_answers.h"
 #include "text/tokenizer.h"
 #include "train/inputs.h"

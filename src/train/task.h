@@ -7,8 +7,8 @@
 
 #include "core/error.h"
 #include "core/log.h"
-#include "data/packer.h"
-#include "data/shard_stream.h"
+#include "data/batches/packer.h"
+#include "data/pretraining/shard_stream.h"
 #include "model/params.h"
 #include "train/inputs.h"
 

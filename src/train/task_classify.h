@@ -4,9 +4,9 @@
 #ifndef BERTH_TRAIN_TASK_CLASSIFY_H
 #define BERTH_TRAIN_TASK_CLASSIFY_H
 
-#include "data/glue_tasks.h"
-#include "data/pair_features.h"
-#include "format/json.h"
+#include "data/pairs/glue_tasks.h"
+#include "data/pairs/pair_features.h"
+#include "format/json/json.h"
 #include "train/task.h"
 
 // One file of a set: MNLI's development and test sets have two.

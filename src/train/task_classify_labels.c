@@ -2,7 +2,7 @@
 // Which labels a model has, those of its training data or those that it was trained with before,
 // and whether a set's are among them.
 #include "core/memory.h"
-#include "data/pair_labels.h"
+#include "data/pairs/pair_labels.h"
 #include "train/task_classify.h"
 
 #include <inttypes.h>

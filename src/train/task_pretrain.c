@@ -4,8 +4,8 @@
 // max_eval_samples sequences are in memory.
 #include "core/memory.h"
 #include "core/options.h"
-#include "data/instance_source.h"
-#include "data/shard_list.h"
+#include "data/pretraining/instance_source.h"
+#include "data/pretraining/shard_list.h"
 #include "task/results.h"
 #include "train/infer.h"
 #include "train/recipes.h"

@@ -3,8 +3,8 @@
 // of an output, under its name or a temporary one.
 #include "berth.h"
 #include "core/scratch.h"
-#include "format/json.h"
-#include "format/safetensors.h"
+#include "format/json/json.h"
+#include "format/safetensors/safetensors.h"
 
 #include <errno.h>
 

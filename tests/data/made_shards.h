@@ -4,7 +4,7 @@
 #define BERTH_TESTS_DATA_MADE_SHARDS_H
 
 #include "core/harness.h"
-#include "data/pretraining_file.h"
+#include "data/pretraining/pretraining_file.h"
 
 #include <string.h>
 

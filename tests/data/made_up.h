@@ -5,9 +5,9 @@
 #define BERTH_TESTS_DATA_MADE_UP_H
 
 #include "core/scratch.h"
-#include "data/instances.h"
-#include "data/python_random.h"
-#include "format/deflate.h"
+#include "data/pretraining/instances.h"
+#include "data/pretraining/python_random.h"
+#include "format/archive/deflate.h"
 
 enum { CLS = 101, SEP = 102, MASK = 103, VOCABULARY = 1000, CONTINUES = 700 };
 

@@ -5,9 +5,9 @@
 #define BERTH_TESTS_DATA_SQUAD_FIXTURE_H
 
 #include "core/error.h"
-#include "data/squad.h"
-#include "data/squad_features.h"
-#include "format/json.h"
+#include "data/squad/squad.h"
+#include "data/squad/squad_features.h"
+#include "format/json/json.h"
 #include "text/tokenizer.h"
 
 #include <stddef.h>

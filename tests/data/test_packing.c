@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packing: every instance stands in exactly one row and no row is too long, for histograms of many
 // kinds; on lengths like real ones hardly any padding is left; the solver against known optima.
-#include "data/nnls.h"
-#include "data/packing.h"
-#include "format/json.h"
+#include "data/packing/nnls.h"
+#include "data/packing/packing.h"
+#include "format/json/json.h"
 #include "made_up.h"
 
 // Instances of given lengths; they share their tokens.

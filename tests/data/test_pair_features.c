@@ -4,8 +4,8 @@
 // missing memory.
 #include "core/memory.h"
 #include "data/cmocka_order.h"
-#include "data/glue_tasks.h"
-#include "data/pair_features.h"
+#include "data/pairs/glue_tasks.h"
+#include "data/pairs/pair_features.h"
 #include "data/squad_fixture.h"
 
 #include <math.h>

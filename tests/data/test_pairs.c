@@ -5,8 +5,8 @@
 #include "core/foreign_locale.h"
 #include "core/memory.h"
 #include "data/cmocka_order.h"
-#include "data/glue_tasks.h"
-#include "data/pairs.h"
+#include "data/pairs/glue_tasks.h"
+#include "data/pairs/pairs.h"
 #include "data/squad_fixture.h"
 
 #include <math.h>

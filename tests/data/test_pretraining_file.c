@@ -2,12 +2,12 @@
 // Files of instances: what NVIDIA's and Habana's layouts hold (pretraining/, written with h5py by
 // dev/fixtures/make_pretraining.py) comes back as the instances they were made of, so does what is
 // written here, and contradictions are refused by name.
-#include "data/pretraining_file.h"
-#include "data/pretraining_statistics.h"
-#include "format/hdf5.h"
-#include "format/json.h"
-#include "format/protobuf.h"
-#include "format/tfrecord.h"
+#include "data/pretraining/pretraining_file.h"
+#include "data/pretraining/pretraining_statistics.h"
+#include "format/hdf5/hdf5.h"
+#include "format/json/json.h"
+#include "format/protobuf/protobuf.h"
+#include "format/tensorflow/tfrecord.h"
 #include "made_up.h"
 
 #define FOLDER BERTH_TEST_SOURCE_DIR "/tests/data/pretraining/"

@@ -2,9 +2,9 @@
 // Sentences: what each rule does, and the marks made by hand in the sample of Wikipedia
 // (sentences.marked.h), where every end is found and nothing else.
 #include "core/scratch.h"
-#include "data/sentences.h"
-#include "data/wikipedia.h"
-#include "format/deflate.h"
+#include "data/corpus/sentences.h"
+#include "data/wikipedia/wikipedia.h"
+#include "format/archive/deflate.h"
 #include "sentences.marked.h"
 
 // The sentences of a text, each behind a '|'.

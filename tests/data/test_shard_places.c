@@ -4,7 +4,7 @@
 #include "core/memory.h"
 #include "core/rng.h"
 #include "core/scratch.h"
-#include "data/shard_places.h"
+#include "data/corpus/shard_places.h"
 
 #include <math.h>
 

@@ -4,8 +4,8 @@
 #include "core/memory.h"
 #include "core/scratch.h"
 #include "data/made_shards.h"
-#include "data/shard_stream.h"
-#include "format/hdf5.h"
+#include "data/pretraining/shard_stream.h"
+#include "format/hdf5/hdf5.h"
 
 #define FOLDER BERTH_TEST_SOURCE_DIR "/tests/data/pretraining/"
 enum { WORDS = 300, LENGTH = 20, MOST = 200 };

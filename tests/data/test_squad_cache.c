@@ -3,9 +3,9 @@
 // changed in any byte or contradict themselves; writing survives a failing disk.
 #include "core/memory.h"
 #include "data/cmocka_order.h"
-#include "data/squad_cache.h"
+#include "data/squad/squad_cache.h"
 #include "data/squad_fixture.h"
-#include "format/crc32c.h"
+#include "format/checksum/crc32c.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "data/cmocka_order.h"
-#include "data/table.h"
+#include "data/tables/table.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 // Files of shards hold a sentence a line, each article where its place is, be they made at once or
 // one by one; a failure leaves none behind.
 #include "core/scratch.h"
-#include "data/text_shards.h"
+#include "data/corpus/text_shards.h"
 
 #include <errno.h>
 

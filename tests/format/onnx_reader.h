@@ -4,7 +4,7 @@
 #define BERTH_TESTS_FORMAT_ONNX_READER_H
 
 #include "core/harness.h"
-#include "format/protobuf.h"
+#include "format/protobuf/protobuf.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 
 #include "core/buffer.h"
 #include "core/scratch.h"
-#include "format/zip.h"
+#include "format/archive/zip.h"
 
 // A pickle as bytes with its length: PICKLE("\x80\x02N.")
 struct raw {

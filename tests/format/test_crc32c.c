@@ -2,7 +2,7 @@
 // CRC-32C: the published values, the instruction against the tables, and the mask.
 #include "core/harness.h"
 #include "core/rng.h"
-#include "format/crc32c.h"
+#include "format/checksum/crc32c.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SHA-256 against the examples of FIPS 180-4.
 #include "core/scratch.h"
-#include "format/digest.h"
+#include "format/checksum/digest.h"
 
 static const char *const abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 static const char *const nothing =

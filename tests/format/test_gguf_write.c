@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // GGUF files byte by byte: a small reader of the format's description walks what was written.
 #include "core/scratch.h"
-#include "format/gguf_write.h"
+#include "format/export/gguf_write.h"
 
 static const float numbers[6] = {1, -2, 0.5f, 65504, 1e-8f, 3};
 static const int32_t types[3] = {1, -3, 5};

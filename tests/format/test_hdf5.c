@@ -3,7 +3,7 @@
 // newest format, files of ours of one and of many chunks, and files that are cut or damaged.
 // hdf5_reads (dev/check_hdf5.py) lets h5py read ours.
 #include "core/scratch.h"
-#include "format/hdf5.h"
+#include "format/hdf5/hdf5.h"
 
 #include <sys/mman.h>
 #include <sys/resource.h>

@@ -2,7 +2,7 @@
 // JSON: what is refused and where, types in errors, and the text that is written.
 #include "core/foreign_locale.h"
 #include "core/scratch.h"
-#include "format/json.h"
+#include "format/json/json.h"
 
 #include <math.h>
 

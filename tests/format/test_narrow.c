@@ -2,7 +2,7 @@
 // f32 to f16 and bf16, for every number of the narrow types: it comes back as it was, and what lies
 // between two neighbours goes to the nearer one, from the middle to the even one.
 #include "core/harness.h"
-#include "format/tensor.h"
+#include "format/tensors/tensor.h"
 
 #include <math.h>
 #include <string.h>

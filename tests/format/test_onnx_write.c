@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX files field by field (the numbers are those of onnx.proto), with weights inside and beside.
 #include "core/scratch.h"
+#include "format/export/onnx_write.h"
 #include "format/onnx_reader.h"
-#include "format/onnx_write.h"
 
 static float numbers[600];
 static const float scale = 0.25f;

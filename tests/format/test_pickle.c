@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pickle machine: every opcode that it knows, every way to be refused, and its limits. Whole
 // files are in test_torch.c, what hostile ones can do in test_torch_hostile.c.
-#include "format/pickle.h"
 #include "format/pickles.h"
+#include "format/torch/pickle.h"
 
 #include <inttypes.h>
 

@@ -4,7 +4,7 @@
 #include "core/harness.h"
 #include "core/memory.h"
 #include "core/rng.h"
-#include "format/protobuf.h"
+#include "format/protobuf/protobuf.h"
 
 #include <stdlib.h>
 #include <string.h>

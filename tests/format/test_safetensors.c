@@ -3,7 +3,7 @@
 // (data/reference.safetensors, made by dev/fixtures/make_safetensors.py).
 #include "core/rng.h"
 #include "core/scratch.h"
-#include "format/safetensors.h"
+#include "format/safetensors/safetensors.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
 // and of its attack scripts (attacks/), then our own. Each is refused with a message that says what
 // and where, in bounded memory.
 #include "core/scratch.h"
-#include "format/safetensors.h"
+#include "format/safetensors/safetensors.h"
 
 #include <inttypes.h>
 #include <sys/mman.h>

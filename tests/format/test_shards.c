@@ -2,9 +2,9 @@
 // Models cut into several files: the index and the files agree on every tensor, or the error says
 // on which they do not.
 #include "core/scratch.h"
-#include "format/safetensors.h"
-#include "format/shards.h"
-#include "format/torch.h"
+#include "format/containers/shards.h"
+#include "format/safetensors/safetensors.h"
+#include "format/torch/torch.h"
 
 #define INDEX "model.safetensors.index.json"
 

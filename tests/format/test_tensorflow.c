@@ -4,8 +4,8 @@
 // is meant; round trips, and writing that fails. Damaged files are in test_tensorflow_hostile.c.
 #include "core/rng.h"
 #include "core/scratch.h"
-#include "format/sorted_table.h"
-#include "format/tensorflow.h"
+#include "format/tensorflow/sorted_table.h"
+#include "format/tensorflow/tensorflow.h"
 
 #include <errno.h>
 #include <math.h>

@@ -2,9 +2,9 @@
 // TensorFlow checkpoints that are cut, damaged or made to do harm: every prefix and every flipped
 // bit of the files that TensorFlow wrote, and indexes made by hand whose checksums are right.
 #include "core/scratch.h"
-#include "format/crc32c.h"
-#include "format/sorted_table.h"
-#include "format/tensorflow.h"
+#include "format/checksum/crc32c.h"
+#include "format/tensorflow/sorted_table.h"
+#include "format/tensorflow/tensorflow.h"
 
 #define FOLDER BERTH_TEST_SOURCE_DIR "/tests/format/data/tensorflow"
 

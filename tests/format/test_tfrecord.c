@@ -2,8 +2,8 @@
 // TFRecord files: TensorFlow's own (data/tensorflow, made by dev/fixtures/make_tensorflow.py) read
 // and written byte for byte, records of every size, files that are cut, damaged or still growing.
 #include "core/scratch.h"
-#include "format/crc32c.h"
-#include "format/tfrecord.h"
+#include "format/checksum/crc32c.h"
+#include "format/tensorflow/tfrecord.h"
 
 #define REFERENCE BERTH_TEST_SOURCE_DIR "/tests/format/data/tensorflow/records.tfrecord"
 

@@ -2,8 +2,8 @@
 // PyTorch's checkpoints: files that torch wrote, in both layouts, against the numbers it saw; the
 // pickled values beside the tensors; views and what lies beyond their storages.
 #include "format/pickles.h"
-#include "format/safetensors.h"
-#include "format/torch.h"
+#include "format/safetensors/safetensors.h"
+#include "format/torch/torch.h"
 
 #define DATA BERTH_TEST_SOURCE_DIR "/tests/format/data/"
 

@@ -4,7 +4,7 @@
 // one file for reading, to read it and to manage memory, and kills it for anything else. First it
 // is shown that this child is killed. Without seccomp the test is skipped and says so.
 #include "format/pickles.h"
-#include "format/torch.h"
+#include "format/torch/torch.h"
 
 #include <fcntl.h>
 #include <linux/audit.h>

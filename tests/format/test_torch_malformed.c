@@ -2,7 +2,7 @@
 // Damaged checkpoints: cut at any length, a flipped bit anywhere, archives that lie about what they
 // hold, the older layout with too much or too little.
 #include "format/pickles.h"
-#include "format/torch.h"
+#include "format/torch/torch.h"
 
 #include <errno.h>
 #include <sys/mman.h>

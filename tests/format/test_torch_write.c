@@ -2,7 +2,7 @@
 // Checkpoints that we write: read back by our own reader here, by torch itself in
 // dev/check_torch.py.
 #include "core/scratch.h"
-#include "format/torch.h"
+#include "format/torch/torch.h"
 
 #include <errno.h>
 

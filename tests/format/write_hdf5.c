@@ -2,7 +2,7 @@
 // For dev/check_hdf5.py and check_hdf5_structure.py: write_hdf5 FILE ROWS [MORE] writes data sets
 // "wide" [ROWS, 12288] int32, "label" [ROWS] int8 and "mask" [ROWS, 3] uint16, and MORE of [ROWS]
 // uint64, "n99", "n98", ...; element i of each is i * 7 mod 97.
-#include "format/hdf5.h"
+#include "format/hdf5/hdf5.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 //
 //   write_torch TENSORS.safetensors OUTPUT.pt
 #include "core/memory.h"
-#include "format/torch.h"
+#include "format/torch/torch.h"
 
 #include <stdio.h>
 

@@ -5,7 +5,7 @@
 #ifndef BERTH_TESTS_GOLDEN_GOLDEN_FILE_H
 #define BERTH_TESTS_GOLDEN_GOLDEN_FILE_H
 
-#include "format/safetensors.h"
+#include "format/safetensors/safetensors.h"
 
 // Close it with safetensors_close.
 void golden_file_open(struct safetensors *file, const char *path);

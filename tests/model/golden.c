@@ -8,7 +8,7 @@
 #include <cmocka.h>
 // clang-format on
 
-#include "format/json.h"
+#include "format/json/json.h"
 
 #include <math.h>
 #include <stdio.h>

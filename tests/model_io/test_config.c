@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // config.json: what is refused, naming key and file, and what survives reading and writing.
 #include "core/scratch.h"
-#include "format/json.h"
+#include "format/json/json.h"
 #include "model/config.h"
 
 #define MINIMAL "\"hidden_size\": 64, \"num_attention_heads\": 4, \"vocab_size\": 100"

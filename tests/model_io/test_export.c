@@ -3,7 +3,7 @@
 // with its numbers, and byte for byte those that ONNX Runtime, onnx's checker and gguf-py accepted
 // (dev/goldens/check_onnx.py and check_gguf.py show the same hashes).
 #include "core/scratch.h"
-#include "format/digest.h"
+#include "format/checksum/digest.h"
 #include "format/onnx_reader.h"
 #include "golden/golden_file.h"
 #include "model/export_gguf.h"

@@ -2,9 +2,9 @@
 // Weights of a model folder: round trips, dialects, what is missing, too much or misshapen. With
 // BERTH_MODEL naming a real Hugging Face folder, that one is read too.
 #include "core/scratch.h"
-#include "format/json.h"
-#include "format/safetensors.h"
-#include "format/torch.h"
+#include "format/json/json.h"
+#include "format/safetensors/safetensors.h"
+#include "format/torch/torch.h"
 #include "model/folder.h"
 #include "model/names.h"
 

@@ -4,8 +4,8 @@
 // weights come from (../golden/tiny_h20.safetensors).
 #include "core/rng.h"
 #include "core/scratch.h"
-#include "format/safetensors.h"
-#include "format/tensorflow.h"
+#include "format/safetensors/safetensors.h"
+#include "format/tensorflow/tensorflow.h"
 #include "model/folder.h"
 #include "model/names.h"
 

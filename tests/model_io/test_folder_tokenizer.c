@@ -2,7 +2,7 @@
 // The tokenizer's files of a model folder: copied as they are, made when missing, and never saying
 // another vocabulary or casing than was used.
 #include "core/scratch.h"
-#include "format/json.h"
+#include "format/json/json.h"
 #include "model/folder.h"
 
 #include <errno.h>

@@ -2,8 +2,8 @@
 // Checkpoints of every dialect under our names: names, stacks, turned matrices, padding rows; and
 // other architectures, which are called by their names.
 #include "core/scratch.h"
-#include "format/safetensors.h"
-#include "format/tensorflow.h"
+#include "format/safetensors/safetensors.h"
+#include "format/tensorflow/tensorflow.h"
 #include "model/architectures.h"
 #include "model/config.h"
 #include "model/folder.h"

@@ -6,7 +6,7 @@
 #include "berth.h"
 #include "core/file_partial.h"
 #include "core/scratch.h"
-#include "format/digest.h"
+#include "format/checksum/digest.h"
 #include "server.h"
 
 #include <inttypes.h>

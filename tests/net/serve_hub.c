@@ -7,7 +7,7 @@
 // Writes its port to PORT_FILE and, at its end (SIGTERM), the requests to LOG_FILE. *.safetensors
 // are large files: named by SHA-256 and behind a redirect. `cut` ends the first transfer of one
 // after 1000 bytes, `hold` stops there until the end.
-#include "format/digest.h"
+#include "format/checksum/digest.h"
 #include "server.h"
 
 #include <dirent.h>

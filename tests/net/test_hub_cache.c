@@ -2,7 +2,7 @@
 // The cache's places by the environment, names that are safe, and refs that hold no commit.
 #include "core/file_partial.h"
 #include "core/scratch.h"
-#include "format/hub_cache.h"
+#include "format/hub/hub_cache.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

@@ -3,7 +3,7 @@
 // at every length, with every bit flipped, without memory.
 #include "core/buffer.h"
 #include "core/scratch.h"
-#include "format/bzip2.h"
+#include "format/archive/bzip2.h"
 
 #include <bzlib.h>
 

@@ -3,7 +3,7 @@
 // back.
 #include "core/buffer.h"
 #include "core/scratch.h"
-#include "data/corpus.h"
+#include "data/corpus/corpus.h"
 
 // All articles, each followed by "--\n".
 static enum berth_status read_all(enum corpus_form form, const char *const *paths, size_t count,

@@ -4,10 +4,10 @@
 // finished files are kept, other settings and strangers' files are refused by name.
 #include "core/buffer.h"
 #include "core/scratch.h"
-#include "data/instance_stage.h"
-#include "data/pack_stage.h"
-#include "data/pretraining_file.h"
-#include "data/shard_stage.h"
+#include "data/pretraining/pretraining_file.h"
+#include "data/stages/instance_stage.h"
+#include "data/stages/pack_stage.h"
+#include "data/stages/shard_stage.h"
 #include "interrupted.h"
 
 #include <errno.h>

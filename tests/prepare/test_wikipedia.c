@@ -4,8 +4,8 @@
 // no memory, a stop, a cut dump. On the real sample no debris is left.
 #include "core/buffer.h"
 #include "core/scratch.h"
-#include "data/corpus.h"
-#include "data/wikipedia.h"
+#include "data/corpus/corpus.h"
+#include "data/wikipedia/wikipedia.h"
 #include "interrupted.h"
 
 #include <bzlib.h>

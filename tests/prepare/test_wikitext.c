@@ -3,7 +3,7 @@
 // and what wikitext.h promises of every text, however broken.
 #include "core/harness.h"
 #include "core/memory.h"
-#include "data/wikitext.h"
+#include "data/wikipedia/wikitext.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 // clang-format on
 
 #include "core/log.h"
-#include "format/json.h"
+#include "format/json/json.h"
 #include "report/dllogger.h"
 #include "report/reporter.h"
 

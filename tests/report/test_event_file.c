@@ -4,7 +4,7 @@
 // become.
 #include "core/log.h"
 #include "core/scratch.h"
-#include "format/tfrecord.h"
+#include "format/tensorflow/tfrecord.h"
 #include "report/event_file.h"
 #include "report/reporter.h"
 

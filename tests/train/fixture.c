@@ -3,7 +3,7 @@
 
 #include "core/options.h"
 #include "core/scratch.h"
-#include "format/json.h"
+#include "format/json/json.h"
 #include "model/config.h"
 #include "model/folder.h"
 #include "model/params.h"

@@ -9,8 +9,8 @@
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/options.h"
-#include "data/instance_source.h"
-#include "data/pretraining_file.h"
+#include "data/pretraining/instance_source.h"
+#include "data/pretraining/pretraining_file.h"
 #include "model/folder.h"
 #include "train/update.h"
 

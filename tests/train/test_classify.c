@@ -3,7 +3,7 @@
 // their places in the model, results are written in the originals' layouts, a stopped run goes on
 // with the same bytes, and what does not fit is told.
 #include "fixture.h"
-#include "format/json.h"
+#include "format/json/json.h"
 
 #include <math.h>
 #include <stdlib.h>

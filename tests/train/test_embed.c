@@ -5,7 +5,7 @@
 #include "berth.h"
 #include "core/harness.h"
 #include "core/memory.h"
-#include "format/json.h"
+#include "format/json/json.h"
 #include "golden/golden_file.h"
 
 #include <math.h>

@@ -5,8 +5,8 @@
 #include "core/options.h"
 #include "data/made_shards.h"
 #include "fixture.h"
-#include "format/json.h"
-#include "format/safetensors.h"
+#include "format/json/json.h"
+#include "format/safetensors/safetensors.h"
 
 #include <errno.h>
 #include <math.h>

@@ -4,7 +4,7 @@
 // with a comma.
 #include "core/foreign_locale.h"
 #include "fixture.h"
-#include "format/safetensors.h"
+#include "format/safetensors/safetensors.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "core/harness.h"
 #include "core/memory.h"
 #include "core/options.h"
-#include "format/safetensors.h"
+#include "format/safetensors/safetensors.h"
 #include "pair_comm.h"
 #include "train/schedule.h"
 #include "train/update.h"

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/encoding.h"
+
+#include <stdint.h>
+#include <string.h>
+
+enum encoding encoding_of(const char *bytes, size_t length, size_t *mark) {
+    static const struct {
+        const char *bytes;
+        size_t length;
+        enum encoding encoding;
+    } marks[] = {{"\xFF\xFE\0\0", 4, ENCODING_UTF32},
+                 {"\0\0\xFE\xFF", 4, ENCODING_UTF32},
+                 {"\xEF\xBB\xBF", 3, ENCODING_UTF8},
+                 {"\xFF\xFE", 2, ENCODING_UTF16_LE},
+                 {"\xFE\xFF", 2, ENCODING_UTF16_BE}};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        if (length >= marks[i].length && memcmp(bytes, marks[i].bytes, marks[i].length) == 0) {
+            *mark = marks[i].length;
+            return marks[i].encoding;
+        }
+    }
+    *mark = 0;
+    unsigned nuls = 0; // which of the first four bytes
+    for (size_t i = 0; i < 4; i++) {
+        nuls |= i < length && bytes[i] == '\0' ? 1u << i : 0;
+    }
+    return length < 4                ? ENCODING_UTF8
+           : nuls == 14 || nuls == 7 ? ENCODING_UTF32
+           : (nuls & 3) == 2         ? ENCODING_UTF16_LE
+           : (nuls & 3) == 1         ? ENCODING_UTF16_BE
+                                     : ENCODING_UTF8;
+}
+
+static void put_character(struct buffer *to, uint32_t c) {
+    char bytes[4];
+    size_t length = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    static const unsigned char leads[] = {0, 0, 0xC0, 0xE0, 0xF0};
+    for (size_t i = length; i-- > 1;) {
+        bytes[i] = (char)(0x80 | (c & 0x3F));
+        c >>= 6;
+    }
+    bytes[0] = (char)(leads[length] | c);
+    buffer_put(to, bytes, length);
+}
+
+static uint32_t unit_at(const struct encoding_reader *reader, size_t at) {
+    const unsigned char *two = reader->held + at;
+    return reader->encoding == ENCODING_UTF16_LE ? (uint32_t)two[0] | (uint32_t)two[1] << 8
+                                                 : (uint32_t)two[1] | (uint32_t)two[0] << 8;
+}
+
+// Takes the first unit of what is held, or the pair.
+static void put_held(struct encoding_reader *reader, struct buffer *to) {
+    uint32_t first = unit_at(reader, 0);
+    size_t taken = 2;
+    if (reader->count == 4) {
+        uint32_t second = unit_at(reader, 2);
+        if (second >= 0xDC00 && second <= 0xDFFF) {
+            first = 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00);
+            taken = 4;
+        }
+    }
+    put_character(to, first);
+    memmove(reader->held, reader->held + taken, reader->count - taken);
+    reader->count -= taken;
+}
+
+static int is_first_half(uint32_t unit) {
+    return unit >= 0xD800 && unit <= 0xDBFF;
+}
+
+void encoding_put(struct encoding_reader *reader, const char *bytes, size_t length,
+                  struct buffer *to) {
+    for (size_t i = 0; i < length; i++) {
+        reader->held[reader->count++] = (unsigned char)bytes[i];
+        while (reader->count == 4 || (reader->count == 2 && !is_first_half(unit_at(reader, 0)))) {
+            put_held(reader, to);
+        }
+    }
+}
+
+void encoding_end(struct encoding_reader *reader, struct buffer *to) {
+    while (reader->count >= 2) {
+        put_held(reader, to);
+    }
+    if (reader->count > 0) {
+        buffer_put(to, "\xFF", 1);
+        reader->count = 0;
+    }
+}
+
+enum berth_status encoding_normalise(const char *name, const char **bytes, size_t *length,
+                                     struct buffer *own, struct berth_error *error) {
+    size_t mark;
+    struct encoding_reader reader = {.encoding = encoding_of(*bytes, *length, &mark)};
+    *bytes += mark;
+    *length -= mark;
+    if (reader.encoding == ENCODING_UTF8) {
+        return BERTH_OK;
+    }
+    if (reader.encoding == ENCODING_UTF32) {
+        return error_set(error, BERTH_BAD_DATA, "%s: the file is UTF-32; save it as UTF-8", name);
+    }
+    encoding_put(&reader, *bytes, *length, own);
+    encoding_end(&reader, own);
+    *bytes = own->length > 0 ? own->bytes : "";
+    *length = own->length;
+    return own->failed ? error_no_memory(error, *length, name) : BERTH_OK;
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// Order of an epoch and packing of micro-batches: see packer.h.
+//
+// The permutation is Fisher and Yates' with draws keyed by (seed, epoch). Sorting by length and
+// filling to a budget across updates are left out: an update holds the sequences that its place in
+// the permutation says, whatever their lengths.
+#include "data/batches/packer.h"
+
+#include "core/memory.h"
+#include "core/rng.h"
+
+#include <math.h>
+#include <string.h>
+
+#define PACKER_STREAM 0x53480000u // of the shuffles; apart from the streams of initial weights
+
+void packer_shuffle(uint64_t seed, int64_t epoch, size_t count, uint32_t *order) {
+    uint64_t index = 0;
+    // The high half of the epoch goes into the key: 2^32 epochs pass before an order comes back.
+    uint64_t key = seed ^ (uint64_t)epoch >> 16 << 48;
+    uint32_t stream = PACKER_STREAM ^ (uint32_t)(epoch & 0xFFFF);
+    for (size_t i = 0; i < count; i++) {
+        order[i] = (uint32_t)i;
+    }
+    for (size_t i = count; i > 1; i--) {
+        uint32_t other = rng_below(key, stream, &index, (uint32_t)i);
+        uint32_t kept = order[i - 1];
+        order[i - 1] = order[other];
+        order[other] = kept;
+    }
+}
+
+enum berth_status packer_init(struct packer *packer, const struct batch_extent *limits,
+                              int sorts_words, struct berth_error *error) {
+    const int64_t most = INT32_MAX - BATCH_ROUNDING;
+    *packer = (struct packer){.limits = *limits};
+    if (limits->tokens < 1 || limits->sequences < 1 || limits->masked < 0 || limits->labels < 0 ||
+        limits->tokens > most || limits->sequences > most || limits->masked > most) {
+        return error_set(error, BERTH_USAGE,
+                         "a batch of %lld tokens, %lld of them masked, in %lld sequences: expected "
+                         "1 to %lld tokens and sequences, and 0 to as many masked",
+                         (long long)limits->tokens, (long long)limits->masked,
+                         (long long)limits->sequences, (long long)most);
+    }
+    size_t bytes = batch_carve(&packer->batch, NULL, limits);
+    packer->storage = memory_array_zeroed(bytes, 1);
+    packer->word_scratch = memory_array(sorts_words ? (size_t)limits->tokens : 0, sizeof(int32_t));
+    if (packer->storage == NULL || packer->word_scratch == NULL) {
+        packer_done(packer);
+        return error_no_memory(error, bytes, "the arrays of a batch");
+    }
+    batch_carve(&packer->batch, packer->storage, limits);
+    packer->word_rows = sorts_words ? (int32_t *)packer->batch.word_rows : NULL;
+    packer->batch.word_rows = packer->word_rows;
+    return BERTH_OK;
+}
+
+void packer_done(struct packer *packer) {
+    memory_free(packer->storage);
+    memory_free(packer->word_scratch);
+    *packer = (struct packer){0};
+}
+
+// The slack: rows that belong to no sequence.
+static void clear_rows(const struct batch *batch) {
+    for (int64_t row = batch->token_count; row < batch->row_count; row++) {
+        ((int32_t *)batch->ids)[row] = 0;
+        ((int32_t *)batch->type_ids)[row] = 0;
+        ((int32_t *)batch->positions)[row] = 0;
+        ((int32_t *)batch->sequences)[row] = -1;
+    }
+}
+
+static void put_sequence(const struct batch *batch, int32_t number, int64_t row,
+                         const struct packer_sequence *sequence) {
+    int32_t *types = (int32_t *)batch->type_ids + row;
+    int32_t *positions = (int32_t *)batch->positions + row;
+    int32_t *sequences = (int32_t *)batch->sequences + row;
+    memcpy((int32_t *)batch->ids + row, sequence->ids, (size_t)sequence->length * sizeof(int32_t));
+    for (int32_t i = 0; i < sequence->length; i++) {
+        types[i] = sequence->type_ids[i];
+        positions[i] = i;
+        sequences[i] = number;
+    }
+    ((int32_t *)batch->start_positions)[number] = sequence->start;
+    ((int32_t *)batch->end_positions)[number] = sequence->end;
+    ((int32_t *)batch->labels)[number] = sequence->label;
+    ((float *)batch->targets)[number] = sequence->target;
+}
+
+// Row `number` of the shares: 1 for the labels that hold, 0 for all others.
+static void put_labels(struct packer *packer, size_t number,
+                       const struct packer_sequence *sequence) {
+    const size_t width = (size_t)packer->limits.labels;
+    float *shares = (float *)packer->batch.shares + number * width;
+    for (size_t i = 0; i < width; i++) {
+        shares[i] = sequence->label_count < 0 ? NAN : 0;
+    }
+    for (int32_t i = 0; i < sequence->label_count; i++) {
+        shares[sequence->labels[i]] = 1;
+    }
+}
+
+static void put_masked(struct batch *batch, int64_t row, const struct packer_sequence *sequence) {
+    int32_t *rows = (int32_t *)batch->masked_rows + batch->masked_count;
+    int32_t *labels = (int32_t *)batch->masked_labels + batch->masked_count;
+    for (int32_t i = 0; i < sequence->masked_count; i++) {
+        rows[i] = (int32_t)row + sequence->masked_positions[i];
+        labels[i] = sequence->masked_labels[i];
+    }
+    batch->masked_count += sequence->masked_count;
+}
+
+// One pass of a radix sort by the ids' digit at `shift`; stable.
+static void sort_digit(const int32_t *ids, const int32_t *from, int32_t *to, int64_t count,
+                       int shift) {
+    int64_t starts[257] = {0};
+    for (int64_t i = 0; i < count; i++) {
+        starts[(ids[from[i]] >> shift & 255) + 1]++;
+    }
+    for (int digit = 0; digit < 256; digit++) {
+        starts[digit + 1] += starts[digit];
+    }
+    for (int64_t i = 0; i < count; i++) {
+        to[starts[ids[from[i]] >> shift & 255]++] = from[i];
+    }
+}
+
+// An even number of passes: the order ends in word_rows.
+static void sort_words(struct packer *packer) {
+    const struct batch *batch = &packer->batch;
+    int32_t *rows = packer->word_rows, *other = packer->word_scratch;
+    for (int64_t i = 0; i < batch->token_count; i++) {
+        rows[i] = (int32_t)i;
+    }
+    for (int shift = 0; shift < 32; shift += 16) {
+        sort_digit(batch->ids, rows, other, batch->token_count, shift);
+        sort_digit(batch->ids, other, rows, batch->token_count, shift + 8);
+    }
+}
+
+void packer_fill(struct packer *packer, const struct packer_source *source, const uint32_t *order,
+                 size_t count, int64_t first_place) {
+    struct batch *batch = &packer->batch;
+    int64_t row = 0;
+    batch->sequence_count = (int64_t)count;
+    batch->max_length = 0;
+    batch->masked_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct packer_sequence sequence = source->get(source->data, order[i]);
+        put_sequence(batch, (int32_t)i, row, &sequence);
+        put_masked(batch, row, &sequence);
+        if (batch->shares != NULL) {
+            put_labels(packer, i, &sequence);
+        }
+        ((int32_t *)batch->cu_seqlens)[i] = (int32_t)row;
+        ((int64_t *)batch->places)[i] = first_place + (int64_t)i;
+        if (sequence.length > batch->max_length) {
+            batch->max_length = sequence.length;
+        }
+        row += sequence.length;
+    }
+    ((int32_t *)batch->cu_seqlens)[count] = (int32_t)row;
+    batch->token_count = row;
+    batch->row_count = batch_round(row);
+    clear_rows(batch);
+    if (packer->word_rows != NULL) {
+        sort_words(packer);
+    }
+}
+
+size_t packer_fit(const struct packer_source *source, const uint32_t *order, size_t count,
+                  const struct batch_extent *limits) {
+    size_t fitting = 0;
+    int64_t tokens = 0, masked = 0;
+    while (fitting < count && (int64_t)fitting < limits->sequences) {
+        struct packer_sequence sequence = source->get(source->data, order[fitting]);
+        tokens += sequence.length;
+        masked += sequence.masked_count;
+        if ((tokens > limits->tokens || masked > limits->masked) && fitting > 0) {
+            break;
+        }
+        fitting++;
+    }
+    return fitting;
+}
+
+struct batch_extent packer_extent(const struct packer_source *source, const uint32_t *order,
+                                  size_t count) {
+    struct batch_extent extent = {.sequences = (int64_t)count};
+    for (size_t i = 0; i < count; i++) {
+        struct packer_sequence sequence = source->get(source->data, order[i]);
+        extent.tokens += sequence.length;
+        extent.masked += sequence.masked_count;
+        if (sequence.length > extent.max_length) {
+            extent.max_length = sequence.length;
+        }
+    }
+    return extent;
+}

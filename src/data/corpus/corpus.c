@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files listed once, read one after the other through a window, cut into articles by the rule of
+// their form.
+#include "data/corpus/corpus.h"
+
+#include "core/buffer.h"
+#include "core/file.h"
+#include "core/memory.h"
+#include "format/utf8.h"
+
+#include <string.h>
+
+#define FOLDER_DEPTH 2
+#define WINDOW_BYTES ((size_t)256 << 10)
+
+struct corpus {
+    enum corpus_form form;
+    char **files; // paths
+    size_t file_count, file_capacity, next_file;
+    uint64_t size;           // of all files
+    struct file_reader file; // the open one; its descriptor is -1 when none is
+    uint64_t read;           // of the open file
+    uint64_t before;         // bytes of the files before
+    char *window;            // bytes of the open file up to `read`
+    size_t filled, at, capacity;
+    struct buffer article;
+};
+
+struct line {
+    const char *text;
+    size_t length; // without blanks at the end
+};
+
+// --- files --------------------------------------------------------------------------------------
+
+static enum berth_status add_file(struct corpus *corpus, char *path, struct berth_error *error) {
+    char **grown = NULL;
+    if (path != NULL) {
+        grown = memory_grow(corpus->files, &corpus->file_capacity, corpus->file_count + 1,
+                            sizeof *grown);
+    }
+    if (grown == NULL) {
+        memory_free(path);
+        return error_no_memory(error, sizeof path, "the list of files");
+    }
+    corpus->files = grown;
+    corpus->files[corpus->file_count++] = path;
+    return BERTH_OK;
+}
+
+// "wiki_00" of the extracted form; else every file that is not hidden.
+static int is_wanted(const struct corpus *corpus, const char *name) {
+    if (corpus->form != CORPUS_EXTRACTED) {
+        return name[0] != '.';
+    }
+    size_t digits = strncmp(name, "wiki_", 5) == 0 ? strspn(name + 5, "0123456789") : 0;
+    return digits > 0 && name[5 + digits] == '\0';
+}
+
+// Into folders: wikicorpus_en, AA, AB, ...
+static enum berth_status add_folder(struct corpus *corpus, const char *folder, int depth,
+                                    struct berth_error *error) {
+    char **names;
+    TRY(dir_list(folder, &names, error));
+    enum berth_status status = BERTH_OK;
+    for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
+        char *path = path_join(folder, names[i]);
+        if (path == NULL) {
+            status = file_no_path(error);
+        } else if (dir_exists(path)) {
+            status = depth < FOLDER_DEPTH && names[i][0] != '.'
+                         ? add_folder(corpus, path, depth + 1, error)
+                         : BERTH_OK;
+            memory_free(path);
+        } else if (is_wanted(corpus, names[i])) {
+            status = add_file(corpus, path, error);
+        } else {
+            memory_free(path);
+        }
+    }
+    memory_free(names);
+    return status;
+}
+
+static enum berth_status list_files(struct corpus *corpus, const char *const *paths, size_t count,
+                                    struct berth_error *error) {
+    for (size_t i = 0; i < count; i++) {
+        if (corpus->form == CORPUS_TEXT && !dir_exists(paths[i])) {
+            TRY(add_file(corpus, memory_string(paths[i]), error));
+        } else {
+            TRY(add_folder(corpus, paths[i], 0, error));
+        }
+    }
+    if (corpus->file_count > 0) {
+        return BERTH_OK;
+    }
+    return error_set(
+        error, BERTH_NO_INPUT, "%s: expected %s, found none", count > 0 ? paths[0] : "corpus",
+        corpus->form == CORPUS_EXTRACTED ? "files as WikiExtractor names them (AA/wiki_00)"
+                                         : "files of text");
+}
+
+enum berth_status corpus_open(enum corpus_form form, const char *const *paths, size_t count,
+                              struct corpus **corpus, struct berth_error *error) {
+    *corpus = NULL;
+    struct corpus *made = memory_array_zeroed(1, sizeof *made);
+    if (made == NULL) {
+        return error_no_memory(error, sizeof *made, "a corpus");
+    }
+    made->form = form;
+    made->file.descriptor = -1;
+    enum berth_status status = list_files(made, paths, count, error);
+    for (size_t i = 0; i < made->file_count && status == BERTH_OK; i++) {
+        struct file_reader file;
+        status = file_reader_open(&file, made->files[i], error);
+        if (status == BERTH_OK) {
+            made->size += file.size;
+            file_reader_close(&file);
+        }
+    }
+    if (status != BERTH_OK) {
+        corpus_close(made);
+        return status;
+    }
+    *corpus = made;
+    return BERTH_OK;
+}
+
+const char *corpus_path(const struct corpus *corpus) {
+    return corpus->next_file > 0 ? corpus->files[corpus->next_file - 1] : "";
+}
+
+uint64_t corpus_size(const struct corpus *corpus) {
+    return corpus->size;
+}
+
+uint64_t corpus_position(const struct corpus *corpus) {
+    return corpus->before + corpus->read - (corpus->filled - corpus->at);
+}
+
+const char *const *corpus_files(const struct corpus *corpus, size_t *count) {
+    *count = corpus->file_count;
+    return (const char *const *)corpus->files;
+}
+
+static enum berth_status open_file(struct corpus *corpus, struct berth_error *error) {
+    TRY(file_reader_open(&corpus->file, corpus->files[corpus->next_file], error));
+    corpus->next_file++;
+    corpus->read = 0;
+    corpus->filled = corpus->at = 0;
+    return BERTH_OK;
+}
+
+static void close_file(struct corpus *corpus) {
+    file_reader_close(&corpus->file);
+    corpus->file.descriptor = -1;
+    corpus->before += corpus->read;
+    corpus->read = 0;
+    corpus->filled = corpus->at = 0;
+}
+
+// Appends to the window what it has room for, or room itself where a line fills it.
+static enum berth_status fill_window(struct corpus *corpus, struct berth_error *error) {
+    if (corpus->at > 0) {
+        memmove(corpus->window, corpus->window + corpus->at, corpus->filled - corpus->at);
+        corpus->filled -= corpus->at;
+        corpus->at = 0;
+    }
+    if (corpus->filled == corpus->capacity) {
+        size_t capacity = corpus->capacity > 0 ? 2 * corpus->capacity : WINDOW_BYTES;
+        if (capacity > CORPUS_ARTICLE_MAX) {
+            return error_set(error, BERTH_BAD_DATA, "%s: a line is longer than %zu bytes",
+                             corpus_path(corpus), CORPUS_ARTICLE_MAX);
+        }
+        char *grown = memory_resize(corpus->window, capacity, 1);
+        if (grown == NULL) {
+            return error_no_memory(error, capacity, corpus_path(corpus));
+        }
+        corpus->window = grown;
+        corpus->capacity = capacity;
+    }
+    uint64_t left = corpus->file.size - corpus->read;
+    size_t room = corpus->capacity - corpus->filled, more = left < room ? (size_t)left : room;
+    TRY(file_reader_at(&corpus->file, corpus->read, corpus->window + corpus->filled, more, error));
+    corpus->filled += more;
+    corpus->read += more;
+    return BERTH_OK;
+}
+
+// --- articles -----------------------------------------------------------------------------------
+
+static int is_blank(char byte) {
+    return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\v' || byte == '\f';
+}
+
+// Where text that is no UTF-8, or a NUL, begins; `length` when it is all well.
+static size_t find_bad(const char *text, size_t length) {
+    const char *nul = memchr(text, '\0', length);
+    length = nul != NULL ? (size_t)(nul - text) : length;
+    for (size_t i = 0; i < length;) {
+        uint64_t eight;
+        if (length - i >= sizeof eight) { // mostly ASCII
+            memcpy(&eight, text + i, sizeof eight);
+            if ((eight & 0x8080808080808080u) == 0) {
+                i += sizeof eight;
+                continue;
+            }
+        }
+        size_t step = utf8_character(text + i, length - i);
+        if (step == 0) {
+            return i;
+        }
+        i += step;
+    }
+    return length;
+}
+
+static enum berth_status check_line(const struct corpus *corpus, const struct line *line,
+                                    struct berth_error *error) {
+    size_t bad = find_bad(line->text, line->length);
+    if (bad == line->length) {
+        return BERTH_OK;
+    }
+    size_t in_window = (size_t)(line->text - corpus->window) + bad;
+    return error_set(
+        error, BERTH_BAD_DATA,
+        "%s: byte %llu: expected UTF-8 text, found the byte 0x%02X; convert the file to "
+        "UTF-8 or leave it out",
+        corpus_path(corpus), (unsigned long long)(corpus->read - corpus->filled + in_window),
+        (unsigned char)line->text[bad]);
+}
+
+// The next line, borrowed until the next call; *more is 0 at the end of the file.
+static enum berth_status next_line(struct corpus *corpus, struct line *line, int *more,
+                                   struct berth_error *error) {
+    const char *end = NULL;
+    size_t seen = 0;
+    for (;;) {
+        size_t there = corpus->filled - corpus->at;
+        end = there > seen ? memchr(corpus->window + corpus->at + seen, '\n', there - seen) : NULL;
+        if (end != NULL || corpus->read == corpus->file.size) {
+            break;
+        }
+        seen = there;
+        TRY(fill_window(corpus, error));
+    }
+    const char *text = corpus->window + corpus->at;
+    size_t length = end != NULL ? (size_t)(end - text) : corpus->filled - corpus->at;
+    *more = end != NULL || length > 0;
+    corpus->at += length + (end != NULL);
+    while (length > 0 && is_blank(text[length - 1])) {
+        length--;
+    }
+    *line = (struct line){text, length};
+    return check_line(corpus, line, error);
+}
+
+static int line_is(const struct line *line, const char *text) {
+    return line->length == strlen(text) && memcmp(line->text, text, line->length) == 0;
+}
+
+static enum berth_status put_line(struct corpus *corpus, const struct line *line,
+                                  struct berth_error *error) {
+    if (line->length > 0) {
+        buffer_put(&corpus->article, line->text, line->length);
+        buffer_put_byte(&corpus->article, '\n');
+    }
+    if (corpus->article.failed) {
+        return error_no_memory(error, corpus->article.length, corpus_path(corpus));
+    }
+    return corpus->article.length <= CORPUS_ARTICLE_MAX
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA, "%s: an article is longer than %zu bytes",
+                           corpus_path(corpus), CORPUS_ARTICLE_MAX);
+}
+
+// Up to the next </doc>.
+static enum berth_status read_extracted(struct corpus *corpus, struct berth_error *error) {
+    static const char open[] = "<doc id=";
+    struct line line;
+    int inside = 0, titled = 0, more;
+    for (;;) {
+        TRY(next_line(corpus, &line, &more, error));
+        int begins = line.length > strlen(open) && memcmp(line.text, open, strlen(open)) == 0;
+        if (line_is(&line, "</doc>") || (!more && !inside)) {
+            return BERTH_OK;
+        }
+        if (!more || (begins && inside)) {
+            break;
+        }
+        if (inside && !titled) {
+            titled = line.length > 0;
+        } else if (inside) {
+            TRY(put_line(corpus, &line, error));
+        }
+        inside |= begins;
+    }
+    return error_set(
+        error, BERTH_BAD_DATA, "%s: byte %llu: expected </doc> before this: the file is cut",
+        corpus_path(corpus), (unsigned long long)(corpus->read - (corpus->filled - corpus->at)));
+}
+
+// Up to an empty line, or the end of the file where these do not count.
+static enum berth_status read_lines(struct corpus *corpus, int to_empty,
+                                    struct berth_error *error) {
+    struct line line;
+    int more;
+    for (;;) {
+        TRY(next_line(corpus, &line, &more, error));
+        if (!more || (to_empty && line.length == 0)) {
+            return BERTH_OK;
+        }
+        TRY(put_line(corpus, &line, error));
+    }
+}
+
+static int at_end(const struct corpus *corpus) {
+    return corpus->at == corpus->filled && corpus->read == corpus->file.size;
+}
+
+enum berth_status corpus_next(struct corpus *corpus, const char **lines, size_t *length,
+                              struct berth_error *error) {
+    *lines = "";
+    *length = 0;
+    buffer_clear(&corpus->article);
+    while (corpus->article.length == 0) {
+        if (corpus->file.descriptor < 0 || at_end(corpus)) {
+            close_file(corpus);
+            if (corpus->next_file == corpus->file_count) {
+                return BERTH_OK;
+            }
+            TRY(open_file(corpus, error));
+            continue; // it may be empty
+        }
+        TRY(corpus->form == CORPUS_EXTRACTED
+                ? read_extracted(corpus, error)
+                : read_lines(corpus, corpus->form == CORPUS_TEXT, error));
+    }
+    *lines = corpus->article.bytes;
+    *length = corpus->article.length;
+    return BERTH_OK;
+}
+
+void corpus_close(struct corpus *corpus) {
+    if (corpus == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < corpus->file_count; i++) {
+        memory_free(corpus->files[i]);
+    }
+    memory_free(corpus->files);
+    file_reader_close(&corpus->file);
+    memory_free(corpus->window);
+    buffer_done(&corpus->article);
+    memory_free(corpus);
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Articles are gathered into a batch; its lines are dealt out to the threads in runs, each of which
+// has a table of its own until the end. So tables hold common words once for each thread, and
+// nobody waits for a lock.
+#include "data/corpus/corpus_words.h"
+
+#include "core/buffer.h"
+#include "core/memory.h"
+
+#include <string.h>
+
+#define BATCH_BYTES ((size_t)4 << 20) // for each thread
+#define RUN_BYTES ((size_t)1 << 30)   // a line that is longer is cut
+
+struct counting {
+    const struct corpus_words_args *args;
+    struct word_counts *tables; // [args->threads]
+    struct buffer batch;
+};
+
+// The end of the run that begins at `begin` and should have `size` bytes: behind a newline.
+static size_t run_end(const struct buffer *batch, size_t begin, size_t size) {
+    size = size < RUN_BYTES ? size : RUN_BYTES;
+    if (batch->length - begin <= size) {
+        return batch->length;
+    }
+    const char *text = batch->bytes + begin;
+    size_t left = batch->length - begin;
+    left = left < RUN_BYTES ? left : RUN_BYTES;
+    const char *newline = memchr(text + size - 1, '\n', left - (size - 1));
+    return begin + (newline != NULL ? (size_t)(newline - text) + 1 : left);
+}
+
+static enum berth_status count_batch(struct counting *counting, struct berth_error *error) {
+    int threads = counting->args->threads;
+    const struct buffer *batch = &counting->batch;
+    size_t size = batch->length / (size_t)threads + 1;
+    for (size_t begin = 0; begin < batch->length;) {
+        size_t ends[threads + 1];
+        ends[0] = begin;
+        for (int i = 0; i < threads; i++) {
+            ends[i + 1] = ends[i] < batch->length ? run_end(batch, ends[i], size) : ends[i];
+        }
+        int failed = 0;
+#pragma omp parallel for num_threads(threads) schedule(static, 1) reduction(| : failed)
+        for (int i = 0; i < threads; i++) {
+            failed |= word_counts_add_text(&counting->tables[i], batch->bytes + ends[i],
+                                           ends[i + 1] - ends[i], counting->args->lower_case,
+                                           NULL) != BERTH_OK;
+        }
+        if (failed) {
+            return error_no_memory(error, 0, "the words of the text");
+        }
+        begin = ends[threads];
+    }
+    return BERTH_OK;
+}
+
+// Fills the batch; it stays empty at the end of the corpus.
+static enum berth_status fill_batch(struct counting *counting, struct berth_error *error) {
+    size_t wanted = BATCH_BYTES * (size_t)counting->args->threads;
+    buffer_clear(&counting->batch);
+    while (counting->batch.length < wanted) {
+        const char *lines;
+        size_t length;
+        TRY(corpus_next(counting->args->corpus, &lines, &length, error));
+        if (length == 0) {
+            break;
+        }
+        buffer_put(&counting->batch, lines, length);
+    }
+    return counting->batch.failed ? error_no_memory(error, wanted, "a batch of text") : BERTH_OK;
+}
+
+static enum berth_status merge(struct counting *counting, struct word_counts *counts,
+                               struct berth_error *error) {
+    for (int i = 0; i < counting->args->threads; i++) {
+        struct word_counts *table = &counting->tables[i];
+        for (size_t w = 0; w < table->words.count; w++) {
+            TRY(word_counts_add(counts, string_index_bytes(&table->words, w),
+                                string_index_length(&table->words, w), table->counts[w], error));
+        }
+        word_counts_done(table);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status count_all(struct counting *counting, struct word_counts *counts,
+                                   uint64_t *bytes, struct berth_error *error) {
+    const struct corpus_words_args *args = counting->args;
+    for (;;) {
+        TRY(fill_batch(counting, error));
+        if (counting->batch.length == 0) {
+            return merge(counting, counts, error);
+        }
+        TRY(count_batch(counting, error));
+        *bytes += counting->batch.length;
+        log_progress_bytes(args->log, "words", (int64_t)corpus_position(args->corpus),
+                           (int64_t)corpus_size(args->corpus));
+        if (args->stop != NULL && *args->stop != 0) {
+            return error_set(error, BERTH_INTERRUPTED, "stopped while counting words");
+        }
+    }
+}
+
+enum berth_status corpus_words(const struct corpus_words_args *args, struct word_counts *counts,
+                               uint64_t *bytes, struct berth_error *error) {
+    struct counting counting = {.args = args};
+    *bytes = 0;
+    counting.tables = memory_array_zeroed((size_t)args->threads, sizeof *counting.tables);
+    if (counting.tables == NULL) {
+        return error_no_memory(error, sizeof *counting.tables, "tables of words");
+    }
+    enum berth_status status = count_all(&counting, counts, bytes, error);
+    for (int i = 0; i < args->threads; i++) {
+        word_counts_done(&counting.tables[i]);
+    }
+    memory_free(counting.tables);
+    buffer_done(&counting.batch);
+    return status;
+}

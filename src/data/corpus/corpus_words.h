@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The words of a whole corpus, counted by several threads.
+#ifndef BERTH_DATA_CORPUS_WORDS_H
+#define BERTH_DATA_CORPUS_WORDS_H
+
+#include "core/log.h"
+#include "data/corpus/corpus.h"
+#include "text/word_counts.h"
+
+#include <stdint.h>
+
+struct corpus_words_args {
+    struct corpus *corpus; // read to its end
+    int lower_case;
+    int threads;
+    const struct berth_log *log;
+    const volatile int *stop; // may be NULL
+};
+
+// Adds the words of all articles to `counts`. Errors are the corpus's (corpus.h), BERTH_NO_MEMORY,
+// and BERTH_INTERRUPTED after *stop. *bytes: how much text it was.
+enum berth_status corpus_words(const struct corpus_words_args *args, struct word_counts *counts,
+                               uint64_t *bytes, struct berth_error *error);
+
+#endif

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/corpus/sentences.h"
+
+#include <string.h>
+
+// Words without their full stop, each between blanks. After these none ends, whatever follows.
+static const char never[] =
+    " Mr Mrs Ms Messrs Mme Mlle Dr Prof Gen Col Capt Cpt Lt Sgt Cpl Maj Adm Cmdr Cdr Brig "
+    "Rev Revd Fr Hon St Ste Sts Sen Rep Gov Pres Supt Msgr Mgr Mt Ft Pvt Gens Cols Profs Drs "
+    "Amb Sec Treas Insp vs v cf ca viz approx resp incl esp et op cit ibid lit trans transl "
+    "dim vt eg ie ed eds rev illus repr introd ";
+// After these none ends in front of a number: "No. 5", "Sept. 11".
+static const char before_numbers[] =
+    " No Nos no nos Vol Vols vol vols Fig Figs fig figs Op Nr nr pp p Pt pt Ch ch Chap chap "
+    "Art art Sect sect Para para Ex ex Eq eq Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov "
+    "Dec Bk bk Abt abt Ser Cat Tab Ref est circa ";
+// These end one only in front of a word that often begins one.
+static const char seldom[] =
+    " Jr Sr Inc Co Corp Ltd Bros Ave Blvd Rd Assn Dept Univ Mass Conn Calif Penn Ala Ariz "
+    "Ark Colo Fla Ill Ind Kans Ky La Md Mich Minn Miss Mo Mont Neb Nev Okla Ore Tenn Tex Va "
+    "Vt Wash Wis Wyo Esq Ph M.A B.A etc al sp spp subsp var ";
+// Words that often begin a sentence.
+static const char starters[] =
+    " The A An In On At It Its He She They We You I His Her Their Our This That These Those "
+    "There Here As After Before When While Where Although Though Because Since If Unless "
+    "Until However But And Or So Yet For From By With Without During Under Over Among "
+    "Between Some Many Most Several Other Others Another Each Both All One Two Three First "
+    "Second Later Then Thus Therefore Today Now Not No What Who Which Why How According "
+    "Despite Following Also Such To Of About Around Throughout Once Only Even More "
+    "Additionally Furthermore Moreover Nevertheless Instead Meanwhile Finally Eventually "
+    "Initially Originally Currently Recently Subsequently Upon Within Like Unlike Beginning "
+    "Based ";
+
+static int is_in(const char *list, const char *word, size_t length) {
+    for (const char *at = list; (at = memmem(at, strlen(at), word, length)) != NULL; at++) {
+        if (at[-1] == ' ' && at[length] == ' ') {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int is_blank(char c) {
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\v' || c == '\f';
+}
+
+static int is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+static int is_small(char c) {
+    return c >= 'a' && c <= 'z';
+}
+
+static int is_capital(char c) {
+    return c >= 'A' && c <= 'Z';
+}
+
+// Small letters of two bytes: of Latin-1 and the Cyrillic and Greek most in use.
+static int is_small_at(const char *text, size_t length) {
+    const unsigned char *bytes = (const unsigned char *)text;
+    if (length < 2 || bytes[0] < 0x80) {
+        return length > 0 && is_small(text[0]);
+    }
+    return (bytes[0] == 0xc3 && bytes[1] >= 0x9f && bytes[1] != 0xb7) ||
+           (bytes[0] == 0xce && bytes[1] >= 0xac) || (bytes[0] == 0xcf && bytes[1] <= 0x89) ||
+           (bytes[0] == 0xd0 && bytes[1] >= 0xb0) || (bytes[0] == 0xd1 && bytes[1] <= 0x9f);
+}
+
+// The bytes of a quotation mark or bracket that closes, or opens, at `text`; 0: there is none.
+static size_t mark_at(const char *text, size_t length, const char *plain, const char *const *wide) {
+    if (length > 0 && text[0] != '\0' && strchr(plain, text[0]) != NULL) {
+        return 1;
+    }
+    for (; *wide != NULL; wide++) {
+        size_t size = strlen(*wide);
+        if (length >= size && memcmp(text, *wide, size) == 0) {
+            return size;
+        }
+    }
+    return 0;
+}
+
+static size_t closing_at(const char *text, size_t length) {
+    static const char *const wide[] = {"\xe2\x80\x99", "\xe2\x80\x9d", "\xc2\xbb", NULL};
+    return mark_at(text, length, "\"')]}", wide);
+}
+
+static size_t opening_at(const char *text, size_t length) {
+    static const char *const wide[] = {"\xe2\x80\x98", "\xe2\x80\x9c", "\xc2\xab", NULL};
+    return mark_at(text, length, "\"'([{", wide);
+}
+
+// --- around a full stop -------------------------------------------------------------------------
+
+// The word in front of a full stop: letters, digits, inner stops and hyphens.
+struct word {
+    const char *text;
+    size_t length;
+    int begins; // the sentence
+};
+
+static int is_of_word(char c) {
+    return (c & 0x80) != 0 || is_small(c) || is_capital(c) || is_digit(c) || c == '.' || c == '&';
+}
+
+static struct word word_before(const char *begin, const char *stop) {
+    const char *at = stop;
+    while (at > begin && is_of_word(at[-1])) {
+        at--;
+    }
+    return (struct word){at, (size_t)(stop - at), at == begin};
+}
+
+static struct word word_after(const char *text, size_t length) {
+    size_t count = 0;
+    while (count < length && (is_capital(text[count]) || is_small(text[count]))) {
+        count++;
+    }
+    return (struct word){text, count, 0};
+}
+
+static int has_inner_stop(struct word word) {
+    return word.length > 1 && memchr(word.text + 1, '.', word.length - 1) != NULL;
+}
+
+static int all_digits(struct word word) {
+    size_t i = 0;
+    while (i < word.length && is_digit(word.text[i])) {
+        i++;
+    }
+    return i == word.length;
+}
+
+// Whether one full stop ends a sentence between the word before it and the text behind the white
+// space, which begins with no small letter.
+static int stop_ends(struct word before, const char *next, size_t length) {
+    struct word after = word_after(next, length);
+    int starts = after.length > 0 && is_in(starters, after.text, after.length);
+    if (before.length == 0) {
+        return 1;
+    }
+    if (before.length == 1 && !is_digit(before.text[0])) { // an initial, "c." or a unit
+        return !before.begins && starts && after.length > 1;
+    }
+    if (before.begins && before.length <= 3 && all_digits(before)) { // the number of an item
+        return 0;
+    }
+    if (is_in(never, before.text, before.length)) {
+        return 0;
+    }
+    if (length > 0 && is_digit(next[0]) && is_in(before_numbers, before.text, before.length)) {
+        return 0;
+    }
+    return !(has_inner_stop(before) || is_in(seldom, before.text, before.length)) || starts;
+}
+
+// --- sentences ----------------------------------------------------------------------------------
+
+static int is_end_mark(char c) {
+    return c == '.' || c == '!' || c == '?';
+}
+
+// Whether the marks [mark, behind) end the sentence that begins at `begin`, followed by white space
+// and then text[0, length).
+static int marks_end(const char *begin, const char *mark, const char *behind, const char *next,
+                     size_t length) {
+    size_t opening;
+    while ((opening = opening_at(next, length)) > 0) {
+        next += opening;
+        length -= opening;
+    }
+    if (is_small_at(next, length)) {
+        return 0;
+    }
+    int one_stop = behind == mark + 1 && *mark == '.';
+    return !one_stop || stop_ends(word_before(begin, mark), next, length);
+}
+
+// Where the sentence ends whose marks begin at `at`; NULL: it goes on.
+static const char *end_after(const char *begin, const char *at, const char *end) {
+    const char *behind = at, *closed, *next;
+    size_t closing;
+    while (behind < end && is_end_mark(*behind)) {
+        behind++;
+    }
+    for (closed = behind; (closing = closing_at(closed, (size_t)(end - closed))) > 0;) {
+        closed += closing;
+    }
+    if (closed < end && !is_blank(*closed)) {
+        return NULL;
+    }
+    for (next = closed; next < end && is_blank(*next);) {
+        next++;
+    }
+    return next == end || marks_end(begin, at, behind, next, (size_t)(end - next)) ? closed : NULL;
+}
+
+static const char *find_end(const char *begin, const char *end) {
+    for (const char *at = begin; at < end; at++) {
+        const char *stop = is_end_mark(*at) && (at == begin || !is_end_mark(at[-1]))
+                               ? end_after(begin, at, end)
+                               : NULL;
+        if (stop != NULL) {
+            return stop;
+        }
+    }
+    return end;
+}
+
+int sentences_next(struct sentences *sentences, const char **begin, size_t *length) {
+    const char *text = sentences->text, *end = text + sentences->length, *at = text + sentences->at;
+    while (at < end && is_blank(*at)) {
+        at++;
+    }
+    if (at == end) {
+        sentences->at = sentences->length;
+        return 0;
+    }
+    if (sentences->line_end <= (size_t)(at - text)) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        sentences->line_end = newline != NULL ? (size_t)(newline - text) : sentences->length;
+    }
+    const char *stop = find_end(at, text + sentences->line_end);
+    sentences->at = (size_t)(stop - text);
+    while (is_blank(stop[-1])) {
+        stop--;
+    }
+    *begin = at;
+    *length = (size_t)(stop - at);
+    return 1;
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/corpus/shard_places.h"
+
+#include "core/memory.h"
+#include "core/rng.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STREAM_TEST = 11, LEAST_ARTICLES = 2 };
+
+// Articles in an order: what they are sorted by above, their number below.
+struct order {
+    uint64_t *items;
+    size_t count;
+};
+
+static uint32_t article_of(uint64_t item) {
+    return (uint32_t)item;
+}
+
+static int compare(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static enum berth_status check_plan(const struct shard_plan *plan, uint64_t count,
+                                    struct berth_error *error) {
+    if (plan->training >= 1 && plan->training <= SHARDS_LIMIT && plan->test <= SHARDS_LIMIT &&
+        plan->test_fraction >= 0 && plan->test_fraction < 1 && count < UINT32_MAX) {
+        return BERTH_OK;
+    }
+    return error_set(error, BERTH_CONFIG,
+                     "%" PRIu64 " articles in %u training and %u test shards with a test fraction "
+                     "of %g: expected 1 to %d and 0 to %d shards, a fraction of 0 to below 1, and "
+                     "articles that 32 bits can count",
+                     count, plan->training, plan->test, plan->test_fraction, SHARDS_LIMIT,
+                     SHARDS_LIMIT);
+}
+
+// --- training or testing ------------------------------------------------------------------------
+
+// All articles with a sentence in a random order.
+static struct order draw(const struct shard_plan *plan, const uint32_t *sentences, uint64_t count,
+                         uint64_t *items) {
+    struct order order = {.items = items};
+    for (uint64_t i = 0; i < count; i++) {
+        if (sentences[i] > 0) {
+            uint64_t index = i;
+            uint64_t drawn = rng_draw(plan->seed, STREAM_TEST, &index);
+            items[order.count++] = drawn << 32 | i;
+        }
+    }
+    qsort(items, order.count, sizeof *items, compare);
+    return order;
+}
+
+// Moves the test articles to the end of the order; how many they are. One that would go beyond the
+// share by more than half of itself is left for training, and so are two articles in any case.
+static size_t move_tests(const struct shard_plan *plan, const uint32_t *sentences,
+                         struct order *order) {
+    double all = 0, taken = 0;
+    size_t tests = 0, kept = 0;
+    for (size_t i = 0; i < order->count; i++) {
+        all += sentences[article_of(order->items[i])];
+    }
+    double share = plan->test > 0 ? plan->test_fraction * all : 0;
+    while (kept + tests < order->count) {
+        uint64_t item = order->items[kept];
+        double own = sentences[article_of(item)];
+        int is_test =
+            taken + own / 2 <= share && order->count - tests > LEAST_ARTICLES && share > 0;
+        if (is_test) {
+            size_t last = order->count - 1 - tests++;
+            order->items[kept] = order->items[last];
+            order->items[last] = item;
+            taken += own;
+        } else {
+            kept++;
+        }
+    }
+    return tests;
+}
+
+// --- shards of one kind -------------------------------------------------------------------------
+
+struct load {
+    uint64_t sentences;
+    uint32_t shard, articles;
+};
+
+static int is_lighter(const struct load *a, const struct load *b) {
+    return a->sentences != b->sentences ? a->sentences < b->sentences : a->shard < b->shard;
+}
+
+// Restores the heap, the lightest first, after the load at `at` has grown.
+static void sink(struct load *heap, size_t count, size_t at) {
+    for (size_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
+        child += child + 1 < count && is_lighter(&heap[child + 1], &heap[child]);
+        if (is_lighter(&heap[at], &heap[child])) {
+            return;
+        }
+        struct load moved = heap[at];
+        heap[at] = heap[child];
+        heap[child] = moved;
+        at = child;
+    }
+}
+
+// A shard that still lacks articles, from `from` on.
+static size_t find_lacking(const struct load *heap, size_t count) {
+    size_t at = 0;
+    while (at + 1 < count && heap[at].articles >= LEAST_ARTICLES) {
+        at++;
+    }
+    return at;
+}
+
+// Deals the articles of `order`, in this order of theirs, to shards [first, first + count).
+static enum berth_status deal(const struct order *order, const uint32_t *sentences, uint32_t first,
+                              uint32_t count, uint16_t *places, struct berth_error *error) {
+    struct load *heap = memory_array_zeroed(count + 1, sizeof *heap);
+    uint64_t lacking = (uint64_t)count * LEAST_ARTICLES;
+    if (heap == NULL) {
+        return error_no_memory(error, (count + 1) * sizeof *heap, "the shards' loads");
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        heap[i].shard = i;
+    }
+    for (size_t i = 0; i < order->count; i++) {
+        // The last ones go where articles are lacking.
+        size_t at = order->count - i <= lacking ? find_lacking(heap, count) : 0;
+        uint32_t article = article_of(order->items[i]);
+        places[article] = (uint16_t)(first + heap[at].shard);
+        lacking -= heap[at].articles < LEAST_ARTICLES;
+        heap[at].articles++;
+        heap[at].sentences += sentences[article];
+        sink(heap, count, at);
+    }
+    memory_free(heap);
+    return BERTH_OK;
+}
+
+// The longest first; of equal ones that of the lower number.
+static void sort_by_length(struct order *order, const uint32_t *sentences) {
+    for (size_t i = 0; i < order->count; i++) {
+        uint32_t article = article_of(order->items[i]);
+        order->items[i] = (uint64_t)(UINT32_MAX - sentences[article]) << 32 | article;
+    }
+    qsort(order->items, order->count, sizeof *order->items, compare);
+}
+
+// --- all ----------------------------------------------------------------------------------------
+
+static uint32_t fewer(uint32_t shards, size_t articles) {
+    return articles < (size_t)LEAST_ARTICLES * shards
+               ? (uint32_t)((articles + LEAST_ARTICLES - 1) / LEAST_ARTICLES)
+               : shards;
+}
+
+static enum berth_status place_all(struct shard_plan *plan, const uint32_t *sentences,
+                                   struct order order, uint16_t *places,
+                                   struct berth_error *error) {
+    size_t tests = move_tests(plan, sentences, &order);
+    struct order kinds[2] = {{order.items, order.count - tests},
+                             {order.items + (order.count - tests), tests}};
+    uint32_t training = (uint32_t)(kinds[0].count / LEAST_ARTICLES);
+    plan->training = training < plan->training ? training : plan->training;
+    plan->training = plan->training > 0 ? plan->training : 1;
+    plan->test = fewer(plan->test, tests);
+    sort_by_length(&kinds[0], sentences);
+    sort_by_length(&kinds[1], sentences);
+    TRY(deal(&kinds[0], sentences, 0, plan->training, places, error));
+    return tests > 0 ? deal(&kinds[1], sentences, plan->training, plan->test, places, error)
+                     : BERTH_OK;
+}
+
+enum berth_status shard_places_make(struct shard_plan *plan, const uint32_t *sentences,
+                                    uint64_t count, struct shard_places *places,
+                                    struct berth_error *error) {
+    *places = (struct shard_places){.count = count};
+    TRY(check_plan(plan, count, error));
+    uint64_t *items = memory_array((size_t)count + 1, sizeof *items);
+    places->of = memory_array((size_t)count + 1, sizeof *places->of);
+    enum berth_status status = BERTH_OK;
+    if (items == NULL || places->of == NULL) {
+        status = error_no_memory(error, (size_t)count * sizeof *items, "the articles' places");
+    } else {
+        memset(places->of, 0xff, (size_t)count * sizeof *places->of); // SHARD_NONE
+        struct order order = draw(plan, sentences, count, items);
+        status = order.count > 0 ? place_all(plan, sentences, order, places->of, error)
+                                 : error_set(error, BERTH_BAD_DATA,
+                                             "%" PRIu64 " articles without a sentence", count);
+    }
+    memory_free(items);
+    if (status != BERTH_OK) {
+        shard_places_done(places);
+    }
+    return status;
+}
+
+void shard_places_done(struct shard_places *places) {
+    memory_free(places->of);
+    *places = (struct shard_places){0};
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/corpus/text_shards.h"
+
+#include "core/memory.h"
+#include "data/corpus/sentences.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+// --- files --------------------------------------------------------------------------------------
+
+char *shard_file_name(const struct shard_plan *plan, size_t i, const char *name) {
+    size_t training = plan->training, room = strlen(name) + 48;
+    char *text = memory_new(room);
+    if (text != NULL) {
+        snprintf(text, room, "%s_%s_%zu.txt", name, i < training ? "training" : "test",
+                 i < training ? i : i - training);
+    }
+    return text;
+}
+
+static enum berth_status open_file(struct shard_writer *writer, size_t i,
+                                   struct berth_error *error) {
+    const struct shard_target *target = &writer->target;
+    char *name = shard_file_name(&writer->plan, target->first + i, target->name);
+    char *path = name != NULL ? path_join(target->folder, name) : NULL;
+    enum berth_status status =
+        path != NULL ? file_writer_open(&writer->files[i], path, error) : file_no_path(error);
+    memory_free(path);
+    memory_free(name);
+    return status;
+}
+
+enum berth_status shard_writer_open(struct shard_writer *writer, const struct shard_plan *plan,
+                                    const struct shard_places *places,
+                                    const struct shard_target *target, struct berth_error *error) {
+    size_t count = target->count;
+    *writer = (struct shard_writer){.plan = *plan, .places = places, .target = *target};
+    TRY(dir_make(target->folder, error));
+    writer->files = memory_array_zeroed(count, sizeof *writer->files);
+    writer->counts = memory_array_zeroed(count, sizeof *writer->counts);
+    for (size_t i = 0; writer->files != NULL && i < count; i++) {
+        writer->files[i].descriptor = -1;
+    }
+    enum berth_status status = BERTH_OK;
+    if (writer->files == NULL || writer->counts == NULL) {
+        status = error_no_memory(error, count * sizeof *writer->files, target->folder);
+    }
+    for (size_t i = 0; i < count && status == BERTH_OK; i++) {
+        status = open_file(writer, i, error);
+    }
+    if (status != BERTH_OK) {
+        shard_writer_abort(writer);
+        shard_writer_done(writer);
+    }
+    return status;
+}
+
+enum berth_status shard_writer_put(struct shard_writer *writer, const char *text, size_t length,
+                                   struct berth_error *error) {
+    if (writer->articles == writer->places->count) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: the corpora have more articles than the %" PRIu64
+                         " that were counted; they must not change meanwhile",
+                         writer->target.folder, writer->places->count);
+    }
+    uint16_t place = writer->places->of[writer->articles++];
+    size_t i = (size_t)place - writer->target.first; // wraps below first
+    if (place == SHARD_NONE || i >= writer->target.count) {
+        return BERTH_OK;
+    }
+    struct file_writer *file = &writer->files[i];
+    struct shard_counts *counts = &writer->counts[i];
+    struct sentences sentences = {.text = text, .length = length};
+    const char *begin;
+    size_t bytes, count = 0;
+    for (; sentences_next(&sentences, &begin, &bytes); count++) {
+        (void)file_writer_put(file, begin, bytes, NULL);
+        (void)file_writer_put(file, "\n", 1, NULL);
+        counts->bytes += bytes + 1;
+    }
+    counts->sentences += count;
+    counts->articles++;
+    counts->bytes += count > 0;
+    return file_writer_put(file, "\n", count > 0, error); // also says what failed before
+}
+
+static void forget_files(struct shard_writer *writer) {
+    memory_free(writer->files);
+    writer->files = NULL;
+}
+
+enum berth_status shard_writer_commit(struct shard_writer *writer, struct berth_error *error) {
+    for (size_t i = 0; i < writer->target.count; i++) {
+        enum berth_status status = file_writer_commit(&writer->files[i], error);
+        if (status != BERTH_OK) {
+            shard_writer_abort(writer);
+            return status;
+        }
+    }
+    forget_files(writer);
+    return BERTH_OK;
+}
+
+void shard_writer_abort(struct shard_writer *writer) {
+    for (size_t i = 0; writer->files != NULL && i < writer->target.count; i++) {
+        file_writer_abort(&writer->files[i]);
+    }
+    forget_files(writer);
+}
+
+void shard_writer_done(struct shard_writer *writer) {
+    memory_free(writer->counts);
+    writer->counts = NULL;
+}

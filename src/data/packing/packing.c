@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/packing/packing.h"
+
+#include "core/memory.h"
+#include "core/rng.h"
+#include "data/packing/nnls.h"
+#include "format/json/json.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ROUNDS = 20,
+    FEW = 100, // sequences that are no longer worth a round
+    SHORT = 8, // lengths that weigh less
+    TOP = 8,
+    STREAM_ROWS = 1,
+    STREAM_SEQUENCES = 2
+};
+
+struct planner {
+    struct packing *packing;
+    double *weights, *rest, *x; // rest: what is to be packed still, by length
+    int64_t *histogram;         // [length + 1]
+    int64_t *left;              // [length + 1] not packed yet; negative: more places than sequences
+};
+
+// --- strategies ---------------------------------------------------------------------------------
+
+// All lists of up to three lengths, not decreasing, that make a row; returns how many. NULL: only
+// counted.
+static size_t list_strategies(int length, struct packing_strategy *to) {
+    size_t count = 0;
+    for (int a = 0; 3 * a <= length; a++) {
+        for (int b = a; a + 2 * b <= length; b++) {
+            int all[PRETRAINING_PACK_MAX] = {a, b, length - a - b}, at = 0;
+            struct packing_strategy strategy = {{0}};
+            for (int i = 0; i < PRETRAINING_PACK_MAX; i++) {
+                if (all[i] > 0) {
+                    strategy.lengths[at++] = (uint16_t)all[i];
+                }
+            }
+            if (to != NULL) {
+                to[count] = strategy;
+            }
+            count++;
+        }
+    }
+    return count;
+}
+
+size_t packing_strategies(int length) {
+    return list_strategies(length, NULL);
+}
+
+static enum berth_status make_strategies(struct packing *packing, struct berth_error *error) {
+    size_t count = packing_strategies(packing->length);
+    packing->strategies = memory_array(count, sizeof *packing->strategies);
+    packing->counts = memory_array_zeroed(count, sizeof *packing->counts);
+    if (packing->strategies == NULL || packing->counts == NULL) {
+        return error_no_memory(error, count * 16, "packing strategies");
+    }
+    packing->strategy_count = list_strategies(packing->length, packing->strategies);
+    return BERTH_OK;
+}
+
+// --- the mixture --------------------------------------------------------------------------------
+
+static void use_strategy(struct planner *planner, size_t number, int64_t times) {
+    const struct packing_strategy *strategy = &planner->packing->strategies[number];
+    planner->packing->counts[number] += (uint64_t)times;
+    for (int i = 0; i < PRETRAINING_PACK_MAX && strategy->lengths[i] > 0; i++) {
+        planner->left[strategy->lengths[i]] -= times;
+    }
+}
+
+struct ranked {
+    double value;
+    size_t number;
+};
+
+static int falling(const void *a, const void *b) {
+    const struct ranked *left = a, *right = b;
+    if (left->value != right->value) {
+        return left->value > right->value ? -1 : 1;
+    }
+    return left->number < right->number ? -1 : 1;
+}
+
+// When all are rounded to nothing: the strategies that take up most of what is left, once each.
+static enum berth_status use_steepest(struct planner *planner, double sequences,
+                                      struct berth_error *error) {
+    struct packing *packing = planner->packing;
+    struct ranked *ranked = memory_array(packing->strategy_count, sizeof *ranked);
+    if (ranked == NULL) {
+        return error_no_memory(error, packing->strategy_count * sizeof *ranked, "packing");
+    }
+    for (size_t i = 0; i < packing->strategy_count; i++) {
+        ranked[i] = (struct ranked){0, i};
+        for (int j = 0; j < PRETRAINING_PACK_MAX; j++) {
+            int length = packing->strategies[i].lengths[j];
+            ranked[i].value += length * planner->rest[length];
+        }
+    }
+    qsort(ranked, packing->strategy_count, sizeof *ranked, falling);
+    size_t most = (size_t)(sequences / 2) + 1;
+    for (size_t i = 0; i < most && i < packing->strategy_count; i++) {
+        use_strategy(planner, ranked[i].number, 1);
+    }
+    memory_free(ranked);
+    return BERTH_OK;
+}
+
+// What is left to pack: places that stay empty are padding and no longer count.
+static double find_rest(struct planner *planner) {
+    double sum = 0;
+    planner->rest[0] = 0;
+    for (int i = 1; i <= planner->packing->length; i++) {
+        planner->rest[i] = planner->left[i] > 0 ? (double)planner->left[i] : 0;
+        sum += planner->rest[i];
+    }
+    return sum;
+}
+
+static enum berth_status mix_once(struct planner *planner, double sequences,
+                                  struct berth_error *error) {
+    struct packing *packing = planner->packing;
+    struct nnls problem = {.rows = (size_t)packing->length,
+                           .columns = packing->strategy_count,
+                           .column = (const uint16_t(*)[NNLS_ROWS])packing->strategies,
+                           .weights = planner->weights,
+                           .b = planner->rest};
+    int64_t used = 0;
+    TRY(nnls_solve(&problem, planner->x, error));
+    for (size_t i = 0; i < packing->strategy_count; i++) {
+        double times = planner->x[i] < 2 ? rint(planner->x[i]) : floor(planner->x[i]);
+        if (times > 0) {
+            use_strategy(planner, i, (int64_t)times);
+            used += (int64_t)times;
+        }
+    }
+    return used > 0 ? BERTH_OK : use_steepest(planner, sequences, error);
+}
+
+// The strategy of a length and what is missing to a row.
+static size_t lone_strategy(const struct packing *packing, int length) {
+    uint16_t rest = (uint16_t)(packing->length - length), own = (uint16_t)length;
+    struct packing_strategy wanted = {{rest > 0 && rest < own ? rest : own}};
+    wanted.lengths[1] = rest == 0 ? 0 : rest < own ? own : rest;
+    size_t i = 0;
+    while (memcmp(&packing->strategies[i], &wanted, sizeof wanted) != 0) {
+        i++;
+    }
+    return i;
+}
+
+static enum berth_status mix(struct planner *planner, struct berth_error *error) {
+    struct packing *packing = planner->packing;
+    for (int i = 1; i <= packing->length; i++) {
+        planner->weights[i] = i > SHORT ? 1 : SHORT / (2.0 * packing->length);
+    }
+    double sequences = find_rest(planner);
+    for (int round = 0; round < ROUNDS && sequences >= FEW; round++) {
+        TRY(mix_once(planner, sequences, error));
+        sequences = find_rest(planner);
+    }
+    for (int i = packing->length; i > 0; i--) {
+        while (planner->left[i] > 0) {
+            use_strategy(planner, lone_strategy(packing, i), 1);
+        }
+    }
+    return BERTH_OK;
+}
+
+// --- dealing out --------------------------------------------------------------------------------
+
+static void shuffle(uint64_t seed, uint32_t stream, uint32_t *numbers, size_t count) {
+    uint64_t index = 0;
+    for (size_t i = count; i-- > 1;) {
+        uint32_t j = rng_below(seed, stream, &index, (uint32_t)i + 1), number = numbers[i];
+        numbers[i] = numbers[j];
+        numbers[j] = number;
+    }
+}
+
+// Which instances have a length: order[starts[length], starts[length + 1]).
+static void sort_by_length(const struct instances *instances, const int64_t *histogram, int length,
+                           size_t *starts, uint32_t *order) {
+    starts[0] = 0;
+    for (int i = 0; i <= length; i++) {
+        starts[i + 1] = starts[i] + (size_t)histogram[i];
+    }
+    for (size_t i = instances->count; i-- > 0;) {
+        order[starts[instances->items[i].length]++] = (uint32_t)i;
+    }
+    for (int i = length; i > 0; i--) {
+        starts[i] = starts[i - 1];
+    }
+    starts[0] = 0;
+}
+
+// The rows of all strategies in a shuffled order, as numbers of strategies.
+static void order_rows(const struct packing *packing, uint64_t seed, uint32_t *rows, size_t count) {
+    size_t at = 0;
+    for (size_t i = 0; i < packing->strategy_count; i++) {
+        for (uint64_t j = 0; j < packing->counts[i]; j++) {
+            rows[at++] = (uint32_t)i;
+        }
+    }
+    shuffle(seed, STREAM_ROWS, rows, count);
+}
+
+struct dealer {
+    size_t *starts, *next; // [length + 2] of each length's instances
+    uint32_t *order, *rows;
+};
+
+static void deal(struct packing *packing, const struct dealer *dealer, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const struct packing_strategy *strategy = &packing->strategies[dealer->rows[i]];
+        struct pretraining_pack pack;
+        int real = 0;
+        for (int j = 0; j < PRETRAINING_PACK_MAX; j++) {
+            uint16_t length = strategy->lengths[j];
+            int is_left = length > 0 && dealer->next[length] < dealer->starts[length + 1];
+            pack.instances[j] = is_left ? dealer->order[dealer->next[length]++] : PRETRAINING_NONE;
+            real += is_left;
+        }
+        if (real > 0) {
+            packing->packs[packing->count++] = pack;
+        }
+    }
+}
+
+static enum berth_status deal_out(struct packing *packing, const struct instances *instances,
+                                  const int64_t *histogram, uint64_t seed,
+                                  struct berth_error *error) {
+    size_t lengths = (size_t)packing->length + 2, rows = 0;
+    for (size_t i = 0; i < packing->strategy_count; i++) {
+        rows += (size_t)packing->counts[i];
+        packing->strategies_used += packing->counts[i] > 0;
+    }
+    struct dealer dealer = {.starts = memory_array(lengths, sizeof *dealer.starts),
+                            .next = memory_array(lengths, sizeof *dealer.next),
+                            .order = memory_array(instances->count + 1, sizeof *dealer.order),
+                            .rows = memory_array(rows + 1, sizeof *dealer.rows)};
+    packing->packs = memory_array(rows + 1, sizeof *packing->packs);
+    int is_there = dealer.starts != NULL && dealer.next != NULL && dealer.order != NULL &&
+                   dealer.rows != NULL && packing->packs != NULL;
+    if (is_there) {
+        sort_by_length(instances, histogram, packing->length, dealer.starts, dealer.order);
+        memcpy(dealer.next, dealer.starts, lengths * sizeof *dealer.next);
+        for (int i = 1; i <= packing->length; i++) {
+            shuffle(seed + (uint64_t)i, STREAM_SEQUENCES, dealer.order + dealer.starts[i],
+                    (size_t)histogram[i]);
+        }
+        order_rows(packing, seed, dealer.rows, rows);
+        deal(packing, &dealer, rows);
+    }
+    memory_free(dealer.starts);
+    memory_free(dealer.next);
+    memory_free(dealer.order);
+    memory_free(dealer.rows);
+    return is_there ? BERTH_OK : error_no_memory(error, 16 * (rows + instances->count), "packing");
+}
+
+// --- all ----------------------------------------------------------------------------------------
+
+static enum berth_status count_lengths(const struct instances *instances, struct planner *planner,
+                                       struct berth_error *error) {
+    struct packing *packing = planner->packing;
+    for (size_t i = 0; i < instances->count; i++) {
+        int length = instances->items[i].length;
+        if (length < 1 || length > packing->length) {
+            return error_set(error, BERTH_BAD_DATA,
+                             "instance %zu has %d tokens, packed rows have %d", i, length,
+                             packing->length);
+        }
+        planner->histogram[length]++;
+        packing->tokens += (uint64_t)length;
+    }
+    packing->sequences = instances->count;
+    memcpy(planner->left, planner->histogram,
+           ((size_t)packing->length + 1) * sizeof *planner->left);
+    return BERTH_OK;
+}
+
+static enum berth_status plan(struct planner *planner, const struct instances *instances,
+                              uint64_t seed, struct berth_error *error) {
+    size_t lengths = (size_t)planner->packing->length + 1;
+    TRY(make_strategies(planner->packing, error));
+    planner->x = memory_array(planner->packing->strategy_count, sizeof *planner->x);
+    planner->weights = memory_array_zeroed(lengths, sizeof *planner->weights);
+    planner->rest = memory_array_zeroed(lengths, sizeof *planner->rest);
+    planner->histogram = memory_array_zeroed(lengths, sizeof *planner->histogram);
+    planner->left = memory_array_zeroed(lengths, sizeof *planner->left);
+    if (planner->x == NULL || planner->weights == NULL || planner->rest == NULL ||
+        planner->histogram == NULL || planner->left == NULL) {
+        return error_no_memory(error, planner->packing->strategy_count * 8, "packing");
+    }
+    TRY(count_lengths(instances, planner, error));
+    TRY(mix(planner, error));
+    return deal_out(planner->packing, instances, planner->histogram, seed, error);
+}
+
+enum berth_status packing_make(const struct instances *instances, int length, uint64_t seed,
+                               struct packing *packing, struct berth_error *error) {
+    *packing = (struct packing){.length = length};
+    if (length < 3 || length > PACKING_LENGTH_MAX || instances->count >= PRETRAINING_NONE) {
+        return error_set(
+            error, BERTH_BAD_DATA,
+            "packed rows of %d tokens: expected 3 to %d, and fewer than 2^32 sequences", length,
+            PACKING_LENGTH_MAX);
+    }
+    struct planner planner = {.packing = packing};
+    enum berth_status status = plan(&planner, instances, seed, error);
+    memory_free(planner.x);
+    memory_free(planner.weights);
+    memory_free(planner.rest);
+    memory_free(planner.histogram);
+    memory_free(planner.left);
+    return status;
+}
+
+void packing_done(struct packing *packing) {
+    memory_free(packing->strategies);
+    memory_free(packing->counts);
+    memory_free(packing->packs);
+    *packing = (struct packing){0};
+}
+
+// --- what it comes to ---------------------------------------------------------------------------
+
+double packing_efficiency(const struct packing *packing) {
+    return (double)packing->tokens / ((double)packing->count * packing->length);
+}
+
+double packing_speed_up(const struct packing *packing) {
+    return (double)packing->sequences / (double)packing->count;
+}
+
+double packing_speed_up_limit(const struct packing *packing) {
+    return (double)packing->sequences * packing->length / (double)packing->tokens;
+}
+
+// The numbers of the strategies that are used most.
+static json *top_strategies(const struct packing *packing) {
+    struct ranked best[TOP + 1];
+    size_t count = 0;
+    for (size_t i = 0; i < packing->strategy_count; i++) {
+        best[count] = (struct ranked){(double)packing->counts[i], i};
+        count += packing->counts[i] > 0;
+        qsort(best, count, sizeof *best, falling);
+        count = count > TOP ? TOP : count;
+    }
+    json *list = json_new_array();
+    int failed = list == NULL;
+    for (size_t i = 0; i < count; i++) {
+        failed |= json_append(list, json_new_integer((int64_t)best[i].number));
+    }
+    if (failed) {
+        json_free(list);
+        return NULL;
+    }
+    return list;
+}
+
+enum berth_status packing_write_metadata(const struct packing *packing, const char *path,
+                                         struct berth_error *error) {
+    int64_t rows = (int64_t)packing->count, all = (int64_t)packing->sequences;
+    int64_t tokens = (int64_t)packing->tokens, length = packing->length;
+    double speed_up = packing_speed_up(packing), limit = packing_speed_up_limit(packing);
+    const struct {
+        const char *key;
+        json *value;
+    } members[] = {
+        {"avg_seq_per_sample", json_new_real(speed_up)},
+        {"compression_ratio", json_new_real(1 - (double)rows / (double)all)},
+        {"expected_speed_up", json_new_real(speed_up)},
+        {"new_number_of_samples", json_new_integer(rows)},
+        {"number_of_sequences_dropped", json_new_integer(0)},
+        {"number_of_strategies_utilized", json_new_integer((int64_t)packing->strategies_used)},
+        {"original_number_of_samples", json_new_integer(all)},
+        {"packing_efficiency", json_new_real(packing_efficiency(packing))},
+        {"padding_tokens_original_dataset", json_new_integer(all * length - tokens)},
+        {"padding_tokens_packed_dataset", json_new_integer(rows * length - tokens)},
+        {"theoretical_speed_up", json_new_real(limit)},
+        {"top_8_strategies", top_strategies(packing)},
+    };
+    json *object = json_new_object();
+    int failed = 0;
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        failed |= json_set(object, members[i].key, members[i].value);
+    }
+    enum berth_status status = failed ? error_no_memory(error, 0, path)
+                                      : json_write_file(object, JSON_INDENT_2_SORTED, path, error);
+    json_free(object);
+    return status;
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of tasks. File and column names are GLUE's; labels stand in the order of Google's
+// run_classifier.py for the tasks that it knows, else in that of the GLUE data card; names for
+// id2label are the data card's.
+#include "data/pairs/glue_tasks.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+#include "data/tables/caseless.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct pair_label acceptability[] = {{"0", NULL, "unacceptable"},
+                                                  {"1", NULL, "acceptable"}};
+static const struct pair_label sentiment[] = {{"0", NULL, "negative"}, {"1", NULL, "positive"}};
+static const struct pair_label equivalence[] = {{"0", NULL, "not_equivalent"},
+                                                {"1", NULL, "equivalent"}};
+static const struct pair_label duplication[] = {{"0", NULL, "not_duplicate"},
+                                                {"1", NULL, "duplicate"}};
+static const struct pair_label coreference[] = {{"0", NULL, "not_entailment"},
+                                                {"1", NULL, "entailment"}};
+static const struct pair_label two_way[] = {{"entailment", NULL, "entailment"},
+                                            {"not_entailment", NULL, "not_entailment"}};
+static const struct pair_label three_way[] = {{"contradiction", "contradictory", "contradiction"},
+                                              {"entailment", NULL, "entailment"},
+                                              {"neutral", NULL, "neutral"}};
+#define LABELS(list) .labels = (list), .label_count = sizeof(list) / sizeof *(list)
+
+static const char *const cola_columns[] = {"source", "label", "annotation", "sentence", NULL};
+
+const struct glue_task glue_tasks[] = {
+    {.name = "cola",
+     .title = "CoLA",
+     .files = {{"train.tsv", NULL, "sentence", NULL, "label", NULL, cola_columns},
+               {"dev.tsv", NULL, "sentence", NULL, "label", NULL, cola_columns},
+               {"test.tsv", NULL, "sentence", NULL, "label", NULL, NULL}},
+     LABELS(acceptability),
+     .metric = GLUE_MATTHEWS},
+    {.name = "sst2",
+     .title = "SST-2",
+     .files = {{"train.tsv", NULL, "sentence", NULL, "label", NULL, NULL},
+               {"dev.tsv", NULL, "sentence", NULL, "label", NULL, NULL},
+               {"test.tsv", NULL, "sentence", NULL, "label", NULL, NULL}},
+     LABELS(sentiment),
+     .metric = GLUE_ACCURACY},
+    {.name = "mrpc",
+     .title = "MRPC",
+     .files = {{"train.tsv", "msr_paraphrase_train.txt", "#1 String", "#2 String", "Quality", NULL,
+                NULL},
+               {"dev.tsv", "msr_paraphrase_test.txt", "#1 String", "#2 String", "Quality",
+                NULL, NULL},
+               {"test.tsv", "msr_paraphrase_test.txt", "#1 String", "#2 String", "Quality",
+                NULL, NULL}},
+     LABELS(equivalence),
+     .metric = GLUE_ACCURACY_F1},
+    {.name = "qqp",
+     .title = "QQP",
+     .files = {{"train.tsv", NULL, "question1", "question2", "is_duplicate", NULL, NULL},
+               {"dev.tsv", NULL, "question1", "question2", "is_duplicate", NULL, NULL},
+               {"test.tsv", NULL, "question1", "question2", "is_duplicate", NULL, NULL}},
+     LABELS(duplication),
+     .metric = GLUE_ACCURACY_F1,
+     .ragged = 1},
+    {.name = "stsb",
+     .title = "STS-B",
+     .files = {{"train.tsv", NULL, "sentence1", "sentence2", "score", NULL, NULL},
+               {"dev.tsv", NULL, "sentence1", "sentence2", "score", NULL, NULL},
+               {"test.tsv", NULL, "sentence1", "sentence2", "score", NULL, NULL}},
+     .least = 0,
+     .most = 5,
+     .metric = GLUE_CORRELATION},
+    {.name = "mnli",
+     .title = "MNLI",
+     .files = {{"train.tsv", NULL, "sentence1", "sentence2", "gold_label", NULL, NULL},
+               {"dev_matched.tsv", NULL, "sentence1", "sentence2", "gold_label", NULL, NULL},
+               {"test_matched.tsv", NULL, "sentence1", "sentence2", "gold_label", NULL, NULL},
+               {"dev_mismatched.tsv", NULL, "sentence1", "sentence2", "gold_label", NULL, NULL},
+               {"test_mismatched.tsv", NULL, "sentence1", "sentence2", "gold_label", NULL, NULL}},
+     LABELS(three_way),
+     .metric = GLUE_ACCURACY},
+    {.name = "qnli",
+     .title = "QNLI",
+     .files = {{"train.tsv", NULL, "question", "sentence", "label", NULL, NULL},
+               {"dev.tsv", NULL, "question", "sentence", "label", NULL, NULL},
+               {"test.tsv", NULL, "question", "sentence", "label", NULL, NULL}},
+     LABELS(two_way),
+     .metric = GLUE_ACCURACY},
+    {.name = "rte",
+     .title = "RTE",
+     .files = {{"train.tsv", NULL, "sentence1", "sentence2", "label", NULL, NULL},
+               {"dev.tsv", NULL, "sentence1", "sentence2", "label", NULL, NULL},
+               {"test.tsv", NULL, "sentence1", "sentence2", "label", NULL, NULL}},
+     LABELS(two_way),
+     .metric = GLUE_ACCURACY},
+    {.name = "wnli",
+     .title = "WNLI",
+     .files = {{"train.tsv", NULL, "sentence1", "sentence2", "label", NULL, NULL},
+               {"dev.tsv", NULL, "sentence1", "sentence2", "label", NULL, NULL},
+               {"test.tsv", NULL, "sentence1", "sentence2", "label", NULL, NULL}},
+     LABELS(coreference),
+     .metric = GLUE_ACCURACY},
+    {.name = "xnli",
+     .title = "XNLI",
+     .files = {{"multinli.train.%s.tsv", "multinli/multinli.train.%s.tsv", "premise", "hypo",
+                "label", NULL, NULL},
+               {"xnli.dev.tsv", NULL, "sentence1", "sentence2", "gold_label", "language", NULL},
+               {"xnli.test.tsv", NULL, "sentence1", "sentence2", "gold_label", "language", NULL}},
+     LABELS(three_way),
+     .metric = GLUE_ACCURACY},
+    {.name = NULL}};
+
+// Whether `name` is `known`, in any case and whatever marks stand in it.
+static int same_name(const char *known, const char *name) {
+    for (;; known++, name++) {
+        name += strspn(name, "-_");
+        if (*known != caseless_lower(*name)) {
+            return 0;
+        }
+        if (*known == '\0') {
+            return 1;
+        }
+    }
+}
+
+enum berth_status glue_task_find(const char *name, const struct glue_task **task,
+                                 struct berth_error *error) {
+    char known[256];
+    size_t used = 0;
+    for (*task = glue_tasks; (*task)->name != NULL; (*task)++) {
+        if (same_name((*task)->name, name)) {
+            return BERTH_OK;
+        }
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", used > 0 ? ", " : "",
+                                 (*task)->name);
+    }
+    *task = NULL;
+    return error_set(error, BERTH_USAGE,
+                     "task_name: there is no task \"%.60s\"; expected one of %s", name, known);
+}
+
+static enum berth_status find_split(const struct glue_task *task, enum glue_split split,
+                                    const struct glue_file **file, struct berth_error *error) {
+    *file = &task->files[split];
+    if ((*file)->name != NULL) {
+        return BERTH_OK;
+    }
+    return error_set(error, BERTH_USAGE, "%s has no mismatched files; only MNLI has", task->title);
+}
+
+enum berth_status glue_task_settings(const struct glue_task *task, enum glue_split split,
+                                     const char *language, struct pair_settings *settings,
+                                     struct berth_error *error) {
+    const struct glue_file *file;
+    TRY(find_split(task, split, &file, error));
+    *settings = (struct pair_settings){
+        .table = {TABLE_TSV, file->column_names, task->ragged},
+        .text_column = file->text_column,
+        .text_pair_column = file->text_pair_column,
+        .label_column = file->label_column,
+        .label_optional = split == GLUE_TEST || split == GLUE_TEST_MISMATCHED,
+        .only_column = file->only_column,
+        .only_value = language != NULL ? language : "zh",
+        .target = task->labels != NULL ? PAIR_CLASS : PAIR_REAL,
+        .labels = task->labels,
+        .label_count = task->label_count,
+        .least = task->least,
+        .most = task->most,
+    };
+    return BERTH_OK;
+}
+
+// The path in `folder`, then in its subfolder; NULL when neither is there or memory is out
+// (*failed: 1).
+static char *find_file(const char *folder, const char *title, const char *name, int *failed) {
+    char *inside = path_join(folder, title);
+    char *paths[2] = {path_join(folder, name), inside != NULL ? path_join(inside, name) : NULL};
+    char *found = NULL;
+    memory_free(inside);
+    *failed = paths[0] == NULL || paths[1] == NULL;
+    for (size_t i = 0; i < 2; i++) {
+        if (!*failed && found == NULL && file_exists(paths[i])) {
+            found = paths[i];
+        } else {
+            memory_free(paths[i]);
+        }
+    }
+    return found;
+}
+
+// `pattern` with the language in place of "%s".
+static void name_file(const char *pattern, const char *language, char *name, size_t size) {
+    const char *place = strstr(pattern, "%s");
+    if (place == NULL) {
+        snprintf(name, size, "%s", pattern);
+    } else {
+        snprintf(name, size, "%.*s%.16s%s", (int)(place - pattern), pattern,
+                 language != NULL ? language : "zh", place + 2);
+    }
+}
+
+enum berth_status glue_task_path(const struct glue_task *task, const char *folder,
+                                 enum glue_split split, const char *language, char **path,
+                                 struct berth_error *error) {
+    const struct glue_file *file;
+    *path = NULL;
+    TRY(find_split(task, split, &file, error));
+    const char *const patterns[2] = {file->name, file->raw_name};
+    char names[2][64] = {"", ""};
+    for (size_t i = 0; i < 2 && patterns[i] != NULL; i++) {
+        int failed;
+        name_file(patterns[i], language, names[i], sizeof names[i]);
+        *path = find_file(folder, task->title, names[i], &failed);
+        if (failed) {
+            return file_no_path(error);
+        }
+        if (*path != NULL) {
+            return BERTH_OK;
+        }
+    }
+    return error_set(
+        error, BERTH_NO_INPUT,
+        "%s: there is no %s%s%s, neither here nor in its folder %s; expected the files "
+        "of %s",
+        folder, names[0], names[1][0] != '\0' ? " or " : "", names[1], task->title, task->title);
+}

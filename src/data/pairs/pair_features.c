@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two passes: every example is tokenized and cut on its own, on all threads; then each has its
+// place in the pools and is copied there.
+#include "data/pairs/pair_features.h"
+
+#include "core/memory.h"
+
+#include <string.h>
+
+#define FEATURES_LONGEST (1 << 24)
+
+struct piece {
+    int32_t *ids; // a's tokens, then b's
+    size_t first, second;
+    int cut;
+};
+
+struct builder {
+    const struct pair_dataset *dataset;
+    const struct tokenizer *tokenizer;
+    size_t longest;
+    struct pair_feature_set *set;
+    struct piece *pieces;
+    int out_of_memory; // the only way for an example to fail
+};
+
+static enum berth_status check_options(const struct tokenizer *tokenizer, int64_t max_seq_length,
+                                       struct berth_error *error) {
+    if (max_seq_length < 4 || max_seq_length > FEATURES_LONGEST) {
+        return error_set(error, BERTH_USAGE, "max_seq_length is %lld; expected 4 to %d",
+                         (long long)max_seq_length, FEATURES_LONGEST);
+    }
+    struct tokenizer_special special = tokenizer_special_ids(tokenizer);
+    if (special.cls < 0 || special.sep < 0) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "the vocabulary has no %s; features need [CLS] and [SEP]",
+                         special.cls < 0 ? "[CLS]" : "[SEP]");
+    }
+    return BERTH_OK;
+}
+
+void pair_features_cut(size_t *first, size_t *second, size_t room) {
+    size_t longer = room - room / 2, shorter = room / 2; // of a and b when both are cut
+    if (*first + *second <= room) {
+        return;
+    }
+    if (*first <= shorter) {
+        *second = room - *first;
+    } else if (*second <= shorter) {
+        *first = room - *second;
+    } else {
+        *first = longer;
+        *second = shorter;
+    }
+}
+
+static size_t special_count(const struct pair_example *example) {
+    return example->pair != NULL ? 3 : 2;
+}
+
+// --- first pass ---------------------------------------------------------------------------------
+
+static enum berth_status encode_example(const struct builder *builder,
+                                        const struct pair_example *example, struct token_list *list,
+                                        struct piece *piece) {
+    list->count = 0;
+    TRY(tokenizer_encode(builder->tokenizer, example->text, strlen(example->text), list, NULL));
+    size_t all_first = list->count, all_second = 0;
+    if (example->pair != NULL) {
+        TRY(tokenizer_encode(builder->tokenizer, example->pair, strlen(example->pair), list, NULL));
+        all_second = list->count - all_first;
+    }
+    piece->first = all_first;
+    piece->second = all_second;
+    pair_features_cut(&piece->first, &piece->second, builder->longest - special_count(example));
+    piece->cut = piece->first + piece->second < list->count;
+    piece->ids = memory_array(piece->first + piece->second, sizeof *piece->ids);
+    if (piece->ids == NULL) {
+        return BERTH_NO_MEMORY;
+    }
+    for (size_t i = 0; i < piece->first; i++) {
+        piece->ids[i] = list->items[i].id;
+    }
+    for (size_t i = 0; i < piece->second; i++) {
+        piece->ids[piece->first + i] = list->items[all_first + i].id;
+    }
+    return BERTH_OK;
+}
+
+static void encode_examples(struct builder *builder, int threads) {
+    int failed = 0;
+#pragma omp parallel num_threads(threads) reduction(| : failed)
+    {
+        struct token_list list = {0};
+#pragma omp for schedule(dynamic, 32)
+        for (size_t i = 0; i < builder->dataset->count; i++) {
+            failed |= encode_example(builder, &builder->dataset->examples[i], &list,
+                                     &builder->pieces[i]) != BERTH_OK;
+        }
+        token_list_done(&list);
+    }
+    builder->out_of_memory = failed;
+}
+
+// --- second pass --------------------------------------------------------------------------------
+
+// Gives every example its place and allocates the pools; 0 when memory is out.
+static int place_features(struct builder *builder) {
+    struct pair_feature_set *set = builder->set;
+    for (size_t i = 0; i < builder->dataset->count; i++) {
+        const struct pair_example *example = &builder->dataset->examples[i];
+        const struct piece *piece = &builder->pieces[i];
+        size_t length = piece->first + piece->second + special_count(example);
+        size_t second = example->pair != NULL ? piece->first + 2 : length;
+        set->features[i] = (struct pair_feature){.first = set->token_count,
+                                                 .length = (int32_t)length,
+                                                 .second = (int32_t)second,
+                                                 .label = example->label,
+                                                 .value = (float)example->value,
+                                                 .labels = example->labels,
+                                                 .label_count = example->label_count};
+        set->token_count += length;
+        set->cut += (size_t)piece->cut;
+    }
+    set->count = builder->dataset->count;
+    set->ids = memory_array(set->token_count, sizeof *set->ids);
+    set->type_ids = memory_array_zeroed(set->token_count, sizeof *set->type_ids);
+    return set->ids != NULL && set->type_ids != NULL;
+}
+
+static void fill_feature(const struct builder *builder, size_t index) {
+    const struct pair_feature *feature = &builder->set->features[index];
+    const struct piece *piece = &builder->pieces[index];
+    struct tokenizer_special special = tokenizer_special_ids(builder->tokenizer);
+    int32_t *ids = builder->set->ids + feature->first;
+    size_t length = (size_t)feature->length, second = (size_t)feature->second;
+    ids[0] = special.cls;
+    memcpy(ids + 1, piece->ids, piece->first * sizeof *ids);
+    ids[piece->first + 1] = special.sep;
+    if (second < length) {
+        memcpy(ids + second, piece->ids + piece->first, piece->second * sizeof *ids);
+        memset(builder->set->type_ids + feature->first + second, 1, length - second);
+        ids[length - 1] = special.sep;
+    }
+}
+
+// --- the whole ----------------------------------------------------------------------------------
+
+static enum berth_status build(struct builder *builder, int threads, struct berth_error *error) {
+    size_t count = builder->dataset->count;
+    builder->set->features = memory_array(count, sizeof *builder->set->features);
+    if (builder->set->features == NULL || builder->pieces == NULL) {
+        return error_no_memory(error, count * sizeof *builder->pieces, "the features");
+    }
+    encode_examples(builder, threads);
+    if (builder->out_of_memory || !place_features(builder)) {
+        return error_no_memory(error, builder->set->token_count * sizeof(int32_t),
+                               "the tokens of the examples");
+    }
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (size_t i = 0; i < count; i++) {
+        fill_feature(builder, i);
+    }
+    return BERTH_OK;
+}
+
+enum berth_status pair_features_build(const struct pair_dataset *dataset,
+                                      const struct tokenizer *tokenizer, int64_t max_seq_length,
+                                      int threads, struct pair_feature_set *set,
+                                      struct berth_error *error) {
+    *set = (struct pair_feature_set){0};
+    TRY(check_options(tokenizer, max_seq_length, error));
+    struct builder builder = {
+        .dataset = dataset,
+        .tokenizer = tokenizer,
+        .longest = (size_t)max_seq_length,
+        .set = set,
+        .pieces = memory_array_zeroed(dataset->count, sizeof *builder.pieces),
+    };
+    enum berth_status status = build(&builder, threads < 1 ? 1 : threads, error);
+    for (size_t i = 0; builder.pieces != NULL && i < dataset->count; i++) {
+        memory_free(builder.pieces[i].ids);
+    }
+    memory_free(builder.pieces);
+    if (status != BERTH_OK) {
+        pair_feature_set_done(set);
+    }
+    return status;
+}
+
+struct packer_sequence pair_features_sequence(const void *set, size_t index) {
+    const struct pair_feature_set *own = set;
+    const struct pair_feature *feature = &own->features[index];
+    return (struct packer_sequence){.ids = own->ids + feature->first,
+                                    .type_ids = own->type_ids + feature->first,
+                                    .length = feature->length,
+                                    .start = -1,
+                                    .end = -1,
+                                    .label = feature->label,
+                                    .target = feature->value,
+                                    .labels = feature->labels,
+                                    .label_count = feature->label_count};
+}
+
+void pair_feature_set_done(struct pair_feature_set *set) {
+    memory_free(set->features);
+    memory_free(set->ids);
+    memory_free(set->type_ids);
+    *set = (struct pair_feature_set){0};
+}

@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the rows of a table to examples: which rows, which texts, and what their labels mean.
+// Renumbering classes and their place in config.json are in pair_labels.c.
+#include "data/pairs/pairs.h"
+
+#include "core/memory.h"
+#include "core/number.h"
+#include "data/pairs/pair_labels.h"
+#include "data/tables/table_reader.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NO_COLUMN SIZE_MAX
+
+struct reader {
+    const struct pair_settings *settings;
+    struct table *table;
+    struct pair_dataset *dataset;
+    struct pair_storage *storage;
+    size_t text, pair, label, only; // columns
+    size_t *rows;                   // of each example
+    const char **texts;             // the label of each example; NULL: an array
+    int several;                    // whether labels are several at once
+    struct berth_error *error;
+};
+
+// --- columns and rows ---------------------------------------------------------------------------
+
+static enum berth_status find_column(const struct reader *reader, const char *setting,
+                                     const char *column, size_t *index) {
+    *index = NO_COLUMN;
+    return column == NULL ? BERTH_OK
+                          : table_column(reader->table, setting, column, index, reader->error);
+}
+
+static enum berth_status find_columns(struct reader *reader) {
+    const struct pair_settings *settings = reader->settings;
+    TRY(find_column(reader, "text_column", settings->text_column, &reader->text));
+    TRY(find_column(reader, "text_pair_column", settings->text_pair_column, &reader->pair));
+    TRY(find_column(reader, "only_column", settings->only_column, &reader->only));
+    reader->label = NO_COLUMN;
+    if (settings->label_optional && settings->label_column != NULL &&
+        table_find(reader->table, settings->label_column) == SIZE_MAX) {
+        return BERTH_OK;
+    }
+    return find_column(reader, "label_column", settings->label_column, &reader->label);
+}
+
+static enum berth_status take_row(struct reader *reader, size_t row) {
+    const struct table *table = reader->table;
+    struct pair_example *example = &reader->dataset->examples[reader->dataset->count];
+    const char *only = NULL, *label = NULL;
+    if (reader->only != NO_COLUMN) {
+        TRY(table_text(table, row, reader->only, &only, reader->error));
+        if (strcmp(only, reader->settings->only_value) != 0) {
+            return BERTH_OK;
+        }
+    }
+    *example = (struct pair_example){
+        .line = table->lines[row], .label = -1, .value = NAN, .label_count = -1};
+    TRY(table_text(table, row, reader->text, &example->text, reader->error));
+    if (reader->pair != NO_COLUMN) {
+        TRY(table_text(table, row, reader->pair, &example->pair, reader->error));
+    }
+    if (reader->label != NO_COLUMN &&
+        !(reader->several && table_list(table, row, reader->label) != NULL)) {
+        TRY(table_text(table, row, reader->label, &label, reader->error));
+        if (label[0] == '\0' && !reader->several) {
+            return table_error(table, row, reader->label, reader->error, "the label is empty");
+        }
+    }
+    reader->rows[reader->dataset->count] = row;
+    reader->texts[reader->dataset->count++] = label;
+    return BERTH_OK;
+}
+
+static enum berth_status take_rows(struct reader *reader) {
+    size_t rows = reader->table->row_count;
+    reader->dataset->examples = memory_array(rows, sizeof *reader->dataset->examples);
+    reader->rows = memory_array(rows, sizeof *reader->rows);
+    reader->texts = memory_array(rows, sizeof *reader->texts);
+    if (reader->dataset->examples == NULL || reader->rows == NULL || reader->texts == NULL) {
+        return error_no_memory(reader->error, rows * sizeof *reader->dataset->examples,
+                               "the examples");
+    }
+    for (size_t row = 0; row < rows; row++) {
+        TRY(take_row(reader, row));
+    }
+    if (reader->dataset->count == 0) {
+        return error_set(reader->error, BERTH_BAD_DATA,
+                         "%s: none of the %zu rows has \"%.*s\" in column \"%s\"",
+                         reader->table->name, rows, table_shown(reader->settings->only_value),
+                         reader->settings->only_value, reader->settings->only_column);
+    }
+    return BERTH_OK;
+}
+
+// --- real labels --------------------------------------------------------------------------------
+
+static int are_real(const struct reader *reader) {
+    int fraction = 0;
+    double value;
+    int64_t integer;
+    for (size_t i = 0; i < reader->dataset->count; i++) {
+        if (!number_parse_real(reader->texts[i], &value)) {
+            return 0;
+        }
+        fraction |= !number_parse_integer(reader->texts[i], &integer);
+    }
+    return fraction;
+}
+
+static enum berth_status take_values(struct reader *reader) {
+    const struct pair_settings *settings = reader->settings;
+    for (size_t i = 0; i < reader->dataset->count; i++) {
+        double *value = &reader->dataset->examples[i].value;
+        const char *text = reader->texts[i];
+        if (!number_parse_real(text, value)) {
+            return table_error(reader->table, reader->rows[i], reader->label, reader->error,
+                               "expected a number, found \"%.*s\"", table_shown(text), text);
+        }
+        if (settings->least < settings->most &&
+            !(*value >= settings->least && *value <= settings->most)) {
+            return table_error(reader->table, reader->rows[i], reader->label, reader->error,
+                               "expected a number from %g to %g, found %.*s", settings->least,
+                               settings->most, table_shown(text), text);
+        }
+    }
+    return BERTH_OK;
+}
+
+// --- classes ------------------------------------------------------------------------------------
+
+static int by_bytes(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static int by_integer(const void *a, const void *b) {
+    int64_t x = 0, y = 0;
+    number_parse_integer(*(const char *const *)a, &x);
+    number_parse_integer(*(const char *const *)b, &y);
+    return x != y ? (x > y) - (x < y) : by_bytes(a, b);
+}
+
+static int are_integers(const char *const *texts, size_t count) {
+    int64_t integer;
+    for (size_t i = 0; i < count; i++) {
+        if (!number_parse_integer(texts[i], &integer)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+// The different ones of `texts`, sorted, become the classes; numbers[i] is that of texts[i].
+static enum berth_status collect_classes(struct reader *reader, const char *const *texts,
+                                         size_t count, int32_t *numbers) {
+    size_t kept = 0;
+    int (*order)(const void *, const void *) = are_integers(texts, count) ? by_integer : by_bytes;
+    const char **names = memory_array(count, sizeof *names);
+    if (names == NULL) {
+        return error_no_memory(reader->error, count * sizeof *names, "the labels");
+    }
+    memcpy(names, texts, count * sizeof *names);
+    qsort(names, count, sizeof *names, order);
+    for (size_t i = 0; i < count; i++) {
+        if (kept == 0 || strcmp(names[kept - 1], names[i]) != 0) {
+            names[kept++] = names[i];
+        }
+    }
+    reader->storage->labels = names;
+    reader->dataset->labels = names;
+    reader->dataset->label_count = kept;
+    for (size_t i = 0; i < count; i++) {
+        const char **found = bsearch(&texts[i], names, kept, sizeof *names, order);
+        numbers[i] = (int32_t)(found - names);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status collect_single(struct reader *reader) {
+    size_t count = reader->dataset->count;
+    int32_t *numbers = memory_array(count, sizeof *numbers);
+    if (numbers == NULL) {
+        return error_no_memory(reader->error, count * sizeof *numbers, "the labels");
+    }
+    enum berth_status status = collect_classes(reader, reader->texts, count, numbers);
+    for (size_t i = 0; i < count && status == BERTH_OK; i++) {
+        reader->dataset->examples[i].label = numbers[i];
+    }
+    memory_free(numbers);
+    return status;
+}
+
+// --- several labels at once ---------------------------------------------------------------------
+
+// All labels of all examples, one after the other.
+struct pieces {
+    const char **texts;
+    size_t count, bytes;
+    char *to; // where the next text that was cut goes
+};
+
+// The most labels that example `i` can have.
+static size_t most_pieces(const struct reader *reader, size_t i, size_t *bytes) {
+    const char *text = reader->texts[i];
+    size_t count = 1;
+    *bytes = 0;
+    if (text == NULL) {
+        return json_length(table_list(reader->table, reader->rows[i], reader->label));
+    }
+    for (const char *at = text; *at != '\0'; at++) {
+        count += *at == ',';
+    }
+    *bytes = strlen(text) + 1;
+    return count;
+}
+
+static void cut_text(struct pieces *pieces, const char *text) {
+    while (*text != '\0') {
+        text += strspn(text, ", ");
+        size_t length = strcspn(text, ","), kept = length;
+        while (kept > 0 && text[kept - 1] == ' ') {
+            kept--;
+        }
+        if (kept > 0) {
+            pieces->texts[pieces->count++] = memcpy(pieces->to, text, kept);
+            pieces->to[kept] = '\0';
+            pieces->to += kept + 1;
+        }
+        text += length;
+    }
+}
+
+static enum berth_status cut_list(const struct reader *reader, size_t i, struct pieces *pieces) {
+    const json *list = table_list(reader->table, reader->rows[i], reader->label);
+    for (size_t k = 0; k < json_length(list); k++) {
+        const char *text = json_text(json_at(list, k));
+        if (text == NULL || text[0] == '\0') {
+            return table_error(reader->table, reader->rows[i], reader->label, reader->error,
+                               "expected an array of texts or numbers");
+        }
+        pieces->texts[pieces->count++] = text;
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status cut_labels(struct reader *reader, struct pieces *pieces) {
+    for (size_t i = 0; i < reader->dataset->count; i++) {
+        struct pair_example *example = &reader->dataset->examples[i];
+        size_t before = pieces->count;
+        if (reader->texts[i] != NULL) {
+            cut_text(pieces, reader->texts[i]);
+        } else {
+            TRY(cut_list(reader, i, pieces));
+        }
+        example->labels = reader->storage->numbers + before;
+        example->label_count = (int32_t)(pieces->count - before);
+    }
+    return pieces->count > 0
+               ? collect_classes(reader, pieces->texts, pieces->count, reader->storage->numbers)
+               : error_set(reader->error, BERTH_BAD_DATA, "%s: no example has a label",
+                           reader->table->name);
+}
+
+// A label that an example names twice holds once.
+static void drop_repeats(struct pair_example *example) {
+    int32_t kept = 0;
+    for (int32_t i = 0; i < example->label_count; i++) {
+        int32_t before = 0;
+        while (before < kept && example->labels[before] != example->labels[i]) {
+            before++;
+        }
+        if (before == kept) {
+            example->labels[kept++] = example->labels[i];
+        }
+    }
+    example->label_count = kept;
+}
+
+static enum berth_status take_several(struct reader *reader) {
+    struct pieces pieces = {.count = 0};
+    size_t most = 0;
+    for (size_t i = 0; i < reader->dataset->count; i++) {
+        size_t bytes;
+        most += most_pieces(reader, i, &bytes);
+        pieces.bytes += bytes;
+    }
+    reader->storage->numbers = memory_array(most + 1, sizeof *reader->storage->numbers);
+    reader->storage->pieces = pieces.to = memory_new(pieces.bytes + 1);
+    pieces.texts = memory_array(most + 1, sizeof *pieces.texts);
+    enum berth_status status =
+        reader->storage->numbers != NULL && pieces.to != NULL && pieces.texts != NULL
+            ? cut_labels(reader, &pieces)
+            : error_no_memory(reader->error, most * sizeof *pieces.texts, "the labels");
+    memory_free(pieces.texts);
+    for (size_t i = 0; i < reader->dataset->count && status == BERTH_OK; i++) {
+        drop_repeats(&reader->dataset->examples[i]);
+    }
+    return status;
+}
+
+static int32_t class_of(const struct pair_settings *settings, const char *text) {
+    for (size_t i = 0; i < settings->label_count; i++) {
+        const struct pair_label *label = &settings->labels[i];
+        if (strcmp(text, label->text) == 0 || strcmp(text, label->name) == 0 ||
+            (label->also != NULL && strcmp(text, label->also) == 0)) {
+            return (int32_t)i;
+        }
+    }
+    return -1;
+}
+
+static enum berth_status take_classes(struct reader *reader) {
+    const struct pair_settings *settings = reader->settings;
+    const char **names = memory_array(settings->label_count, sizeof *names);
+    if (names == NULL) {
+        return error_no_memory(reader->error, settings->label_count * sizeof *names, "the labels");
+    }
+    reader->storage->labels = names;
+    reader->dataset->labels = names;
+    reader->dataset->label_count = settings->label_count;
+    for (size_t i = 0; i < settings->label_count; i++) {
+        names[i] = settings->labels[i].text;
+    }
+    for (size_t i = 0; i < reader->dataset->count; i++) {
+        const char *text = reader->texts[i];
+        int32_t label = class_of(settings, text);
+        if (label < 0) {
+            char known[256];
+            pair_labels_list(names, settings->label_count, known, sizeof known);
+            return table_error(reader->table, reader->rows[i], reader->label, reader->error,
+                               "the label \"%.*s\" is not one of the task's: %s", table_shown(text),
+                               text, known);
+        }
+        reader->dataset->examples[i].label = label;
+    }
+    for (size_t i = 0; i < settings->label_count; i++) {
+        names[i] = settings->labels[i].name;
+    }
+    return BERTH_OK;
+}
+
+// --- the whole ----------------------------------------------------------------------------------
+
+static enum berth_status take_labels(struct reader *reader) {
+    enum pair_target target = reader->settings->target;
+    reader->dataset->target = PAIR_CLASS;
+    reader->dataset->has_labels = reader->label != NO_COLUMN;
+    if (!reader->dataset->has_labels) {
+        return BERTH_OK;
+    }
+    if (reader->several) {
+        reader->dataset->target = PAIR_LABELS;
+        return take_several(reader);
+    }
+    if (target == PAIR_REAL || (target == PAIR_AUTO && are_real(reader))) {
+        reader->dataset->target = PAIR_REAL;
+        return take_values(reader);
+    }
+    return reader->settings->labels != NULL ? take_classes(reader) : collect_single(reader);
+}
+
+static enum berth_status take_table(struct reader *reader) {
+    TRY(find_columns(reader));
+    const enum pair_target target = reader->settings->target;
+    const int is_list =
+        reader->label != NO_COLUMN && table_list(reader->table, 0, reader->label) != NULL;
+    reader->several = target == PAIR_LABELS || (target == PAIR_AUTO && is_list);
+    TRY(take_rows(reader));
+    return take_labels(reader);
+}
+
+// Takes the table over, in every case.
+static enum berth_status read_table(struct table *table, const struct pair_settings *settings,
+                                    struct pair_dataset *dataset, struct berth_error *error) {
+    struct pair_storage *storage = memory_array_zeroed(1, sizeof *storage);
+    if (storage == NULL) {
+        table_done(table);
+        return error_no_memory(error, sizeof *storage, "a data set");
+    }
+    storage->table = *table;
+    *dataset = (struct pair_dataset){.left_out = table->left_out,
+                                     .left_out_line = table->left_out_line,
+                                     .name = table->name,
+                                     .storage = storage};
+    struct reader reader = {.settings = settings,
+                            .table = &storage->table,
+                            .dataset = dataset,
+                            .storage = storage,
+                            .error = error};
+    enum berth_status status = take_table(&reader);
+    memory_free(reader.rows);
+    memory_free(reader.texts);
+    if (status != BERTH_OK) {
+        pair_dataset_done(dataset);
+    }
+    return status;
+}
+
+enum berth_status pairs_read_memory(const char *name, const char *bytes, size_t length,
+                                    const struct pair_settings *settings,
+                                    struct pair_dataset *dataset, struct berth_error *error) {
+    struct table table;
+    *dataset = (struct pair_dataset){0};
+    TRY(table_read_memory(name, bytes, length, &settings->table, &table, error));
+    return read_table(&table, settings, dataset, error);
+}
+
+enum berth_status pairs_read(const char *path, const struct pair_settings *settings,
+                             struct pair_dataset *dataset, struct berth_error *error) {
+    struct table table;
+    *dataset = (struct pair_dataset){0};
+    TRY(table_read(path, &settings->table, &table, error));
+    return read_table(&table, settings, dataset, error);
+}
+
+void pair_dataset_done(struct pair_dataset *dataset) {
+    struct pair_storage *storage = dataset->storage;
+    if (storage != NULL) {
+        table_done(&storage->table);
+        memory_free(storage->labels);
+        memory_free(storage->numbers);
+        memory_free(storage->pieces);
+        memory_free(storage);
+        memory_free(dataset->examples);
+    }
+    *dataset = (struct pair_dataset){0};
+}

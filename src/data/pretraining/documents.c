@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/pretraining/documents.h"
+
+#include "core/memory.h"
+
+#include <string.h>
+
+static enum berth_status no_room(size_t bytes, struct berth_error *error) {
+    return error_no_memory(error, bytes, "a shard's documents");
+}
+
+static enum berth_status reserve(struct documents *documents, size_t tokens,
+                                 struct berth_error *error) {
+    size_t needed = documents->token_count + tokens;
+    int32_t *ids = memory_grow(documents->tokens, &documents->token_room, needed, sizeof *ids);
+    if (ids == NULL) {
+        return no_room(needed * sizeof *ids, error);
+    }
+    documents->tokens = ids;
+    needed = documents->sentence_count + 2;
+    uint64_t *ends =
+        memory_grow(documents->sentences, &documents->sentence_room, needed, sizeof *ends);
+    if (ends == NULL) {
+        return no_room(needed * sizeof *ends, error);
+    }
+    documents->sentences = ends;
+    documents->sentences[0] = 0;
+    return BERTH_OK;
+}
+
+static enum berth_status finish_sentence(struct documents *documents, struct berth_error *error) {
+    if (documents->sentence_count >= UINT32_MAX - 1) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "a shard has more than 2^32 sentences: use more shards");
+    }
+    documents->sentences[++documents->sentence_count] = documents->token_count;
+    return BERTH_OK;
+}
+
+enum berth_status documents_put(struct documents *documents, const int32_t *tokens, size_t count,
+                                struct berth_error *error) {
+    if (count == 0) {
+        return BERTH_OK;
+    }
+    TRY(reserve(documents, count, error));
+    memcpy(documents->tokens + documents->token_count, tokens, count * sizeof *tokens);
+    documents->token_count += count;
+    return finish_sentence(documents, error);
+}
+
+enum berth_status documents_end(struct documents *documents, struct berth_error *error) {
+    size_t needed = documents->count + 2;
+    uint32_t *grown = memory_grow(documents->documents, &documents->room, needed, sizeof *grown);
+    if (grown == NULL) {
+        return no_room(needed * sizeof *grown, error);
+    }
+    documents->documents = grown;
+    documents->documents[0] = 0;
+    if (documents->sentence_count > documents->documents[documents->count]) {
+        documents->documents[++documents->count] = (uint32_t)documents->sentence_count;
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status put_line(struct documents *documents, const struct tokenizer *tokenizer,
+                                  const char *line, size_t length, struct berth_error *error) {
+    struct token_list *pieces = &documents->pieces;
+    pieces->count = 0;
+    TRY(tokenizer_encode(tokenizer, line, length, pieces, error));
+    if (pieces->count == 0) {
+        return BERTH_OK;
+    }
+    TRY(reserve(documents, pieces->count, error));
+    for (size_t i = 0; i < pieces->count; i++) {
+        documents->tokens[documents->token_count++] = pieces->items[i].id;
+    }
+    return finish_sentence(documents, error);
+}
+
+static int is_blank(const char *line, size_t length) {
+    for (size_t i = 0; i < length; i++) {
+        if (strchr(" \t\r\v\f", line[i]) == NULL || line[i] == '\0') {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+enum berth_status documents_put_text(struct documents *documents, const struct tokenizer *tokenizer,
+                                     const char *text, size_t length, struct berth_error *error) {
+    const char *end = text + length;
+    while (text < end) {
+        const char *stop = memchr(text, '\n', (size_t)(end - text));
+        size_t line = (size_t)((stop != NULL ? stop : end) - text);
+        if (is_blank(text, line)) {
+            TRY(documents_end(documents, error));
+        } else {
+            TRY(put_line(documents, tokenizer, text, line, error));
+        }
+        text += line + (stop != NULL);
+    }
+    return documents_end(documents, error);
+}
+
+void documents_done(struct documents *documents) {
+    memory_free(documents->tokens);
+    memory_free(documents->sentences);
+    memory_free(documents->documents);
+    token_list_done(&documents->pieces);
+    *documents = (struct documents){0};
+}

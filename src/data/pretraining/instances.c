@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order of the draws is part of the result: with Python's numbers each draw below stands where
+// the published script draws.
+#include "data/pretraining/instances.h"
+
+#include "core/memory.h"
+#include "core/rng.h"
+#include "data/pretraining/python_random.h"
+
+#include <math.h>
+#include <string.h>
+
+// --- random numbers -----------------------------------------------------------------------------
+
+struct source {
+    int is_python;
+    struct python_random python;
+    uint64_t seed, blocks; // of the counter
+    struct rng_block block;
+    int used; // words of the block
+};
+
+static uint32_t draw(struct source *source) {
+    if (source->used == 4) {
+        const uint32_t counter[4] = {(uint32_t)source->blocks, (uint32_t)(source->blocks >> 32), 0,
+                                     0x494E5354u};
+        source->block = rng_philox(source->seed, counter);
+        source->blocks++;
+        source->used = 0;
+    }
+    return source->block.word[source->used++];
+}
+
+// Uniform in [0, bound), without bias.
+static uint32_t below(struct source *source, uint32_t bound) {
+    if (source->is_python) {
+        return (uint32_t)python_random_below(&source->python, bound);
+    }
+    uint64_t product = (uint64_t)draw(source) * bound;
+    if ((uint32_t)product < bound) {
+        uint32_t least = (uint32_t)-bound % bound;
+        while ((uint32_t)product < least) {
+            product = (uint64_t)draw(source) * bound;
+        }
+    }
+    return (uint32_t)(product >> 32);
+}
+
+static double real(struct source *source) {
+    return source->is_python ? python_random_real(&source->python) : (double)draw(source) * 0x1p-32;
+}
+
+static void shuffle(struct source *source, uint32_t *numbers, size_t count) {
+    for (size_t i = count; i-- > 1;) {
+        uint32_t j = below(source, (uint32_t)i + 1), number = numbers[i];
+        numbers[i] = numbers[j];
+        numbers[j] = number;
+    }
+}
+
+// --- state --------------------------------------------------------------------------------------
+
+// The pieces of a word that are masked together: tokens [begin, begin + count).
+struct word {
+    uint16_t begin, count;
+};
+
+struct maker {
+    const struct documents *documents;
+    const struct instance_options *options;
+    struct instances *instances;
+    struct source source;
+    uint32_t *order;        // of the documents
+    struct word *words;     // candidates of one instance
+    uint32_t *candidates;   // numbers of words, shuffled
+    unsigned char *covered; // [max_seq_length] positions that are predicted
+    int32_t *labels;        // [max_seq_length] what stood there
+};
+
+// A run of tokens of the documents, cut at both ends as the pair is truncated.
+struct span {
+    const int32_t *tokens;
+    size_t count;
+};
+
+static const int32_t *tokens_of(const struct maker *maker, size_t sentence) {
+    return maker->documents->tokens + maker->documents->sentences[sentence];
+}
+
+static struct span span_of(const struct maker *maker, size_t first, size_t end) {
+    const uint64_t *sentences = maker->documents->sentences;
+    return (struct span){tokens_of(maker, first), (size_t)(sentences[end] - sentences[first])};
+}
+
+// --- room ---------------------------------------------------------------------------------------
+
+static enum berth_status no_room(size_t count, size_t size, struct berth_error *error) {
+    return error_no_memory(error, count * size, "pre-training instances");
+}
+
+enum berth_status instances_reserve(struct instances *to, size_t tokens, size_t predictions,
+                                    struct berth_error *error) {
+    struct instance *items = memory_grow(to->items, &to->room, to->count + 1, sizeof *items);
+    if (items == NULL) {
+        return no_room(to->count + 1, sizeof *items, error);
+    }
+    to->items = items;
+    tokens += to->token_count;
+    int32_t *ids = memory_grow(to->tokens, &to->token_room, tokens, sizeof *ids);
+    if (ids == NULL) {
+        return no_room(tokens, sizeof *ids, error);
+    }
+    to->tokens = ids;
+    predictions += to->prediction_count;
+    size_t room = to->prediction_room; // that of the labels
+    uint16_t *positions = memory_grow(to->positions, &room, predictions, sizeof *positions);
+    if (positions == NULL) {
+        return no_room(predictions, sizeof *positions, error);
+    }
+    to->positions = positions;
+    int32_t *labels = memory_grow(to->labels, &to->prediction_room, predictions, sizeof *labels);
+    if (labels == NULL) {
+        return no_room(predictions, sizeof *labels, error);
+    }
+    to->labels = labels;
+    return BERTH_OK;
+}
+
+void instances_done(struct instances *instances) {
+    memory_free(instances->items);
+    memory_free(instances->tokens);
+    memory_free(instances->positions);
+    memory_free(instances->labels);
+    *instances = (struct instances){0};
+}
+
+// --- masking ------------------------------------------------------------------------------------
+
+// The words that may be masked; all but [CLS] and [SEP], wherever they stand.
+static size_t find_words(struct maker *maker, const int32_t *tokens, size_t length) {
+    const struct instance_options *options = maker->options;
+    size_t count = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (tokens[i] == options->cls || tokens[i] == options->sep) {
+            continue;
+        }
+        if (options->whole_word && count > 0 && options->continues[tokens[i]]) {
+            // Pieces behind a [SEP] that the cut left without their word go with the word before.
+            maker->words[count - 1].count = (uint16_t)(i + 1 - maker->words[count - 1].begin);
+            continue;
+        }
+        maker->words[count++] = (struct word){(uint16_t)i, 1};
+    }
+    return count;
+}
+
+static int is_candidate(const struct maker *maker, int32_t token) {
+    return token != maker->options->cls && token != maker->options->sep;
+}
+
+static size_t pieces_of(const struct maker *maker, const int32_t *tokens, struct word word) {
+    size_t count = 0;
+    for (size_t i = word.begin; i < (size_t)word.begin + word.count; i++) {
+        count += (size_t)is_candidate(maker, tokens[i]);
+    }
+    return count;
+}
+
+static int32_t mask_one(struct maker *maker, int32_t token) {
+    struct instance_counts *counts = &maker->instances->counts;
+    if (real(&maker->source) < 0.8) {
+        counts->masked++;
+        return maker->options->mask;
+    }
+    if (real(&maker->source) < 0.5) {
+        counts->kept++;
+        return token;
+    }
+    counts->replaced++;
+    return (int32_t)below(&maker->source, (uint32_t)maker->options->vocab_size);
+}
+
+static void mask_word(struct maker *maker, int32_t *tokens, struct word word) {
+    for (size_t i = word.begin; i < (size_t)word.begin + word.count; i++) {
+        if (!maker->covered[i] && is_candidate(maker, tokens[i])) {
+            maker->labels[i] = tokens[i];
+            maker->covered[i] = 1;
+        }
+    }
+    for (size_t i = word.begin; i < (size_t)word.begin + word.count; i++) {
+        if (maker->covered[i]) {
+            tokens[i] = mask_one(maker, maker->labels[i]);
+        }
+    }
+}
+
+static size_t predictions_for(const struct instance_options *options, size_t length) {
+    double share = rint((double)length * options->masked_lm_prob); // ties to even, as Python
+    size_t wanted = share < 1 ? 1 : (size_t)share, most = (size_t)options->max_predictions;
+    return wanted < most ? wanted : most;
+}
+
+// The next candidate: Python's are shuffled all at once, the others drawn one by one.
+static struct word next_word(struct maker *maker, size_t i, size_t count) {
+    if (!maker->source.is_python) {
+        size_t j = i + below(&maker->source, (uint32_t)(count - i));
+        uint32_t number = maker->candidates[j];
+        maker->candidates[j] = maker->candidates[i];
+        maker->candidates[i] = number;
+    }
+    return maker->words[maker->candidates[i]];
+}
+
+static void choose_words(struct maker *maker, int32_t *tokens, size_t count, size_t wanted) {
+    size_t done = 0;
+    for (size_t i = 0; i < count; i++) {
+        maker->candidates[i] = (uint32_t)i;
+    }
+    if (maker->source.is_python) {
+        shuffle(&maker->source, maker->candidates, count);
+    }
+    for (size_t i = 0; i < count && done < wanted; i++) {
+        struct word word = next_word(maker, i, count);
+        size_t pieces = pieces_of(maker, tokens, word);
+        if (done + pieces <= wanted) {
+            mask_word(maker, tokens, word);
+            done += pieces;
+        }
+    }
+}
+
+static void mask(struct maker *maker, struct instance *instance) {
+    struct instances *to = maker->instances;
+    int32_t *tokens = to->tokens + instance->tokens;
+    size_t length = instance->length;
+    memset(maker->covered, 0, length);
+    choose_words(maker, tokens, find_words(maker, tokens, length),
+                 predictions_for(maker->options, length));
+    instance->predictions = to->prediction_count;
+    for (size_t i = 0; i < length; i++) {
+        if (maker->covered[i]) {
+            to->positions[to->prediction_count] = (uint16_t)i;
+            to->labels[to->prediction_count++] = maker->labels[i];
+        }
+    }
+    instance->prediction_count = (uint16_t)(to->prediction_count - instance->predictions);
+}
+
+// --- pairs --------------------------------------------------------------------------------------
+
+static void truncate_pair(struct maker *maker, struct span *a, struct span *b) {
+    size_t most = (size_t)maker->options->max_seq_length - 3;
+    while (a->count + b->count > most) {
+        struct span *longer = a->count > b->count ? a : b;
+        longer->tokens += real(&maker->source) < 0.5;
+        longer->count--;
+    }
+}
+
+static void put_tokens(struct instances *to, const int32_t *tokens, size_t count) {
+    memcpy(to->tokens + to->token_count, tokens, count * sizeof *tokens);
+    to->token_count += count;
+}
+
+static enum berth_status put_pair(struct maker *maker, struct span a, struct span b, int is_random,
+                                  struct berth_error *error) {
+    struct instances *to = maker->instances;
+    const size_t most = (size_t)maker->options->max_seq_length;
+    TRY(instances_reserve(maker->instances, most, most, error));
+    truncate_pair(maker, &a, &b);
+    struct instance *instance = &to->items[to->count++];
+    *instance = (struct instance){.tokens = to->token_count,
+                                  .length = (uint16_t)(a.count + b.count + 3),
+                                  .second = (uint16_t)(a.count + 2),
+                                  .is_random = (uint8_t)is_random};
+    put_tokens(to, &maker->options->cls, 1);
+    put_tokens(to, a.tokens, a.count);
+    put_tokens(to, &maker->options->sep, 1);
+    put_tokens(to, b.tokens, b.count);
+    put_tokens(to, &maker->options->sep, 1);
+    to->counts.random_next += (uint64_t)is_random;
+    mask(maker, instance);
+    return BERTH_OK;
+}
+
+// A document while it is cut into chunks.
+struct document {
+    size_t place;      // in the shuffled order
+    size_t first, end; // its sentences
+    size_t target;     // tokens of a chunk
+};
+
+static struct document document_at(const struct maker *maker, size_t place) {
+    const uint32_t *documents = maker->documents->documents;
+    uint32_t number = maker->order[place];
+    return (struct document){
+        .place = place, .first = documents[number], .end = documents[number + 1]};
+}
+
+// A run of sentences from anywhere, at least `wanted` tokens where its document has them. After ten
+// tries it may be this document: then the pair does not count as random.
+static struct span random_next(struct maker *maker, const struct document *document, size_t a_count,
+                               int *is_random) {
+    size_t place = document->place;
+    for (int i = 0; i < 10 && (i == 0 || place == document->place); i++) {
+        place = below(&maker->source, (uint32_t)maker->documents->count);
+    }
+    *is_random = place != document->place;
+    struct document other = document_at(maker, place);
+    size_t start = other.first + below(&maker->source, (uint32_t)(other.end - other.first));
+    size_t end = start + 1;
+    while (end < other.end && span_of(maker, start, end).count + a_count < document->target) {
+        end++;
+    }
+    return span_of(maker, start, end);
+}
+
+// Makes an instance of the sentences [first, end); *next gets the sentence to go on with.
+static enum berth_status put_chunk(struct maker *maker, const struct document *document,
+                                   size_t first, size_t *next, struct berth_error *error) {
+    size_t count = *next - first;
+    size_t a_end = first + 1 + (count > 1 ? below(&maker->source, (uint32_t)count - 1) : 0);
+    struct span a = span_of(maker, first, a_end), b;
+    int is_random = 0;
+    if (count == 1 || real(&maker->source) < 0.5) {
+        b = random_next(maker, document, a.count, &is_random);
+        *next = a_end; // the rest is used again
+    } else {
+        b = span_of(maker, a_end, *next);
+    }
+    return put_pair(maker, a, b, is_random, error);
+}
+
+static enum berth_status put_document(struct maker *maker, size_t place,
+                                      struct berth_error *error) {
+    struct document document = document_at(maker, place);
+    size_t most = (size_t)maker->options->max_seq_length - 3;
+    document.target = most;
+    if (real(&maker->source) < maker->options->short_seq_prob) {
+        document.target = 2 + below(&maker->source, (uint32_t)most - 1);
+        maker->instances->counts.short_target++;
+    }
+    size_t first = document.first;
+    for (size_t next = first; next < document.end;) {
+        next++;
+        if (next == document.end || span_of(maker, first, next).count >= document.target) {
+            TRY(put_chunk(maker, &document, first, &next, error));
+            first = next;
+        }
+    }
+    return BERTH_OK;
+}
+
+// --- a shard ------------------------------------------------------------------------------------
+
+enum berth_status instance_options_check(const struct instance_options *options,
+                                         struct berth_error *error) {
+    const struct {
+        const char *name;
+        double value, least, most;
+    } numbers[] = {{"max_seq_length", options->max_seq_length, 5, INSTANCE_LENGTH_MAX},
+                   {"max_predictions_per_seq", options->max_predictions, 1, INT32_MAX},
+                   {"dupe_factor", options->dupe_factor, 1, INT32_MAX},
+                   {"masked_lm_prob", options->masked_lm_prob, 1e-6, 1},
+                   {"short_seq_prob", options->short_seq_prob, 0, 1},
+                   {"vocab_size", options->vocab_size, 1, INT32_MAX}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (!(numbers[i].value >= numbers[i].least && numbers[i].value <= numbers[i].most)) {
+            return error_set(error, BERTH_BAD_DATA,
+                             "pre-training instances: %s: expected %.10g to %.10g, found %.10g",
+                             numbers[i].name, numbers[i].least, numbers[i].most, numbers[i].value);
+        }
+    }
+    return BERTH_OK;
+}
+
+// The instances in a shuffled order.
+static enum berth_status shuffle_instances(struct maker *maker, struct berth_error *error) {
+    struct instances *to = maker->instances;
+    if (to->count >= UINT32_MAX) {
+        return error_set(error, BERTH_BAD_DATA, "too many instances: use more shards");
+    }
+    for (size_t i = to->count; i-- > 1;) {
+        uint32_t j = below(&maker->source, (uint32_t)i + 1);
+        struct instance instance = to->items[i];
+        to->items[i] = to->items[j];
+        to->items[j] = instance;
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status make_all(struct maker *maker, struct berth_error *error) {
+    size_t length = (size_t)maker->options->max_seq_length, count = maker->documents->count;
+    maker->order = memory_array(count + 1, sizeof *maker->order);
+    maker->words = memory_array(length, sizeof *maker->words);
+    maker->candidates = memory_array(length, sizeof *maker->candidates);
+    maker->covered = memory_array(length, 1);
+    maker->labels = memory_array(length, sizeof *maker->labels);
+    if (maker->order == NULL || maker->words == NULL || maker->candidates == NULL ||
+        maker->covered == NULL || maker->labels == NULL) {
+        return error_no_memory(error, 4 * count + 16 * length, "pre-training instances");
+    }
+    for (size_t i = 0; i < count; i++) {
+        maker->order[i] = (uint32_t)i;
+    }
+    shuffle(&maker->source, maker->order, count);
+    for (int round = 0; round < maker->options->dupe_factor; round++) {
+        for (size_t i = 0; i < count; i++) {
+            TRY(put_document(maker, i, error));
+        }
+    }
+    return shuffle_instances(maker, error);
+}
+
+enum berth_status instances_make(const struct documents *documents,
+                                 const struct instance_options *options,
+                                 struct instances *instances, struct berth_error *error) {
+    TRY(instance_options_check(options, error));
+    if (documents->count >= UINT32_MAX) {
+        return error_set(error, BERTH_BAD_DATA, "too many documents: use more shards");
+    }
+    struct maker maker = {.documents = documents, .options = options, .instances = instances};
+    maker.source = (struct source){.is_python = options->python, .seed = options->seed, .used = 4};
+    python_random_seed(&maker.source.python, options->seed);
+    enum berth_status status = make_all(&maker, error);
+    memory_free(maker.order);
+    memory_free(maker.words);
+    memory_free(maker.candidates);
+    memory_free(maker.covered);
+    memory_free(maker.labels);
+    return status;
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pre-training instances from documents: pairs of sentences with masked words, by the rules of
+// Google's and NVIDIA's create_pretraining_data.
+//
+// With `python` the numbers are those of CPython's random.Random(seed), drawn in the same order, so
+// the instances of a shard are those of the published script bit for bit. Without, the rules are
+// the same and the numbers come from a counter (core/rng.h), which is faster.
+#ifndef BERTH_DATA_INSTANCES_H
+#define BERTH_DATA_INSTANCES_H
+
+#include "core/error.h"
+#include "data/pretraining/documents.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct instance_options {
+    int max_seq_length;  // [CLS] and two [SEP] included; at least 5, at most INSTANCE_LENGTH_MAX
+    int max_predictions; // masked positions at most, 1 or more
+    int dupe_factor;     // rounds through the documents
+    double masked_lm_prob, short_seq_prob;
+    uint64_t seed;
+    int python;     // numbers of CPython's random
+    int whole_word; // mask all pieces of a word or none
+    int32_t cls, sep, mask, vocab_size;
+    const unsigned char *continues; // [vocab_size] 1: the id is a piece within a word ("##"); for
+                                    // whole_word, may be NULL otherwise
+};
+
+enum { INSTANCE_LENGTH_MAX = 8192 };
+
+// One instance: [CLS] A [SEP] B [SEP], masked.
+struct instance {
+    uint64_t tokens;      // where its ids begin in instances->tokens
+    uint64_t predictions; // where its masked positions begin in instances->positions
+    uint16_t length;      // with [CLS] and [SEP]
+    uint16_t second;      // tokens before B: segment 0
+    uint16_t prediction_count;
+    uint8_t is_random; // B is not what follows A
+};
+
+struct instance_counts {             // of what was done, for statistics
+    uint64_t masked, kept, replaced; // predictions that became [MASK], stayed, became another id
+    uint64_t random_next, short_target;
+};
+
+struct instances {
+    struct instance *items; // in the order in which they are written
+    size_t count, room;
+    int32_t *tokens;
+    size_t token_count, token_room;
+    uint16_t *positions; // of predictions, ascending within an instance
+    int32_t *labels;     // the ids that stood there
+    size_t prediction_count, prediction_room;
+    struct instance_counts counts;
+};
+
+// Whether the numbers are in their ranges; else BERTH_BAD_DATA naming the first that is not.
+enum berth_status instance_options_check(const struct instance_options *options,
+                                         struct berth_error *error);
+// Makes the instances of one shard. Options out of range and more than 2^32 instances are
+// BERTH_BAD_DATA. `instances` must be zero-initialised; free it with instances_done, also after a
+// failure.
+enum berth_status instances_make(const struct documents *documents,
+                                 const struct instance_options *options,
+                                 struct instances *instances, struct berth_error *error);
+// Makes room for one more instance of so many tokens and predictions. BERTH_NO_MEMORY.
+enum berth_status instances_reserve(struct instances *instances, size_t tokens, size_t predictions,
+                                    struct berth_error *error);
+void instances_done(struct instances *instances);
+
+#endif

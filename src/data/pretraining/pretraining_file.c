@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which container a file of pre-training instances is, told by its first bytes.
+#include "data/pretraining/pretraining_file.h"
+
+#include "format/hdf5/hdf5.h"
+#include "format/tensorflow/tfrecord.h"
+#include "format/tensors/tensor_file.h"
+
+#include <ctype.h>
+#include <string.h>
+
+static const struct container {
+    int (*recognise)(const char *path);
+    enum berth_status (*measure)(const char *path, int max_seq_length,
+                                 struct pretraining_size *size, struct berth_error *error);
+    enum berth_status (*read)(const char *path, int32_t vocab_size, int max_seq_length,
+                              struct instances *instances, struct berth_error *error);
+} containers[] = {
+    {hdf5_recognise, pretraining_measure_hdf5, pretraining_read_hdf5},
+    {tfrecord_recognise, pretraining_measure_tfrecord, pretraining_read_tfrecord},
+};
+
+// What is neither gets the first one's complaint.
+static const struct container *container_of(const char *path) {
+    for (size_t i = 0; i < sizeof containers / sizeof *containers; i++) {
+        if (containers[i].recognise(path)) {
+            return &containers[i];
+        }
+    }
+    return &containers[0];
+}
+
+enum berth_status pretraining_measure(const char *path, int max_seq_length,
+                                      struct pretraining_size *size, struct berth_error *error) {
+    return container_of(path)->measure(path, max_seq_length, size, error);
+}
+
+enum berth_status pretraining_read(const char *path, int32_t vocab_size, int max_seq_length,
+                                   struct instances *instances, struct berth_error *error) {
+    return container_of(path)->read(path, vocab_size, max_seq_length, instances, error);
+}
+
+// TensorFlow's shards, part-00000-of-00500, but not those of checkpoints:
+// model.ckpt-7.data-00000-of-00001, model-00001-of-00002.safetensors.
+static int is_numbered_part(const char *name) {
+    const char *of = strstr(name, "-of-");
+    if (of == NULL || of == name || strstr(name, ".data-") != NULL) {
+        return 0;
+    }
+    size_t digits = strspn(of + 4, "0123456789");
+    return isdigit((unsigned char)of[-1]) && digits > 0 && of[4 + digits] == '\0';
+}
+
+int pretraining_is_file(const char *name) {
+    static const char *const ends[] = {".hdf5", ".h5", ".tfrecord", ".tf_record", ".tfrecords"};
+    if (name[0] == '.' || tensor_path_ends(name, ".tmp")) {
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        if (tensor_path_ends(name, ends[i])) {
+            return 1;
+        }
+    }
+    return is_numbered_part(name);
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/pretraining/pretraining_rows.h"
+
+#include "core/memory.h"
+#include "core/number.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+const char *const pretraining_columns[ROW_COLUMNS] = {"input_ids",
+                                                      "input_mask",
+                                                      "segment_ids",
+                                                      "masked_lm_positions",
+                                                      "masked_lm_ids",
+                                                      "next_sentence_labels",
+                                                      "positions",
+                                                      "next_sentence_positions",
+                                                      "next_sentence_weights"};
+
+enum berth_status pretraining_bad_row(const struct pretraining_rows *rows, int column,
+                                      struct berth_error *error, const char *format, ...) {
+    char what[256];
+    va_list arguments;
+    va_start(arguments, format);
+    number_format_list(what, sizeof what, format, arguments);
+    va_end(arguments);
+    return error_set(error, BERTH_BAD_DATA, "%s: %s, row %" PRId64 ": %s", rows->path,
+                     pretraining_columns[column], rows->row, what);
+}
+
+static const int32_t *row_of(const struct pretraining_rows *rows, int column) {
+    return rows->values[column] + rows->in_block * (size_t)rows->widths[column];
+}
+
+// A part of a row: the tokens [begin, end), and the masked positions [first, last).
+struct part {
+    int32_t begin, end, first, last, is_random;
+};
+
+static enum berth_status check_id(const struct pretraining_rows *rows, int column, int32_t id,
+                                  struct berth_error *error) {
+    return id >= 0 && id < rows->vocab_size
+               ? BERTH_OK
+               : pretraining_bad_row(rows, column, error,
+                                     "an id outside the vocabulary: found %d, expected 0 to %d", id,
+                                     rows->vocab_size - 1);
+}
+
+static enum berth_status check_tokens(const struct pretraining_rows *rows, const struct part *part,
+                                      struct berth_error *error) {
+    const int32_t *ids = row_of(rows, ROW_IDS), *segments = row_of(rows, ROW_SEGMENTS);
+    for (int32_t i = part->begin; i < part->end; i++) {
+        TRY(check_id(rows, ROW_IDS, ids[i], error));
+        int32_t before = i > part->begin ? segments[i - 1] : 0;
+        if (segments[i] < before || segments[i] > 1) {
+            return pretraining_bad_row(rows, ROW_SEGMENTS, error,
+                                       "expected zeros, then ones, found %d behind %d", segments[i],
+                                       before);
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status check_part(const struct pretraining_rows *rows, const struct part *part,
+                                    struct berth_error *error) {
+    const int32_t *positions = row_of(rows, ROW_POSITIONS), *labels = row_of(rows, ROW_LABELS);
+    TRY(check_tokens(rows, part, error));
+    for (int32_t i = part->first; i < part->last; i++) {
+        if (positions[i] <= part->begin || positions[i] >= part->end) { // [CLS] is never masked
+            return pretraining_bad_row(rows, ROW_POSITIONS, error,
+                                       "a position outside its sequence: found %d, expected %d to "
+                                       "%d",
+                                       positions[i], part->begin + 1, part->end - 1);
+        }
+        if (i > part->first && positions[i] <= positions[i - 1]) {
+            return pretraining_bad_row(rows, ROW_POSITIONS, error,
+                                       "expected positions that ascend, found %d behind %d",
+                                       positions[i], positions[i - 1]);
+        }
+        TRY(check_id(rows, ROW_LABELS, labels[i], error));
+    }
+    return part->is_random == 0 || part->is_random == 1
+               ? BERTH_OK
+               : pretraining_bad_row(rows, ROW_NEXT, error, "expected 0 or 1, found %d",
+                                     part->is_random);
+}
+
+static enum berth_status put_part(struct pretraining_rows *rows, const struct part *part,
+                                  struct berth_error *error) {
+    struct instances *to = rows->to;
+    const int32_t *segments = row_of(rows, ROW_SEGMENTS), *positions = row_of(rows, ROW_POSITIONS);
+    TRY(check_part(rows, part, error));
+    TRY(instances_reserve(to, (size_t)(part->end - part->begin), (size_t)(part->last - part->first),
+                          error));
+    struct instance *instance = &to->items[to->count++];
+    size_t length = (size_t)(part->end - part->begin);
+    *instance = (struct instance){.tokens = to->token_count,
+                                  .predictions = to->prediction_count,
+                                  .length = (uint16_t)length,
+                                  .prediction_count = (uint16_t)(part->last - part->first),
+                                  .is_random = (uint8_t)part->is_random};
+    while (instance->second < length && segments[part->begin + instance->second] == 0) {
+        instance->second++;
+    }
+    memcpy(to->tokens + to->token_count, row_of(rows, ROW_IDS) + part->begin, 4 * length);
+    to->token_count += length;
+    for (int32_t i = part->first; i < part->last; i++) {
+        to->positions[to->prediction_count] = (uint16_t)(positions[i] - part->begin);
+        to->labels[to->prediction_count++] = row_of(rows, ROW_LABELS)[i];
+    }
+    return BERTH_OK;
+}
+
+// Where a run of `value` that begins at `from` ends.
+static int32_t run_end(const int32_t *values, int32_t from, int64_t width, int32_t value) {
+    while (from < width && values[from] == value) {
+        from++;
+    }
+    return from;
+}
+
+enum berth_status pretraining_put_plain(struct pretraining_rows *rows, struct berth_error *error) {
+    const int32_t *positions = row_of(rows, ROW_POSITIONS);
+    int64_t width = rows->widths[ROW_IDS];
+    struct part part = {.end = run_end(row_of(rows, ROW_MASK), 0, width, 1),
+                        .is_random = *row_of(rows, ROW_NEXT)};
+    if (part.end == 0 || run_end(row_of(rows, ROW_MASK), part.end, width, 0) < width) {
+        return pretraining_bad_row(rows, ROW_MASK, error, "expected ones, then zeros");
+    }
+    while (part.last < rows->widths[ROW_POSITIONS] && positions[part.last] != 0) {
+        part.last++;
+    }
+    return put_part(rows, &part, error);
+}
+
+// Sequence number k of a row begins where the one before ended; so do its masked positions.
+enum berth_status pretraining_put_packed(struct pretraining_rows *rows, struct berth_error *error) {
+    const int32_t *mask = row_of(rows, ROW_MASK), *positions = row_of(rows, ROW_POSITIONS);
+    struct part part = {0};
+    for (int32_t k = 0; k < rows->widths[ROW_NEXT]; k++) {
+        if (row_of(rows, ROW_PACK_WEIGHTS)[k] == 0) {
+            continue;
+        }
+        part.begin = part.end;
+        part.first = part.last;
+        part.end = run_end(mask, part.begin, rows->widths[ROW_IDS], k + 1);
+        part.is_random = row_of(rows, ROW_NEXT)[k];
+        if (part.end == part.begin || row_of(rows, ROW_NEXT_AT)[k] != part.begin) {
+            return pretraining_bad_row(rows, ROW_MASK, error,
+                                       "sequence %d begins at %d and has %d tokens, "
+                                       "next_sentence_positions says that it begins at %d",
+                                       k + 1, part.begin, part.end - part.begin,
+                                       row_of(rows, ROW_NEXT_AT)[k]);
+        }
+        while (part.last < rows->widths[ROW_POSITIONS] && positions[part.last] != 0 &&
+               positions[part.last] < part.end) {
+            part.last++;
+        }
+        TRY(put_part(rows, &part, error));
+    }
+    if (run_end(mask, part.end, rows->widths[ROW_IDS], 0) < rows->widths[ROW_IDS]) {
+        return pretraining_bad_row(rows, ROW_MASK, error,
+                                   "expected zeros behind the last sequence");
+    }
+    return part.last == rows->widths[ROW_POSITIONS] || positions[part.last] == 0
+               ? BERTH_OK
+               : pretraining_bad_row(rows, ROW_POSITIONS, error,
+                                     "a position outside its sequence: found %d behind the last "
+                                     "one's end, %d",
+                                     positions[part.last], part.end);
+}

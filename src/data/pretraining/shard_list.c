@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/pretraining/shard_list.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+#include "data/pretraining/pretraining_file.h"
+
+#include <glob.h>
+#include <inttypes.h>
+#include <string.h>
+
+// Whether names tell training files apart from others.
+static int any_is_named(char **names, const char *part) {
+    for (; *names != NULL; names++) {
+        if (pretraining_is_file(*names) && strstr(*names, part) != NULL) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int is_wanted(const char *name, enum shard_use use, int training_is_named) {
+    int test = strstr(name, "test") != NULL, training = strstr(name, "training") != NULL;
+    if (!pretraining_is_file(name)) {
+        return 0;
+    }
+    if (use == SHARD_TRAIN) {
+        return training_is_named ? training : !test;
+    }
+    return use == SHARD_ANY || (test && !training);
+}
+
+// Takes `path`, which is freed by shard_list_done from here on.
+static enum berth_status add(struct shard_list *list, char *path, int max_seq_length,
+                             struct berth_error *error) {
+    struct shard *shard = &list->items[list->count++];
+    const char *slash = strrchr(path, '/');
+    *shard = (struct shard){.path = path, .name = slash != NULL ? slash + 1 : path};
+    struct file_reader file;
+    TRY(file_reader_open(&file, path, error));
+    shard->bytes = (int64_t)file.size;
+    file_reader_close(&file);
+    struct pretraining_size size;
+    TRY(pretraining_measure(path, max_seq_length, &size, error));
+    shard->sequences = size.sequences;
+    list->sequences += size.sequences;
+    list->length = size.length > list->length ? size.length : list->length;
+    list->predictions = size.predictions > list->predictions ? size.predictions : list->predictions;
+    return BERTH_OK;
+}
+
+static enum berth_status take_items(struct shard_list *list, size_t count,
+                                    struct berth_error *error) {
+    list->items = memory_array_zeroed(count + 1, sizeof *list->items);
+    return list->items != NULL
+               ? BERTH_OK
+               : error_no_memory(error, (count + 1) * sizeof *list->items, "the list of shards");
+}
+
+static enum berth_status add_folder(struct shard_list *list, const char *folder, char **names,
+                                    enum shard_use use, int max_seq_length,
+                                    struct berth_error *error) {
+    size_t count = 0;
+    int named = any_is_named(names, "training");
+    while (names[count] != NULL) {
+        count++;
+    }
+    TRY(take_items(list, count, error));
+    for (size_t i = 0; i < count; i++) {
+        if (is_wanted(names[i], use, named)) {
+            char *path = path_join(folder, names[i]);
+            TRY(path != NULL ? add(list, path, max_seq_length, error) : file_no_path(error));
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status add_file(struct shard_list *list, const char *path, int max_seq_length,
+                                  struct berth_error *error) {
+    char *own = memory_string(path);
+    return own != NULL ? add(list, own, max_seq_length, error) : file_no_path(error);
+}
+
+// A pattern names its files: what they are called plays no part.
+static enum berth_status add_pattern(struct shard_list *list, const char *pattern,
+                                     int max_seq_length, struct berth_error *error) {
+    glob_t found;
+    int answer = glob(pattern, 0, NULL, &found);
+    enum berth_status status = answer == GLOB_NOSPACE
+                                   ? error_no_memory(error, strlen(pattern), "a pattern of files")
+                                   : BERTH_OK;
+    if (answer == 0) {
+        status = take_items(list, found.gl_pathc, error);
+        for (size_t i = 0; i < found.gl_pathc && status == BERTH_OK; i++) {
+            status = add_file(list, found.gl_pathv[i], max_seq_length, error);
+        }
+        globfree(&found);
+    }
+    return status;
+}
+
+static enum berth_status add_all(struct shard_list *list, const char *path, enum shard_use use,
+                                 int max_seq_length, struct berth_error *error) {
+    if (!dir_exists(path) && use == SHARD_TEST) {
+        return BERTH_OK;
+    }
+    if (!dir_exists(path) && !file_exists(path) && strpbrk(path, "*?[") != NULL) {
+        return add_pattern(list, path, max_seq_length, error);
+    }
+    if (!dir_exists(path)) {
+        TRY(take_items(list, 1, error));
+        return add_file(list, path, max_seq_length, error);
+    }
+    char **names;
+    TRY(dir_list(path, &names, error));
+    enum berth_status status = add_folder(list, path, names, use, max_seq_length, error);
+    memory_free(names);
+    return status;
+}
+
+enum berth_status shard_list_open(struct shard_list *list, const char *path, enum shard_use use,
+                                  int max_seq_length, struct berth_error *error) {
+    *list = (struct shard_list){0};
+    TRY(add_all(list, path, use, max_seq_length, error));
+    if (use != SHARD_TEST && list->count == 0) {
+        return error_set(error, BERTH_NO_INPUT,
+                         "%s: no shards in it; expected files *.hdf5 or *.tfrecord of pre-training "
+                         "instances, as `berth prepare` writes them",
+                         path);
+    }
+    return use == SHARD_TEST || list->sequences > 0
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA, "%s: its %zu shards hold no sequence", path,
+                           list->count);
+}
+
+static enum berth_status check_sizes(const struct shard_list *list, const struct shard *shard,
+                                     const struct instances *instances, size_t first,
+                                     struct berth_error *error) {
+    for (size_t i = first; i < instances->count; i++) {
+        const struct instance *item = &instances->items[i];
+        if (item->length > list->length || item->prediction_count > list->predictions) {
+            return error_set(
+                error, BERTH_BAD_DATA,
+                "%s: sequence %zu has %d tokens and %d masked positions; by their first "
+                "records the files hold at most %" PRId64 " and %" PRId64,
+                shard->path, i - first, item->length, item->prediction_count, list->length,
+                list->predictions);
+        }
+    }
+    return BERTH_OK;
+}
+
+enum berth_status shard_list_read(const struct shard_list *list, size_t file, int32_t vocab_size,
+                                  int max_seq_length, struct instances *instances,
+                                  struct berth_error *error) {
+    const struct shard *shard = &list->items[file];
+    size_t first = instances->count;
+    TRY(pretraining_read(shard->path, vocab_size, max_seq_length, instances, error));
+    if ((int64_t)(instances->count - first) != shard->sequences) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: it held %" PRId64 " sequences when the run began and holds %zu now; "
+                         "shards must not change during a run",
+                         shard->path, shard->sequences, instances->count - first);
+    }
+    return check_sizes(list, shard, instances, first, error);
+}
+
+void shard_list_done(struct shard_list *list) {
+    for (size_t i = 0; i < list->count; i++) {
+        memory_free(list->items[i].path);
+    }
+    memory_free(list->items);
+    *list = (struct shard_list){0};
+}

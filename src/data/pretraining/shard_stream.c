@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: Apache-2.0
+// The caller's thread decides which file is needed; the reader's thread reads one at a time.
+#include "data/pretraining/shard_stream.h"
+
+#include "core/memory.h"
+#include "data/pretraining/instance_source.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+// A file in memory; shared by the visits that use it.
+struct loaded {
+    struct loaded *next;
+    size_t file;
+    int users;
+    struct instances instances;
+};
+
+// One pass through one file: visit n is file number n % count of epoch n / count.
+struct visit {
+    int64_t number;
+    struct loaded *loaded;
+    uint32_t *order;
+};
+
+// What the two threads share, behind `lock`.
+struct reader {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int is_started, ends;
+    int is_wanted, is_done; // `file` is to be read; it was read
+    size_t file;
+    struct instances instances;
+    enum berth_status status;
+    struct berth_error error;
+};
+
+struct pick {
+    const struct loaded *loaded;
+    uint32_t instance;
+};
+
+struct shard_stream {
+    const struct shard_list *list;
+    struct shard_stream_settings settings;
+    struct reader reader;
+    struct loaded *loaded;
+    struct visit *visits; // [visit_count], numbers ascending without a gap
+    size_t visit_count, visit_room;
+    uint32_t *files; // order of the files in epoch files_epoch
+    int64_t files_epoch;
+    struct pick *picks; // [pick_room]
+    uint32_t *identity; // 0, 1, 2, ...
+    size_t pick_room;
+};
+
+// --- the reader's thread ------------------------------------------------------------------------
+
+static void *run_reader(void *context) {
+    struct shard_stream *stream = context;
+    struct reader *reader = &stream->reader;
+    pthread_mutex_lock(&reader->lock);
+    for (;;) {
+        while (!reader->ends && !(reader->is_wanted && !reader->is_done)) {
+            pthread_cond_wait(&reader->changed, &reader->lock);
+        }
+        if (reader->ends) {
+            break;
+        }
+        size_t file = reader->file;
+        struct instances instances = {0};
+        struct berth_error error = {0};
+        pthread_mutex_unlock(&reader->lock);
+        enum berth_status status =
+            shard_list_read(stream->list, file, stream->settings.vocab_size,
+                            stream->settings.max_seq_length, &instances, &error);
+        pthread_mutex_lock(&reader->lock);
+        reader->instances = instances;
+        reader->error = error;
+        reader->status = status;
+        reader->is_done = 1;
+        pthread_cond_broadcast(&reader->changed);
+    }
+    pthread_mutex_unlock(&reader->lock);
+    return NULL;
+}
+
+static enum berth_status start_reader(struct shard_stream *stream, struct berth_error *error) {
+    struct reader *reader = &stream->reader;
+    pthread_mutex_init(&reader->lock, NULL);
+    pthread_cond_init(&reader->changed, NULL);
+    reader->is_started = pthread_create(&reader->thread, NULL, run_reader, stream) == 0;
+    return reader->is_started
+               ? BERTH_OK
+               : error_set(error, BERTH_NO_MEMORY, "no thread can be started to read shards");
+}
+
+static void stop_reader(struct reader *reader) {
+    if (reader->is_started) {
+        pthread_mutex_lock(&reader->lock);
+        reader->ends = 1;
+        pthread_cond_broadcast(&reader->changed);
+        pthread_mutex_unlock(&reader->lock);
+        pthread_join(reader->thread, NULL);
+    }
+    instances_done(&reader->instances);
+    pthread_cond_destroy(&reader->changed);
+    pthread_mutex_destroy(&reader->lock);
+}
+
+// Has the reader read `file` next, unless it is at work or has something that was not fetched.
+static void want(struct reader *reader, size_t file) {
+    pthread_mutex_lock(&reader->lock);
+    if (!reader->is_wanted) {
+        reader->is_wanted = 1;
+        reader->is_done = 0;
+        reader->file = file;
+        pthread_cond_broadcast(&reader->changed);
+    }
+    pthread_mutex_unlock(&reader->lock);
+}
+
+// Waits for what the reader was asked for, and takes it.
+static enum berth_status fetch(struct reader *reader, size_t *file, struct instances *instances,
+                               struct berth_error *error) {
+    pthread_mutex_lock(&reader->lock);
+    while (!reader->is_done) {
+        pthread_cond_wait(&reader->changed, &reader->lock);
+    }
+    enum berth_status status = reader->status;
+    *file = reader->file;
+    *instances = reader->instances;
+    reader->instances = (struct instances){0};
+    reader->is_wanted = reader->is_done = 0;
+    if (status != BERTH_OK && error != NULL) {
+        *error = reader->error;
+    }
+    pthread_mutex_unlock(&reader->lock);
+    return status;
+}
+
+// --- opening and closing ------------------------------------------------------------------------
+
+enum berth_status shard_stream_open(const struct shard_list *list,
+                                    const struct shard_stream_settings *settings,
+                                    struct shard_stream **stream, struct berth_error *error) {
+    struct shard_stream *made = memory_array_zeroed(1, sizeof *made);
+    *stream = NULL;
+    if (made == NULL) {
+        return error_no_memory(error, sizeof *made, "the stream of shards");
+    }
+    made->list = list;
+    made->settings = *settings;
+    made->files_epoch = -1;
+    made->files = memory_array(list->count, sizeof *made->files);
+    enum berth_status status =
+        made->files != NULL
+            ? start_reader(made, error)
+            : error_no_memory(error, list->count * sizeof *made->files, "the shards' order");
+    if (status != BERTH_OK) {
+        memory_free(made->files);
+        memory_free(made);
+        return status;
+    }
+    *stream = made;
+    return BERTH_OK;
+}
+
+static void drop_visits(struct shard_stream *stream, size_t first, size_t count) {
+    for (size_t i = first; i < first + count; i++) {
+        stream->visits[i].loaded->users--;
+        memory_free(stream->visits[i].order);
+    }
+}
+
+static void drop_unused(struct shard_stream *stream) {
+    for (struct loaded **at = &stream->loaded; *at != NULL;) {
+        struct loaded *loaded = *at;
+        if (loaded->users > 0) {
+            at = &loaded->next;
+            continue;
+        }
+        *at = loaded->next;
+        instances_done(&loaded->instances);
+        memory_free(loaded);
+    }
+}
+
+void shard_stream_close(struct shard_stream *stream) {
+    if (stream == NULL) {
+        return;
+    }
+    stop_reader(&stream->reader);
+    drop_visits(stream, 0, stream->visit_count);
+    drop_unused(stream);
+    memory_free(stream->visits);
+    memory_free(stream->files);
+    memory_free(stream->picks);
+    memory_free(stream->identity);
+    memory_free(stream);
+}
+
+// --- the order ----------------------------------------------------------------------------------
+
+static size_t file_of(struct shard_stream *stream, int64_t visit) {
+    int64_t count = (int64_t)stream->list->count, epoch = visit / count;
+    if (epoch != stream->files_epoch) {
+        packer_shuffle(stream->settings.seed, epoch, stream->list->count, stream->files);
+        stream->files_epoch = epoch;
+    }
+    return stream->files[visit % count];
+}
+
+// Apart from the order of the files and from other files'.
+static uint64_t seed_of(const struct shard_stream *stream, size_t file) {
+    return stream->settings.seed ^ UINT64_C(0x9E3779B97F4A7C15) * ((uint64_t)file + 1);
+}
+
+// The visit that holds sequence `index` of the stream, and which of its sequences that is.
+static int64_t visit_of(struct shard_stream *stream, int64_t index, int64_t *row) {
+    int64_t epoch = index / stream->list->sequences, rest = index % stream->list->sequences;
+    int64_t visit = epoch * (int64_t)stream->list->count;
+    for (;; visit++) {
+        int64_t own = stream->list->items[file_of(stream, visit)].sequences;
+        if (rest < own) {
+            *row = rest;
+            return visit;
+        }
+        rest -= own;
+    }
+}
+
+struct shard_place shard_stream_place(struct shard_stream *stream, int64_t index) {
+    struct shard_place place;
+    int64_t visit = visit_of(stream, index, &place.row);
+    place.epoch = visit / (int64_t)stream->list->count;
+    place.visit = (size_t)(visit % (int64_t)stream->list->count);
+    place.file = file_of(stream, visit);
+    return place;
+}
+
+// --- files at hand ------------------------------------------------------------------------------
+
+static struct loaded *find_loaded(const struct shard_stream *stream, size_t file) {
+    struct loaded *loaded = stream->loaded;
+    while (loaded != NULL && loaded->file != file) {
+        loaded = loaded->next;
+    }
+    return loaded;
+}
+
+static double seconds_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+// The file, read by the reader's thread; what it read ahead for another place is thrown away.
+static enum berth_status load(struct shard_stream *stream, size_t file, struct loaded **found,
+                              struct berth_error *error) {
+    struct loaded *loaded = memory_array_zeroed(1, sizeof *loaded);
+    if (loaded == NULL) {
+        return error_no_memory(error, sizeof *loaded, "a shard");
+    }
+    enum berth_status status = BERTH_OK;
+    for (;;) {
+        want(&stream->reader, file);
+        status = fetch(&stream->reader, &loaded->file, &loaded->instances, error);
+        if (loaded->file == file) {
+            break;
+        }
+        instances_done(&loaded->instances);
+    }
+    if (status != BERTH_OK) {
+        instances_done(&loaded->instances);
+        memory_free(loaded);
+        return status;
+    }
+    loaded->next = stream->loaded;
+    stream->loaded = *found = loaded;
+    return BERTH_OK;
+}
+
+static enum berth_status make_room(struct shard_stream *stream, struct berth_error *error) {
+    size_t needed = stream->visit_count + 1;
+    struct visit *visits = memory_grow(stream->visits, &stream->visit_room, needed, sizeof *visits);
+    if (visits == NULL) {
+        return error_no_memory(error, needed * sizeof *visits, "the stream of shards");
+    }
+    stream->visits = visits;
+    return BERTH_OK;
+}
+
+static enum berth_status add_visit(struct shard_stream *stream, int64_t number, double *waited,
+                                   struct berth_error *error) {
+    size_t file = file_of(stream, number);
+    struct loaded *loaded = find_loaded(stream, file);
+    TRY(make_room(stream, error));
+    if (loaded == NULL) {
+        double begin = seconds_now();
+        TRY(load(stream, file, &loaded, error));
+        *waited += seconds_now() - begin;
+    }
+    struct visit visit = {.number = number, .loaded = loaded};
+    size_t count = loaded->instances.count;
+    visit.order = memory_array(count + 1, sizeof *visit.order);
+    if (visit.order == NULL) {
+        return error_no_memory(error, count * sizeof *visit.order, "a shard's order");
+    }
+    packer_shuffle(seed_of(stream, file), number / (int64_t)stream->list->count, count,
+                   visit.order);
+    loaded->users++;
+    stream->visits[stream->visit_count++] = visit;
+    return BERTH_OK;
+}
+
+static void read_ahead(struct shard_stream *stream, int64_t visit) {
+    size_t file = file_of(stream, visit);
+    if (find_loaded(stream, file) == NULL) {
+        want(&stream->reader, file);
+    }
+}
+
+// Has visits [first, last] at hand, and no others.
+static enum berth_status move_to(struct shard_stream *stream, int64_t first, int64_t last,
+                                 double *waited, struct berth_error *error) {
+    size_t behind = 0;
+    int follows = stream->visit_count > 0 && stream->visits[0].number <= first &&
+                  stream->visits[stream->visit_count - 1].number >= first - 1;
+    while (behind < stream->visit_count && (!follows || stream->visits[behind].number < first)) {
+        behind++;
+    }
+    drop_visits(stream, 0, behind);
+    stream->visit_count -= behind;
+    if (behind > 0) {
+        memmove(stream->visits, stream->visits + behind,
+                stream->visit_count * sizeof *stream->visits);
+    }
+    drop_unused(stream);
+    for (int64_t number = first + (int64_t)stream->visit_count; number <= last; number++) {
+        TRY(add_visit(stream, number, waited, error));
+        read_ahead(stream, number + 1);
+    }
+    return BERTH_OK;
+}
+
+// --- taking -------------------------------------------------------------------------------------
+
+static struct packer_sequence get(const void *data, size_t index) {
+    const struct shard_stream *stream = data;
+    const struct pick *pick = &stream->picks[index];
+    struct packer_source source = instance_source(&pick->loaded->instances);
+    struct packer_sequence sequence = source.get(source.data, pick->instance);
+    int32_t most = stream->settings.max_predictions;
+    sequence.masked_count = sequence.masked_count < most ? sequence.masked_count : most;
+    return sequence;
+}
+
+static enum berth_status reserve_picks(struct shard_stream *stream, size_t count,
+                                       struct berth_error *error) {
+    if (count <= stream->pick_room) {
+        return BERTH_OK;
+    }
+    struct pick *picks = memory_resize(stream->picks, count, sizeof *picks);
+    stream->picks = picks != NULL ? picks : stream->picks;
+    uint32_t *identity = memory_resize(stream->identity, count, sizeof *identity);
+    stream->identity = identity != NULL ? identity : stream->identity;
+    if (picks == NULL || identity == NULL) {
+        return error_no_memory(error, count * sizeof *picks, "the sequences of an update");
+    }
+    for (size_t i = stream->pick_room; i < count; i++) {
+        identity[i] = (uint32_t)i;
+    }
+    stream->pick_room = count;
+    return BERTH_OK;
+}
+
+static void pick(struct shard_stream *stream, int64_t row, size_t count) {
+    const struct visit *visit = stream->visits;
+    for (size_t i = 0; i < count; i++, row++) {
+        while (row == (int64_t)visit->loaded->instances.count) {
+            visit++;
+            row = 0;
+        }
+        stream->picks[i] = (struct pick){visit->loaded, visit->order[row]};
+    }
+}
+
+enum berth_status shard_stream_take(struct shard_stream *stream, int64_t first, size_t count,
+                                    struct shard_taken *taken, struct berth_error *error) {
+    int64_t row, last_row;
+    *taken = (struct shard_taken){.source = {.get = get, .data = stream, .count = count}};
+    TRY(reserve_picks(stream, count, error));
+    int64_t last = visit_of(stream, first + (int64_t)count - 1, &last_row);
+    int64_t begin = visit_of(stream, first, &row);
+    TRY(move_to(stream, begin, last, &taken->waited, error));
+    pick(stream, row, count);
+    taken->order = stream->identity;
+    return BERTH_OK;
+}
+
+// --- memory -------------------------------------------------------------------------------------
+
+uint64_t shard_stream_bytes(const struct shard_list *list, int64_t sequences) {
+    uint64_t row = (uint64_t)list->length * sizeof(int32_t) + sizeof(struct instance) +
+                   (uint64_t)list->predictions * (sizeof(uint16_t) + sizeof(int32_t));
+    int64_t largest = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        int64_t own = list->items[i].sequences;
+        largest = own > largest ? own : largest;
+    }
+    // An update begins and ends within files, and the next one is read ahead.
+    int64_t at_once = sequences + 3 * largest;
+    int64_t held = at_once < list->sequences + largest ? at_once : list->sequences + largest;
+    return (uint64_t)held * row + (uint64_t)at_once * sizeof(uint32_t) +
+           (uint64_t)sequences * (sizeof(struct pick) + sizeof(uint32_t));
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the builders of both rule sets share: the failure to be told, the pools of a set.
+#ifndef BERTH_DATA_SQUAD_BUILD_H
+#define BERTH_DATA_SQUAD_BUILD_H
+
+#include "data/squad/squad_features.h"
+
+// Of what failed on several threads, the one with the lowest index: so the message does not depend
+// on the threads.
+struct squad_failure {
+    size_t index;
+    enum berth_status status;
+    struct berth_error error;
+};
+// Text work on threads: `one` for each index below `count`, with a list of tokens of its thread's
+// own. Failures go to *failure.
+struct squad_work {
+    void *builder;
+    size_t count;
+    enum berth_status (*one)(void *builder, size_t index, struct token_list *list,
+                             struct berth_error *error);
+};
+void squad_work_run(const struct squad_work *work, int threads, struct squad_failure *failure);
+// The failure's status; fills the error.
+enum berth_status squad_failure_status(const struct squad_failure *failure,
+                                       struct berth_error *error);
+
+// Allocates the features and the pools of tokens, and sets the counts.
+enum berth_status squad_set_reserve(struct squad_feature_set *set, uint64_t features,
+                                    uint64_t tokens, struct berth_error *error);
+
+// squad_features_build by Keras's rules; the options are checked, the set is empty.
+enum berth_status squad_keras_build(const struct squad_dataset *dataset,
+                                    const struct tokenizer *tokenizer,
+                                    const struct squad_feature_options *options, int threads,
+                                    const struct berth_log *log, struct squad_feature_set *set,
+                                    struct berth_error *error);
+
+#endif

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the cache's file (its layout: squad_cache.c). Every number is checked before it is used: a
+// file that was made to do harm can hold wrong features, but none that lead outside of an array.
+#include "core/file.h"
+#include "core/memory.h"
+#include "data/squad/squad_build.h"
+#include "data/squad/squad_cache_file.h"
+#include "format/checksum/crc32c.h"
+
+#include <string.h>
+
+#define FILE_LIMIT ((size_t)1 << 36)
+
+struct input {
+    const char *name;
+    const unsigned char *bytes;
+    size_t length;
+    const struct squad_cache_key *key;
+    const struct squad_dataset *dataset;
+    struct squad_feature_set *set;
+    uint64_t examples, features, tokens, words, rows; // rows: of documents
+    const unsigned char *feature_part, *id_part, *word_part, *context_part, *begin_part, *end_part,
+        *example_part;
+    struct berth_error *error;
+};
+
+static uint64_t number_at(const unsigned char *at, size_t size) {
+    uint64_t number = 0;
+    for (size_t i = 0; i < size; i++) {
+        number |= (uint64_t)at[i] << 8 * i;
+    }
+    return number;
+}
+
+static uint32_t u32_at(const unsigned char *at) {
+    return (uint32_t)number_at(at, 4);
+}
+
+static enum berth_status refuse(const struct input *in, const char *why) {
+    return error_set(in->error, BERTH_BAD_DATA, "%s: %s", in->name, why);
+}
+
+static enum berth_status read_header(struct input *in) {
+    unsigned char wanted[32];
+    cache_key_bytes(in->key, wanted);
+    if (in->length < CACHE_HEADER_BYTES + CACHE_FOOTER_BYTES) {
+        return refuse(in, "it is too short to be a feature cache");
+    }
+    if (memcmp(in->bytes, CACHE_MAGIC, 8) != 0) {
+        return refuse(in, "it is no feature cache");
+    }
+    if (u32_at(in->bytes + 8) != CACHE_VERSION) {
+        return refuse(in, "it is a feature cache of another version");
+    }
+    size_t body = in->length - CACHE_FOOTER_BYTES;
+    if (crc32c(0, in->bytes, body) != u32_at(in->bytes + body)) {
+        return refuse(in, "its checksum does not fit: it is damaged or cut");
+    }
+    if (memcmp(in->bytes + 16, wanted, sizeof wanted) != 0 ||
+        (u32_at(in->bytes + 12) & CACHE_WITH_LABELS) != (in->key->options.training != 0)) {
+        return refuse(in, "it belongs to other data or settings");
+    }
+    uint64_t counts[6];
+    for (size_t i = 0; i < 6; i++) {
+        counts[i] = number_at(in->bytes + 48 + 8 * i, 8);
+    }
+    in->examples = counts[0];
+    in->features = counts[1];
+    in->tokens = counts[2];
+    in->words = counts[3];
+    in->set->skipped_examples = counts[4];
+    in->set->cls_labelled = counts[5];
+    return BERTH_OK;
+}
+
+// The number of document rows is in the features alone; each is looked at before it is believed.
+static enum berth_status count_rows(struct input *in) {
+    for (uint64_t i = 0; i < in->features; i++) {
+        int32_t length = (int32_t)u32_at(in->feature_part + i * CACHE_FEATURE_BYTES + 12);
+        if (length < 0) {
+            return refuse(in, "a document has a negative length");
+        }
+        in->rows += (uint64_t)length;
+    }
+    return BERTH_OK;
+}
+
+// Finds the parts; their sizes must be those that the file has.
+static enum berth_status find_parts(struct input *in) {
+    uint64_t left = in->length - CACHE_HEADER_BYTES - CACHE_FOOTER_BYTES;
+    if (in->features > left / CACHE_FEATURE_BYTES || in->tokens > left / cache_id_bytes(in->key) ||
+        in->words > left / 8 || in->examples > INT32_MAX || in->tokens > UINT32_MAX) {
+        return refuse(in, "its counts do not fit its size");
+    }
+    in->feature_part = in->bytes + CACHE_HEADER_BYTES;
+    TRY(count_rows(in));
+    uint64_t wanted = in->features * CACHE_FEATURE_BYTES + in->tokens * cache_id_bytes(in->key);
+    if (!in->key->options.training) {
+        if (in->rows > left || in->examples > left) {
+            return refuse(in, "its counts do not fit its size");
+        }
+        wanted += in->rows * 5 + in->words * 8 + in->examples * 4;
+    }
+    if (wanted != left) {
+        return refuse(in, "its counts do not fit its size");
+    }
+    in->id_part = in->feature_part + in->features * CACHE_FEATURE_BYTES;
+    in->word_part = in->id_part + in->tokens * cache_id_bytes(in->key);
+    in->context_part = in->word_part + in->rows * 4;
+    in->begin_part = in->context_part + in->rows;
+    in->end_part = in->begin_part + in->words * 4;
+    in->example_part = in->end_part + in->words * 4;
+    return BERTH_OK;
+}
+
+static int is_sound(const struct input *in, const struct squad_feature *feature, int32_t before) {
+    int keras = in->key->options.rules == SQUAD_RULES_KERAS;
+    int64_t length = feature->length, document = feature->document_length;
+    int64_t begin = feature->document_begin;
+    int shaped =
+        keras ? begin == 1 && document + 3 <= length : begin >= 2 && begin + document + 1 == length;
+    return shaped && document >= 0 && length <= in->key->options.max_seq_length &&
+           feature->example >= before && (uint64_t)feature->example < in->examples &&
+           feature->document_start >= 0 && feature->start >= 0 && feature->start <= length &&
+           feature->end >= 0 && feature->end <= length && feature->answer >= 0;
+}
+
+static enum berth_status read_features(struct input *in) {
+    uint64_t tokens = 0;
+    int32_t before = 0;
+    for (uint64_t i = 0; i < in->features; i++) {
+        int32_t numbers[8];
+        for (size_t k = 0; k < 8; k++) {
+            numbers[k] = (int32_t)u32_at(in->feature_part + i * CACHE_FEATURE_BYTES + 4 * k);
+        }
+        struct squad_feature *feature = &in->set->features[i];
+        *feature = (struct squad_feature){.unique_id = SQUAD_FIRST_UNIQUE_ID + (int64_t)i,
+                                          .example = numbers[0],
+                                          .first = (uint32_t)tokens,
+                                          .length = numbers[1],
+                                          .document_begin = numbers[2],
+                                          .document_length = numbers[3],
+                                          .document_start = numbers[4],
+                                          .start = numbers[5],
+                                          .end = numbers[6],
+                                          .answer = numbers[7]};
+        if (!is_sound(in, feature, before)) {
+            return refuse(in, "a feature contradicts itself");
+        }
+        before = feature->example;
+        tokens += (uint64_t)feature->length;
+    }
+    return tokens == in->tokens ? BERTH_OK : refuse(in, "its features have other lengths in all");
+}
+
+static enum berth_status read_ids(struct input *in) {
+    size_t size = cache_id_bytes(in->key);
+    uint32_t largest = 0;
+    for (uint64_t i = 0; i < in->tokens; i++) {
+        const unsigned char *at = in->id_part + i * size;
+        uint32_t id = size == 2 ? (uint32_t)at[0] | (uint32_t)at[1] << 8 : u32_at(at);
+        largest = id > largest ? id : largest;
+        in->set->ids[i] = (int32_t)id;
+    }
+    return in->tokens == 0 || (int64_t)largest < in->key->vocabulary
+               ? BERTH_OK
+               : refuse(in, "a token is not of the vocabulary");
+}
+
+// Rows of type 0 come first: Google's question, Keras's context and its [SEP].
+static void set_types(struct input *in) {
+    int keras = in->key->options.rules == SQUAD_RULES_KERAS;
+    for (size_t i = 0; i < in->set->count; i++) {
+        const struct squad_feature *feature = &in->set->features[i];
+        int32_t zeros = keras ? feature->document_length + 2 : feature->document_begin;
+        int8_t *types = in->set->type_ids + feature->first;
+        memset(types, 0, (size_t)zeros);
+        memset(types + zeros, 1, (size_t)(feature->length - zeros));
+    }
+}
+
+// Words [first, last] of an example's document follow each other within its context.
+static int words_follow(const struct input *in, const struct squad_feature *feature, size_t first,
+                        size_t last) {
+    const uint32_t *begin = in->set->word_begin, *end = in->set->word_end;
+    int keras = in->key->options.rules == SQUAD_RULES_KERAS;
+    for (size_t w = first; w <= last; w++) {
+        // Google's words have white space between them; Keras's "words" are tokens, and several may
+        // come from one character.
+        int follows = w == first || (keras ? begin[w] >= begin[w - 1] && end[w] >= end[w - 1]
+                                           : begin[w] > end[w - 1]);
+        if (begin[w] >= end[w] || !follows) {
+            return 0;
+        }
+    }
+    return end[last] <= in->dataset->examples[feature->example].context_length;
+}
+
+static enum berth_status read_document(struct input *in, const struct squad_feature *feature,
+                                       uint64_t row) {
+    struct squad_feature_set *set = in->set;
+    size_t count = (size_t)feature->document_length;
+    int32_t *words = set->words + feature->first;
+    uint8_t *best = set->max_context + feature->first;
+    for (int32_t i = 0; i < feature->length; i++) {
+        words[i] = -1;
+        best[i] = 0;
+    }
+    uint64_t base = set->example_words[feature->example], before = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t word = u32_at(in->word_part + (row + i) * 4);
+        uint8_t flag = in->context_part[row + i];
+        if (base + word >= in->words || word > INT32_MAX || (i > 0 && word < before) || flag > 1) {
+            return refuse(in, "a token's word is not of its document");
+        }
+        before = word;
+        words[feature->document_begin + (int32_t)i] = (int32_t)word;
+        best[feature->document_begin + (int32_t)i] = flag;
+    }
+    if (count > 0) {
+        size_t first = base + (size_t)words[feature->document_begin];
+        if (!words_follow(in, feature, first, base + before)) {
+            return refuse(in, "the words of a document do not follow each other in its context");
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status read_words(struct input *in) {
+    struct squad_feature_set *set = in->set;
+    set->word_begin = memory_array(in->words + 1, sizeof *set->word_begin);
+    set->word_end = memory_array(in->words + 1, sizeof *set->word_end);
+    set->example_words = memory_array(in->examples + 1, sizeof *set->example_words);
+    if (set->word_begin == NULL || set->word_end == NULL || set->example_words == NULL) {
+        return error_no_memory(in->error, in->words * 8, "the words of the documents");
+    }
+    for (uint64_t i = 0; i < in->words; i++) {
+        set->word_begin[i] = u32_at(in->begin_part + i * 4);
+        set->word_end[i] = u32_at(in->end_part + i * 4);
+    }
+    for (uint64_t i = 0; i < in->examples; i++) {
+        set->example_words[i] = u32_at(in->example_part + i * 4);
+    }
+    uint64_t row = 0;
+    for (size_t i = 0; i < set->count; i++) {
+        TRY(read_document(in, &set->features[i], row));
+        row += (uint64_t)set->features[i].document_length;
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status reserve(struct input *in) {
+    struct squad_feature_set *set = in->set;
+    set->rules = in->key->options.rules;
+    set->end_shift = set->rules == SQUAD_RULES_KERAS && in->key->options.end_exclusive;
+    if (!in->key->options.training) {
+        return squad_set_reserve(set, in->features, in->tokens, in->error);
+    }
+    set->count = in->features;
+    set->token_count = in->tokens;
+    set->features = memory_array(in->features + 1, sizeof *set->features);
+    set->ids = memory_array(in->tokens + 1, sizeof *set->ids);
+    set->type_ids = memory_array(in->tokens + 1, sizeof *set->type_ids);
+    return set->features != NULL && set->ids != NULL && set->type_ids != NULL
+               ? BERTH_OK
+               : error_no_memory(in->error, in->tokens * 5, "the features");
+}
+
+static enum berth_status parse(struct input *in) {
+    TRY(read_header(in));
+    TRY(find_parts(in));
+    if (in->dataset != NULL && in->dataset->count != in->examples) {
+        return refuse(in, "its data set has another number of questions");
+    }
+    TRY(reserve(in));
+    TRY(read_features(in));
+    TRY(read_ids(in));
+    set_types(in);
+    return in->key->options.training ? BERTH_OK : read_words(in);
+}
+
+enum berth_status squad_cache_parse(const char *name, const void *bytes, size_t length,
+                                    const struct squad_cache_key *key,
+                                    const struct squad_dataset *dataset,
+                                    struct squad_feature_set *set, int64_t *examples,
+                                    struct berth_error *error) {
+    struct input in = {.name = name,
+                       .bytes = bytes,
+                       .length = length,
+                       .key = key,
+                       .dataset = dataset,
+                       .set = set,
+                       .error = error};
+    *set = (struct squad_feature_set){0};
+    enum berth_status status = parse(&in);
+    *examples = (int64_t)in.examples;
+    if (status != BERTH_OK) {
+        squad_feature_set_done(set);
+    }
+    return status;
+}
+
+enum berth_status squad_cache_read(const char *path, const struct squad_cache_key *key,
+                                   const struct squad_dataset *dataset,
+                                   struct squad_feature_set *set, int64_t *examples,
+                                   struct berth_error *error) {
+    char *bytes;
+    size_t length;
+    *set = (struct squad_feature_set){0};
+    TRY(file_read(path, FILE_LIMIT, &bytes, &length, error));
+    enum berth_status status =
+        squad_cache_parse(path, bytes, length, key, dataset, set, examples, error);
+    memory_free(bytes);
+    return status;
+}

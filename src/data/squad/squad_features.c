@@ -1,0 +1,495 @@
+// SPDX-License-Identifier: Apache-2.0
+// Google's sliding windows over SQuAD documents (run_squad.py).
+//
+// A document is tokenized once for all its questions; a plan per question (its tokens, the answer's
+// place, how many windows) gives every window its place in the pools, and the windows are then
+// filled in any order. Both passes run on all threads; the result does not depend on their number.
+//
+// The windows of a document of n tokens with room for r begin at 0, s, 2s, ... where s = min(r,
+// stride), and the last one reaches the document's end.
+//
+// With filter_by_words a training window stays when the numbers of the answer's first and last WORD
+// lie between those of the window's first and last TOKEN in the document: BingBertSquad's test.
+// The labels are the rows that the answer's tokens would have, whatever stands there; rows before 0
+// become 0, and rows past the window's are no labels. (The original has padding in some of these;
+// Berth has none.)
+//
+// Keras's rules are in squad_keras.c.
+#include "data/squad/squad_features.h"
+
+#include "core/memory.h"
+#include "data/characters.h"
+#include "data/squad/squad_build.h"
+#include "data/squad/squad_windows.h"
+
+#include <string.h>
+
+#define SKIPPED_NAMED 5
+#define FEATURES_LONGEST (1 << 24) // of any length option: keeps every sum within int64
+
+struct builder {
+    const struct squad_dataset *dataset;
+    const struct tokenizer *tokenizer;
+    const struct squad_feature_options *options;
+    struct squad_feature_set *set;
+    struct squad_document *documents;
+    size_t document_count;
+    struct squad_plan *plans;
+    const char *name;
+    struct squad_failure failure; // of an example or a document
+};
+
+static enum berth_status check_option(const char *name, int64_t value, int64_t least,
+                                      struct berth_error *error) {
+    if (value >= least && value <= FEATURES_LONGEST) {
+        return BERTH_OK;
+    }
+    return error_set(error, BERTH_USAGE, "%s is %lld; expected %lld to %d", name, (long long)value,
+                     (long long)least, FEATURES_LONGEST);
+}
+
+static enum berth_status check_options(const struct squad_feature_options *options,
+                                       const struct tokenizer *tokenizer,
+                                       struct berth_error *error) {
+    TRY(check_option("max_seq_length", options->max_seq_length, 4, error));
+    TRY(check_option("doc_stride", options->doc_stride, 1, error));
+    TRY(check_option("max_query_length", options->max_query_length, 1, error));
+    if (options->filter_by_words && options->rules == SQUAD_RULES_KERAS) {
+        return error_set(error, BERTH_CONFIG,
+                         "windows cannot be filtered by words with features by Keras's rules, "
+                         "which have no windows; leave one of the two away");
+    }
+    struct tokenizer_special special = tokenizer_special_ids(tokenizer);
+    if (special.cls < 0 || special.sep < 0) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "the vocabulary has no %s; SQuAD features need [CLS] and [SEP]",
+                         special.cls < 0 ? "[CLS]" : "[SEP]");
+    }
+    return BERTH_OK;
+}
+
+// --- documents ----------------------------------------------------------------------------------
+
+// Words are maximal runs of anything but white space. With NULL arrays it only counts.
+static size_t split_words(const char *text, size_t length, uint32_t *begin, uint32_t *end) {
+    size_t count = 0, at = 0;
+    while (at < length) {
+        size_t white = characters_white(text + at, length - at);
+        if (white > 0) {
+            at += white;
+            continue;
+        }
+        size_t first = at;
+        while (at < length && characters_white(text + at, length - at) == 0) {
+            at++;
+        }
+        if (begin != NULL) {
+            begin[count] = (uint32_t)first;
+            end[count] = (uint32_t)at;
+        }
+        count++;
+    }
+    return count;
+}
+
+// One document for each run of examples that share a context.
+static enum berth_status list_documents(struct builder *builder, struct berth_error *error) {
+    const struct squad_dataset *dataset = builder->dataset;
+    size_t words = 0;
+    for (size_t i = 0; i < dataset->count; i++) {
+        const struct squad_example *example = &dataset->examples[i];
+        if (i == 0 || example->context != dataset->examples[i - 1].context) {
+            if (example->context_length > UINT32_MAX / 2) {
+                return error_set(
+                    error, BERTH_BAD_DATA,
+                    "%s: question \"%.60s\": the context has %zu bytes; at most %u fit",
+                    builder->name, example->id, example->context_length, UINT32_MAX / 2);
+            }
+            struct squad_document *document = &builder->documents[builder->document_count++];
+            document->context = example->context;
+            document->context_length = example->context_length;
+            document->first_word = words;
+            document->word_count =
+                split_words(example->context, example->context_length, NULL, NULL);
+            words += document->word_count;
+        }
+        builder->plans[i].document = &builder->documents[builder->document_count - 1];
+        builder->set->example_words[i] = builder->plans[i].document->first_word;
+    }
+    builder->set->word_begin = memory_array(words + 1, sizeof(uint32_t));
+    builder->set->word_end = memory_array(words + 1, sizeof(uint32_t));
+    if (builder->set->word_begin == NULL || builder->set->word_end == NULL) {
+        return error_no_memory(error, words * 2 * sizeof(uint32_t), "the words of the documents");
+    }
+    return BERTH_OK;
+}
+
+// Google tokenizes word by word; the pieces of the whole text are the same, since every white space
+// of the word split also separates words in the tokenizer.
+static enum berth_status tokenize_document(void *context, size_t index, struct token_list *list,
+                                           struct berth_error *error) {
+    const struct builder *builder = context;
+    struct squad_document *document = &builder->documents[index];
+    uint32_t *begin = builder->set->word_begin + document->first_word;
+    split_words(document->context, document->context_length, begin,
+                builder->set->word_end + document->first_word);
+    list->count = 0;
+    TRY(tokenizer_encode(builder->tokenizer, document->context, document->context_length, list,
+                         error));
+    document->ids = memory_array(list->count + 1, sizeof(int32_t));
+    document->words = memory_array(list->count + 1, sizeof(int32_t));
+    if (document->ids == NULL || document->words == NULL) {
+        return error_no_memory(error, list->count * 2 * sizeof(int32_t),
+                               "the tokens of a document");
+    }
+    document->token_count = (int64_t)list->count;
+    size_t word = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        while (word + 1 < document->word_count && begin[word + 1] <= list->items[i].byte_begin) {
+            word++;
+        }
+        document->ids[i] = list->items[i].id;
+        document->words[i] = (int32_t)word;
+    }
+    return BERTH_OK;
+}
+
+static void tokenize_documents(struct builder *builder, int threads) {
+    const struct squad_work work = {builder, builder->document_count, tokenize_document};
+    squad_work_run(&work, threads, &builder->failure);
+}
+
+// --- the answer's place -------------------------------------------------------------------------
+
+// The word that holds a byte of the context; white space belongs to the word before it, -1 when
+// there is none.
+static int64_t word_at(const struct builder *builder, const struct squad_document *document,
+                       size_t byte) {
+    const uint32_t *begin = builder->set->word_begin + document->first_word;
+    size_t low = 0, high = document->word_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (begin[middle] <= byte) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return (int64_t)low - 1;
+}
+
+// The first token of `word` or of a later one.
+static int64_t token_of_word(const struct squad_document *document, int64_t word) {
+    int64_t low = 0, high = document->token_count;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (document->words[middle] < word) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+// Google's test: the answer, its white space squeezed, lies within the words joined by blanks.
+static enum berth_status words_hold(const struct builder *builder,
+                                    const struct squad_document *document, int64_t first,
+                                    int64_t last, const char *answer, int *holds,
+                                    struct berth_error *error) {
+    const uint32_t *begin = builder->set->word_begin + document->first_word;
+    const uint32_t *end = builder->set->word_end + document->first_word;
+    size_t length = strlen(answer), joined_length = 0;
+    char *clean = memory_string(answer);
+    char *joined = memory_new(end[last] - begin[first] + 1);
+    if (clean == NULL || joined == NULL) {
+        memory_free(clean);
+        memory_free(joined);
+        return error_no_memory(error, length + end[last] - begin[first], "an answer");
+    }
+    length = characters_squeeze(clean, length);
+    for (int64_t w = first; w <= last; w++) {
+        if (w > first) {
+            joined[joined_length++] = ' ';
+        }
+        memcpy(joined + joined_length, document->context + begin[w], end[w] - begin[w]);
+        joined_length += end[w] - begin[w];
+    }
+    *holds = memmem(joined, joined_length, clean, length) != NULL;
+    memory_free(clean);
+    memory_free(joined);
+    return BERTH_OK;
+}
+
+// Narrows [start, end] to the tokens of the answer itself: "(1895-1943)" to "1895". First start,
+// last end.
+static void improve_span(struct squad_plan *plan, const struct token_list *answer) {
+    int64_t count = (int64_t)answer->count;
+    if (count == 0) {
+        return;
+    }
+    for (int64_t start = plan->start; start + count - 1 <= plan->end; start++) {
+        int64_t i = 0;
+        while (i < count && plan->document->ids[start + i] == answer->items[i].id) {
+            i++;
+        }
+        if (i == count) {
+            plan->start = start;
+            plan->end = start + count - 1;
+            return;
+        }
+    }
+}
+
+static enum berth_status check_answer_count(const struct builder *builder,
+                                            const struct squad_example *example,
+                                            struct berth_error *error) {
+    if (example->answer_count != 1) {
+        return error_set(
+            error, BERTH_BAD_DATA,
+            "%s: question \"%.60s\" has %zu answers; training needs exactly one unless "
+            "is_impossible is true: keep one (development files have several)",
+            builder->name, example->id, example->answer_count);
+    }
+    if (*example->answers->text == '\0') {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: question \"%.60s\" has an empty answer; training needs its text, or "
+                         "is_impossible true",
+                         builder->name, example->id);
+    }
+    return BERTH_OK;
+}
+
+// Sets plan->start and ->end, or plan->skipped.
+static enum berth_status locate_answer(const struct builder *builder,
+                                       const struct squad_example *example, struct squad_plan *plan,
+                                       struct token_list *list, struct berth_error *error) {
+    TRY(check_answer_count(builder, example, error));
+    const struct squad_answer *answer = example->answers;
+    const struct squad_document *document = plan->document;
+    size_t text_length = strlen(answer->text), length = document->context_length;
+    size_t first_byte =
+        answer->start < 0 ? SIZE_MAX : characters_skip(document->context, length, answer->start);
+    int holds = 0;
+    int64_t first = -1, last = -1;
+    if (first_byte < length) {
+        size_t rest = characters_skip(document->context + first_byte, length - first_byte,
+                                      characters_count(answer->text, text_length) - 1);
+        first = word_at(builder, document, first_byte);
+        last = word_at(builder, document, rest < length - first_byte ? first_byte + rest : length);
+    }
+    if (first >= 0) {
+        TRY(words_hold(builder, document, first, last, answer->text, &holds, error));
+    }
+    if (!holds) {
+        plan->skipped = 1;
+        return BERTH_OK;
+    }
+    plan->first_word = first;
+    plan->last_word = last;
+    plan->start = token_of_word(document, first);
+    plan->end = token_of_word(document, last + 1) - 1;
+    list->count = 0;
+    TRY(tokenizer_encode(builder->tokenizer, answer->text, text_length, list, error));
+    improve_span(plan, list);
+    return BERTH_OK;
+}
+
+// --- windows ------------------------------------------------------------------------------------
+
+static enum berth_status tokenize_query(const struct builder *builder,
+                                        const struct squad_example *example,
+                                        struct squad_plan *plan, struct token_list *list,
+                                        struct berth_error *error) {
+    list->count = 0;
+    TRY(tokenizer_encode(builder->tokenizer, example->question, strlen(example->question), list,
+                         error));
+    size_t longest = (size_t)builder->options->max_query_length;
+    size_t count = list->count < longest ? list->count : longest;
+    plan->query = memory_array(count + 1, sizeof(int32_t));
+    if (plan->query == NULL) {
+        return error_no_memory(error, count * sizeof(int32_t), "the tokens of a question");
+    }
+    for (size_t i = 0; i < count; i++) {
+        plan->query[i] = list->items[i].id;
+    }
+    plan->query_length = (int64_t)count;
+    plan->room = builder->options->max_seq_length - plan->query_length - 3;
+    if (plan->room < 1) {
+        return error_set(error, BERTH_USAGE,
+                         "%s: question \"%.60s\": its %zu tokens and 3 special ones leave no room "
+                         "for the document in max_seq_length %lld; raise that or lower "
+                         "max_query_length (%lld)",
+                         builder->name, example->id, count,
+                         (long long)builder->options->max_seq_length,
+                         (long long)builder->options->max_query_length);
+    }
+    return BERTH_OK;
+}
+
+static void count_kept(struct squad_plan *plan) {
+    for (int64_t w = 0; w < plan->windows; w++) {
+        if (squad_window_is_kept(plan, w)) {
+            plan->kept++;
+            plan->kept_tokens += plan->query_length + 3 + squad_window_length(plan, w);
+        }
+    }
+}
+
+static enum berth_status plan_example(void *context, size_t index, struct token_list *list,
+                                      struct berth_error *error) {
+    const struct builder *builder = context;
+    const struct squad_example *example = &builder->dataset->examples[index];
+    struct squad_plan *plan = &builder->plans[index];
+    plan->start = plan->end = -1;
+    plan->by_words =
+        builder->options->filter_by_words && builder->options->training && !example->impossible;
+    if (builder->options->training && !example->impossible) {
+        TRY(locate_answer(builder, example, plan, list, error));
+        if (plan->skipped) {
+            return BERTH_OK;
+        }
+    }
+    TRY(tokenize_query(builder, example, plan, list, error));
+    int64_t tokens = plan->document->token_count, stride = builder->options->doc_stride;
+    plan->step = plan->room < stride ? plan->room : stride;
+    if (tokens > 0) {
+        int64_t beyond = tokens > plan->room ? tokens - plan->room : 0;
+        plan->windows = 1 + (beyond + plan->step - 1) / plan->step;
+    }
+    count_kept(plan);
+    return BERTH_OK;
+}
+
+static void plan_examples(struct builder *builder, int threads) {
+    const struct squad_work work = {builder, builder->dataset->count, plan_example};
+    squad_work_run(&work, threads, &builder->failure);
+}
+
+static void fill_examples(const struct builder *builder, int threads) {
+    struct tokenizer_special special = tokenizer_special_ids(builder->tokenizer);
+#pragma omp parallel for schedule(dynamic, 32) num_threads(threads)
+    for (size_t i = 0; i < builder->dataset->count; i++) {
+        squad_windows_fill(builder->set, &builder->plans[i], (int32_t)i, special);
+    }
+}
+
+// --- the whole ----------------------------------------------------------------------------------
+
+// Gives every window its place and allocates the pools.
+static enum berth_status place_windows(struct builder *builder, struct berth_error *error) {
+    struct squad_feature_set *set = builder->set;
+    uint64_t tokens = 0, features = 0;
+    for (size_t i = 0; i < builder->dataset->count; i++) {
+        struct squad_plan *plan = &builder->plans[i];
+        plan->first_feature = features;
+        plan->first_token = tokens;
+        set->skipped_examples += (size_t)plan->skipped;
+        features += (uint64_t)plan->kept;
+        tokens += (uint64_t)plan->kept_tokens;
+        if (tokens > UINT32_MAX) {
+            return error_set(error, BERTH_USAGE,
+                             "%s: the windows of the first %zu questions have more than %u tokens; "
+                             "raise doc_stride (%lld) or split the file",
+                             builder->name, i + 1, UINT32_MAX,
+                             (long long)builder->options->doc_stride);
+        }
+    }
+    return squad_set_reserve(set, features, tokens, error);
+}
+
+// All in a number, then the first few by name.
+static void report_skipped(const struct builder *builder, const struct berth_log *log) {
+    size_t left = builder->set->skipped_examples;
+    if (left == 0) {
+        return;
+    }
+    log_warning(log, "%s: %zu of %zu questions are skipped; --strict_answers refuses such a file",
+                builder->name, left, builder->dataset->count);
+    left = left < SKIPPED_NAMED ? left : SKIPPED_NAMED;
+    for (size_t i = 0; left > 0; i++) {
+        const struct squad_example *example = &builder->dataset->examples[i];
+        if (builder->plans[i].skipped) {
+            left--;
+            log_warning(log,
+                        "%s: question \"%.60s\" is skipped: its answer \"%.200s\" is not among the "
+                        "words of its context at character %lld%s",
+                        builder->name, example->id, example->answers->text,
+                        (long long)example->answers->start,
+                        example->answers->misplaced ? "" : " (the white space differs)");
+        }
+    }
+}
+
+static enum berth_status build(struct builder *builder, int threads, const struct berth_log *log,
+                               struct berth_error *error) {
+    TRY(list_documents(builder, error));
+    tokenize_documents(builder, threads);
+    TRY(squad_failure_status(&builder->failure, error));
+    plan_examples(builder, threads);
+    TRY(squad_failure_status(&builder->failure, error));
+    TRY(place_windows(builder, error));
+    fill_examples(builder, threads);
+    report_skipped(builder, log);
+    for (size_t i = 0; builder->options->training && i < builder->set->count; i++) {
+        const struct squad_feature *feature = &builder->set->features[i];
+        builder->set->cls_labelled += feature->start == 0 && feature->end == 0;
+    }
+    return BERTH_OK;
+}
+
+static void builder_done(struct builder *builder) {
+    for (size_t i = 0; i < builder->document_count; i++) {
+        memory_free(builder->documents[i].ids);
+        memory_free(builder->documents[i].words);
+    }
+    for (size_t i = 0; builder->plans != NULL && i < builder->dataset->count; i++) {
+        memory_free(builder->plans[i].query);
+    }
+    memory_free(builder->documents);
+    memory_free(builder->plans);
+}
+
+enum berth_status squad_features_build(const struct squad_dataset *dataset,
+                                       const struct tokenizer *tokenizer,
+                                       const struct squad_feature_options *options, int threads,
+                                       const struct berth_log *log, struct squad_feature_set *set,
+                                       struct berth_error *error) {
+    *set = (struct squad_feature_set){0};
+    TRY(check_options(options, tokenizer, error));
+    if (options->rules == SQUAD_RULES_KERAS) {
+        return squad_keras_build(dataset, tokenizer, options, threads, log, set, error);
+    }
+    struct builder builder = {
+        .dataset = dataset,
+        .tokenizer = tokenizer,
+        .options = options,
+        .set = set,
+        .documents = memory_array_zeroed(dataset->count + 1, sizeof *builder.documents),
+        .plans = memory_array_zeroed(dataset->count + 1, sizeof *builder.plans),
+        .name = dataset->name != NULL ? dataset->name : "the data set"};
+    set->example_words = memory_array_zeroed(dataset->count + 1, sizeof *set->example_words);
+    enum berth_status status;
+    if (builder.documents == NULL || builder.plans == NULL || set->example_words == NULL) {
+        status = error_no_memory(error, dataset->count * sizeof *builder.plans, "the features");
+    } else {
+        status = build(&builder, threads < 1 ? 1 : threads, log, error);
+    }
+    builder_done(&builder);
+    if (status != BERTH_OK) {
+        squad_feature_set_done(set);
+    }
+    return status;
+}
+
+void squad_feature_set_done(struct squad_feature_set *set) {
+    memory_free(set->features);
+    memory_free(set->ids);
+    memory_free(set->type_ids);
+    memory_free(set->words);
+    memory_free(set->max_context);
+    memory_free(set->word_begin);
+    memory_free(set->word_end);
+    memory_free(set->example_words);
+    *set = (struct squad_feature_set){0};
+}

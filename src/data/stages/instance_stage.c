@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/stages/instance_stage.h"
+
+#include "core/memory.h"
+#include "data/pretraining/documents.h"
+#include "data/pretraining/pretraining_file.h"
+#include "data/stages/shard_stage.h"
+#include "format/checksum/digest.h"
+
+#include <math.h>
+#include <string.h>
+
+#define SHARD_BYTES_MAX ((size_t)4 << 30)
+enum { TEXT_PARTS = 4 }; // of a shard's work: tokens and instances, the rest is the file
+
+struct job {
+    struct instance_stage *asked;
+    struct stage stage;
+    struct stage_work work;
+    const char **names; // of the shards that are to be made, borrowed from `shards`
+    size_t count;
+    json *shards; // their manifest
+    unsigned char *continues;
+};
+
+// --- the vocabulary -----------------------------------------------------------------------------
+
+enum berth_status instance_stage_check(const struct instance_stage *stage,
+                                       struct berth_error *error) {
+    struct tokenizer_special special = tokenizer_special_ids(stage->tokenizer);
+    struct instance_options options = stage->options;
+    if (special.cls < 0 || special.sep < 0 || special.mask < 0) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "the vocabulary has no %s, which pre-training needs",
+                         special.cls < 0   ? "[CLS]"
+                         : special.sep < 0 ? "[SEP]"
+                                           : "[MASK]");
+    }
+    options.vocab_size = (int32_t)tokenizer_size(stage->tokenizer);
+    return instance_options_check(&options, error);
+}
+
+static enum berth_status take_vocabulary(struct job *job, struct berth_error *error) {
+    struct instance_stage *asked = job->asked;
+    struct tokenizer_special special = tokenizer_special_ids(asked->tokenizer);
+    size_t size = tokenizer_size(asked->tokenizer);
+    TRY(instance_stage_check(asked, error));
+    job->continues = memory_array_zeroed(size, 1);
+    if (job->continues == NULL) {
+        return error_no_memory(error, size, "the vocabulary");
+    }
+    for (size_t i = 0; i < size; i++) {
+        job->continues[i] = strncmp(tokenizer_piece(asked->tokenizer, (int32_t)i), "##", 2) == 0;
+    }
+    asked->options.cls = special.cls;
+    asked->options.sep = special.sep;
+    asked->options.mask = special.mask;
+    asked->options.vocab_size = (int32_t)size;
+    asked->options.continues = job->continues;
+    return BERTH_OK;
+}
+
+// --- a shard ------------------------------------------------------------------------------------
+
+static enum berth_status read_documents(struct job *job, const char *name,
+                                        struct documents *documents, struct berth_error *error) {
+    char *path = path_join(job->asked->shards, name), *text;
+    size_t length;
+    if (path == NULL) {
+        return file_no_path(error);
+    }
+    enum berth_status status = file_read(path, SHARD_BYTES_MAX, &text, &length, error);
+    memory_free(path);
+    if (status == BERTH_OK) {
+        status = documents_put_text(documents, job->asked->tokenizer, text, length, error);
+        memory_free(text);
+    }
+    return status;
+}
+
+static enum berth_status make_instances(struct job *job, const char *name,
+                                        struct instances *instances, struct berth_error *error) {
+    struct documents documents = {0};
+    enum berth_status status = read_documents(job, name, &documents, error);
+    if (status == BERTH_OK) {
+        status = instances_make(&documents, &job->asked->options, instances, error);
+    }
+    documents_done(&documents);
+    return status;
+}
+
+// The name of the file of a shard: another ending; newly allocated.
+static char *file_name(const struct job *job, const char *shard) {
+    const char *ending = job->asked->tfrecord ? ".tfrecord" : ".hdf5";
+    size_t stem = strlen(shard) - strlen(".txt"), size = stem + strlen(ending) + 1;
+    char *name = memory_new(size);
+    if (name != NULL) {
+        memcpy(name, shard, stem);
+        memcpy(name + stem, ending, size - stem);
+    }
+    return name;
+}
+
+static enum berth_status write_file(const struct job *job, const char *name,
+                                    const struct instances *instances, int64_t *bytes,
+                                    struct berth_error *error) {
+    const struct instance_options *options = &job->asked->options;
+    struct file_reader file;
+    char *path = path_join(job->asked->folder, name);
+    if (path == NULL) {
+        return file_no_path(error);
+    }
+    enum berth_status status =
+        (job->asked->tfrecord ? pretraining_write_tfrecord : pretraining_write_hdf5)(
+            path, instances, options->max_seq_length, options->max_predictions, error);
+    if (status == BERTH_OK) {
+        status = file_reader_open(&file, path, error);
+    }
+    if (status == BERTH_OK) {
+        *bytes = (int64_t)file.size;
+        file_reader_close(&file);
+    }
+    memory_free(path);
+    return status;
+}
+
+static enum berth_status enter(struct job *job, const char *name, const struct instances *instances,
+                               int64_t bytes, struct berth_error *error) {
+    struct pretraining_statistics *own = memory_array_zeroed(1, sizeof *own);
+    json *facts = NULL;
+    if (own != NULL) {
+        pretraining_statistics_add(own, instances);
+        facts = pretraining_statistics_to_json(own, job->asked->options.max_seq_length);
+    }
+    memory_free(own);
+    json *size = bytes < 0 ? json_new_real(NAN) : json_new_integer(bytes); // null: no file
+    if (json_set(facts, "bytes", size) != 0) {
+        json_free(facts);
+        return error_no_memory(error, 0, "a manifest");
+    }
+    TRY(stage_put(&job->stage, name, facts, error));
+    return stage_save(&job->stage, error);
+}
+
+static enum berth_status finish_shard(struct job *job, const char *shard,
+                                      const struct instances *instances,
+                                      struct berth_error *error) {
+    char *name = file_name(job, shard);
+    int64_t bytes = -1;
+    if (name == NULL) {
+        return file_no_path(error);
+    }
+    enum berth_status status = BERTH_OK;
+    if (instances->count > 0) {
+        status = write_file(job, name, instances, &bytes, error);
+    }
+    if (status == BERTH_OK) {
+        status = enter(job, name, instances, bytes, error);
+    }
+    memory_free(name);
+    return status;
+}
+
+static int64_t bytes_of(const struct job *job, const char *shard) {
+    return json_as_integer(
+        json_member(json_member(json_member(job->shards, "files"), shard), "bytes"));
+}
+
+static enum berth_status make_shard(struct job *job, const char *shard, struct berth_error *error) {
+    struct instances instances = {0};
+    int64_t bytes = bytes_of(job, shard), first = bytes / TEXT_PARTS;
+    enum berth_status status = make_instances(job, shard, &instances, error);
+    if (status == BERTH_OK) {
+        stage_advance(&job->work, first);
+        status = stage_must_end(&job->work) ? stage_outcome(&job->work, error)
+                                            : finish_shard(job, shard, &instances, error);
+    }
+    if (status == BERTH_OK) {
+        stage_advance(&job->work, bytes - first);
+    }
+    instances_done(&instances);
+    return status;
+}
+
+// --- all ----------------------------------------------------------------------------------------
+
+static enum berth_status find_missing(struct job *job, struct berth_error *error) {
+    struct json_walk walk = {.object = json_member(job->shards, "files")};
+    size_t count = json_length(walk.object);
+    job->names = memory_array(count + 1, sizeof *job->names);
+    if (job->names == NULL) {
+        return error_no_memory(error, count * sizeof *job->names, "the list of shards");
+    }
+    while (json_walk_next(&walk)) {
+        size_t length = strlen(walk.key);
+        if (length < 5 || strcmp(walk.key + length - 4, ".txt") != 0 ||
+            strchr(walk.key, '/') != NULL) {
+            return error_set(error, BERTH_CONFIG, "%s/%s: \"%s\" is no name of a shard",
+                             job->asked->shards, SHARD_MANIFEST, walk.key);
+        }
+        char *name = file_name(job, walk.key);
+        if (name == NULL) {
+            return file_no_path(error);
+        }
+        if (stage_find(&job->stage, name) == NULL) {
+            job->names[job->count++] = walk.key;
+            job->asked->text_bytes += bytes_of(job, walk.key);
+        }
+        memory_free(name);
+    }
+    job->work.total = job->asked->text_bytes;
+    return BERTH_OK;
+}
+
+static enum berth_status make_missing(struct job *job, struct berth_error *error) {
+    TRY(find_missing(job, error));
+#pragma omp parallel for schedule(dynamic, 1) num_threads(job->asked->threads)
+    for (size_t i = 0; i < job->count; i++) {
+        struct berth_error own;
+        if (stage_must_end(&job->work)) {
+            continue;
+        }
+        enum berth_status status = make_shard(job, job->names[i], &own);
+        if (status != BERTH_OK) {
+            stage_fail(&job->work, status, &own);
+        }
+    }
+    return stage_outcome(&job->work, error);
+}
+
+static enum berth_status sum_up(struct job *job, struct berth_error *error) {
+    struct instance_stage *asked = job->asked;
+    struct json_walk walk = {.object = job->stage.files};
+    *asked->statistics = (struct pretraining_statistics){0};
+    while (json_walk_next(&walk)) {
+        pretraining_statistics_add_json(asked->statistics, walk.value);
+        int is_empty = json_is_null_value(json_member(walk.value, "bytes"));
+        asked->empty += is_empty;
+        asked->files += !is_empty;
+    }
+    char *path = path_join(asked->folder, "statistics.json");
+    if (path == NULL) {
+        return file_no_path(error);
+    }
+    enum berth_status status =
+        pretraining_statistics_write(asked->statistics, asked->options.max_seq_length, path, error);
+    memory_free(path);
+    return status;
+}
+
+static void set_options(struct stage_settings *settings, const struct instance_stage *asked) {
+    const struct instance_options *options = &asked->options;
+    stage_set_integer(settings, "max_seq_length", (uint64_t)options->max_seq_length);
+    stage_set_integer(settings, "max_predictions_per_seq", (uint64_t)options->max_predictions);
+    stage_set_integer(settings, "dupe_factor", (uint64_t)options->dupe_factor);
+    stage_set_real(settings, "masked_lm_prob", options->masked_lm_prob);
+    stage_set_real(settings, "short_seq_prob", options->short_seq_prob);
+    stage_set_integer(settings, "seed", options->seed);
+    stage_set_text(settings, "rng", options->python ? "python" : "fast");
+    stage_set_text(settings, "whole_word_mask", options->whole_word ? "true" : "false");
+    stage_set_text(settings, "format", asked->tfrecord ? "tfrecord" : "hdf5");
+}
+
+static enum berth_status open_shards(struct job *job, struct stage_settings *settings,
+                                     struct berth_error *error) {
+    char digest[DIGEST_HEX_SIZE], *path = path_join(job->asked->shards, SHARD_MANIFEST);
+    if (path == NULL) {
+        return file_no_path(error);
+    }
+    enum berth_status status = stage_read_complete(
+        path, "run the stage \"shards\" first, to its end", &job->shards, error);
+    if (status == BERTH_OK) {
+        status = digest_file(DIGEST_SHA256, path, digest, error);
+    }
+    if (status == BERTH_OK) {
+        stage_set_text(settings, "shards_sha256", digest);
+    }
+    memory_free(path);
+    return status;
+}
+
+static enum berth_status run(struct job *job, struct stage_settings *settings,
+                             struct berth_error *error) {
+    TRY(take_vocabulary(job, error));
+    TRY(open_shards(job, settings, error));
+    set_options(settings, job->asked);
+    char *manifest = path_join(job->asked->folder, INSTANCE_MANIFEST);
+    if (manifest == NULL) {
+        return file_no_path(error);
+    }
+    enum berth_status status =
+        stage_open(&job->stage, job->asked->folder, manifest, settings, error);
+    memory_free(manifest);
+    if (status == BERTH_OK && !job->stage.complete) {
+        status = make_missing(job, error);
+        if (status == BERTH_OK) {
+            status = stage_finish(&job->stage, error);
+        }
+    }
+    return status == BERTH_OK ? sum_up(job, error) : status;
+}
+
+enum berth_status instance_stage_run(struct instance_stage *stage, const struct berth_log *log,
+                                     const volatile int *stop, struct berth_error *error) {
+    struct job job = {.asked = stage, .stage.lock.descriptor = -1};
+    struct stage_settings settings = stage->settings;
+    job.work = (struct stage_work){.log = log, .stop = stop, .phase = "instances", .in_bytes = 1};
+    stage->text_bytes = stage->files = stage->empty = 0;
+    enum berth_status status = run(&job, &settings, error);
+    stage_close(&job.stage);
+    json_free(job.shards);
+    memory_free(job.names);
+    memory_free(job.continues);
+    return status;
+}

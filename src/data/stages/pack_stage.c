@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/stages/pack_stage.h"
+
+#include "core/buffer.h"
+#include "core/memory.h"
+#include "core/number.h"
+#include "format/checksum/digest.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+struct input {
+    char *path;
+    struct pretraining_size size;
+    uint64_t bytes;
+};
+
+struct job {
+    struct pack_stage *asked;
+    struct stage stage;
+    struct stage_work work;
+    struct input *inputs;
+    size_t input_count;
+    int max_seq_length, max_predictions;
+    struct packing *total;
+};
+
+// Neighbouring inputs that are packed together.
+struct window {
+    size_t number, first, count; // of the inputs
+    int64_t part;                // number of its first file
+};
+
+// --- the input ----------------------------------------------------------------------------------
+
+static int is_input(const char *name) {
+    return pretraining_is_file(name) && strstr(name, "training") != NULL;
+}
+
+static enum berth_status add_input(struct job *job, const char *name, struct buffer *description,
+                                   struct berth_error *error) {
+    struct input *input = &job->inputs[job->input_count];
+    struct file_reader file;
+    char size[NUMBER_TEXT_SIZE];
+    input->path = path_join(job->asked->input, name);
+    if (input->path == NULL) {
+        return file_no_path(error);
+    }
+    job->input_count++;
+    TRY(file_reader_open(&file, input->path, error));
+    input->bytes = file.size;
+    file_reader_close(&file);
+    TRY(pretraining_measure(input->path, 0, &input->size, error));
+    const struct pretraining_size *first = &job->inputs->size, *now = &input->size;
+    if (now->packed || now->length != first->length || now->predictions != first->predictions) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: %srows of %" PRId64 " tokens and %" PRId64
+                         " masked positions: expected rows with one instance of %" PRId64
+                         " and %" PRId64 " as in %s",
+                         input->path, now->packed ? "packed " : "", now->length, now->predictions,
+                         first->length, first->predictions, job->inputs->path);
+    }
+    number_format(size, sizeof size, " %" PRIu64 "\n", input->bytes);
+    buffer_put_text(description, name);
+    buffer_put_text(description, size);
+    return BERTH_OK;
+}
+
+static enum berth_status check_inputs(const struct job *job, struct berth_error *error) {
+    int64_t sequences = 0;
+    for (size_t i = 0; i < job->input_count; i++) {
+        sequences += job->inputs[i].size.sequences;
+    }
+    if (job->input_count == 0) {
+        return error_set(error, BERTH_NO_INPUT,
+                         "%s: expected HDF5 or TFRecord files with \"training\" in their name, "
+                         "found none",
+                         job->asked->input);
+    }
+    return sequences > 0 ? BERTH_OK
+                         : error_set(error, BERTH_BAD_DATA,
+                                     "%s: its %zu files hold no sequence: there is nothing to pack",
+                                     job->asked->input, job->input_count);
+}
+
+static enum berth_status add_inputs(struct job *job, char **names, char digest[DIGEST_HEX_SIZE],
+                                    struct berth_error *error) {
+    struct buffer description = {0};
+    enum berth_status status = BERTH_OK;
+    size_t count = 0;
+    while (names[count] != NULL) {
+        count++;
+    }
+    job->inputs = memory_array_zeroed(count + 1, sizeof *job->inputs);
+    if (job->inputs == NULL) {
+        return error_no_memory(error, count * sizeof *job->inputs, "the list of files");
+    }
+    for (size_t i = 0; i < count && status == BERTH_OK; i++) {
+        status = is_input(names[i]) ? add_input(job, names[i], &description, error) : BERTH_OK;
+    }
+    if (status == BERTH_OK && description.failed) {
+        status = error_no_memory(error, description.length, "the list of files");
+    }
+    if (status == BERTH_OK) {
+        status = check_inputs(job, error);
+    }
+    if (status == BERTH_OK) {
+        status = digest_memory(DIGEST_SHA256, description.bytes, description.length, digest, error);
+    }
+    buffer_done(&description);
+    return status;
+}
+
+static enum berth_status find_inputs(struct job *job, char digest[DIGEST_HEX_SIZE],
+                                     struct berth_error *error) {
+    char **names;
+    TRY(dir_list(job->asked->input, &names, error));
+    enum berth_status status = add_inputs(job, names, digest, error);
+    memory_free(names);
+    job->max_seq_length = job->inputs != NULL ? (int)job->inputs->size.length : 0;
+    job->max_predictions = job->inputs != NULL ? (int)job->inputs->size.predictions : 0;
+    return status;
+}
+
+// --- what is known of a window ------------------------------------------------------------------
+
+static void part_name(char *name, size_t size, int64_t part) {
+    number_format(name, size, "mixed_strategies_part_%" PRId64 ".hdf5", part);
+}
+
+static void window_name(char *name, size_t size, const struct window *window) {
+    number_format(name, size, "window %zu", window->number);
+}
+
+// Its facts, when it and all its files are finished.
+static const json *find_window(const struct job *job, const struct window *window) {
+    char name[64];
+    window_name(name, sizeof name, window);
+    const json *facts = stage_find(&job->stage, name);
+    int64_t parts = json_as_integer(json_member(facts, "parts"));
+    int whole = facts != NULL;
+    for (int64_t i = 0; i < parts && whole; i++) {
+        part_name(name, sizeof name, window->part + i);
+        whole = stage_find(&job->stage, name) != NULL;
+    }
+    return whole ? facts : NULL;
+}
+
+// Pairs of a strategy's number and its rows.
+static json *counts_to_json(const struct packing *packing) {
+    json *list = json_new_array();
+    int failed = list == NULL;
+    for (size_t i = 0; i < packing->strategy_count; i++) {
+        if (packing->counts[i] > 0) {
+            failed |= json_append(list, json_new_integer((int64_t)i));
+            failed |= json_append(list, json_new_integer((int64_t)packing->counts[i]));
+        }
+    }
+    if (failed) {
+        json_free(list);
+        return NULL;
+    }
+    return list;
+}
+
+static enum berth_status enter_window(struct job *job, const struct window *window, int64_t parts,
+                                      const struct packing *packing, struct berth_error *error) {
+    char name[64];
+    json *facts = json_new_object();
+    window_name(name, sizeof name, window);
+    int failed = json_set(facts, "bytes", json_new_real(NAN)); // null: it is no file
+    failed |= json_set(facts, "parts", json_new_integer(parts));
+    failed |= json_set(facts, "rows", json_new_integer((int64_t)packing->count));
+    failed |= json_set(facts, "sequences", json_new_integer((int64_t)packing->sequences));
+    failed |= json_set(facts, "tokens", json_new_integer((int64_t)packing->tokens));
+    failed |= json_set(facts, "strategies", counts_to_json(packing));
+    if (failed) {
+        json_free(facts);
+        return error_no_memory(error, 0, "a manifest");
+    }
+    TRY(stage_put(&job->stage, name, facts, error));
+    return stage_save(&job->stage, error);
+}
+
+static void add_up(struct job *job, const json *facts) {
+    struct packing *total = job->total;
+    const json *strategies = json_member(facts, "strategies");
+    total->count += (size_t)json_as_integer(json_member(facts, "rows"));
+    total->sequences += (uint64_t)json_as_integer(json_member(facts, "sequences"));
+    total->tokens += (uint64_t)json_as_integer(json_member(facts, "tokens"));
+    job->asked->files += json_as_integer(json_member(facts, "parts"));
+    for (size_t i = 0; i + 1 < json_length(strategies); i += 2) {
+        int64_t number = json_as_integer(json_at(strategies, i));
+        if (number >= 0 && (size_t)number < total->strategy_count) {
+            total->counts[number] += (uint64_t)json_as_integer(json_at(strategies, i + 1));
+        }
+    }
+}
+
+// --- a window -----------------------------------------------------------------------------------
+
+static enum berth_status read_window(struct job *job, const struct window *window,
+                                     struct instances *instances, struct berth_error *error) {
+    for (size_t i = window->first; i < window->first + window->count; i++) {
+        TRY(pretraining_read(job->inputs[i].path, INT32_MAX, job->max_seq_length, instances,
+                             error));
+        stage_advance(&job->work, (int64_t)job->inputs[i].bytes / 4);
+        if (stage_must_end(&job->work)) {
+            return stage_outcome(&job->work, error);
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status write_part(struct job *job, const struct window *window,
+                                    const struct instances *instances,
+                                    const struct packing *packing, int64_t part,
+                                    struct berth_error *error) {
+    char name[64];
+    struct file_reader file;
+    size_t first = (size_t)part * PACK_ROWS, left = packing->count - first;
+    part_name(name, sizeof name, window->part + part);
+    char *path = path_join(job->asked->folder, name);
+    if (path == NULL) {
+        return file_no_path(error);
+    }
+    enum berth_status status = pretraining_write_packed(
+        path, instances, packing->packs + first, left < PACK_ROWS ? left : PACK_ROWS,
+        job->max_seq_length, job->max_predictions, error);
+    if (status == BERTH_OK) {
+        status = file_reader_open(&file, path, error);
+    }
+    if (status == BERTH_OK) {
+        json *facts = json_new_object();
+        if (json_set(facts, "bytes", json_new_integer((int64_t)file.size)) != 0) {
+            json_free(facts);
+            facts = NULL;
+        }
+        status = stage_put(&job->stage, name, facts, error);
+        file_reader_close(&file);
+    }
+    memory_free(path);
+    return status;
+}
+
+static enum berth_status write_parts(struct job *job, const struct window *window,
+                                     const struct instances *instances,
+                                     const struct packing *packing, struct berth_error *error) {
+    int64_t parts = (int64_t)((packing->count + PACK_ROWS - 1) / PACK_ROWS), bytes = 0;
+    for (size_t i = window->first; i < window->first + window->count; i++) {
+        bytes += (int64_t)job->inputs[i].bytes - (int64_t)job->inputs[i].bytes / 4;
+    }
+    const int64_t each = parts > 0 ? bytes / parts : 0; // files may hold no sequence
+#pragma omp parallel for schedule(dynamic, 1) num_threads(job->asked->threads)
+    for (int64_t part = 0; part < parts; part++) {
+        struct berth_error own;
+        if (stage_must_end(&job->work)) {
+            continue;
+        }
+        enum berth_status status = write_part(job, window, instances, packing, part, &own);
+        if (status != BERTH_OK) {
+            stage_fail(&job->work, status, &own);
+        } else {
+            stage_advance(&job->work, each);
+        }
+    }
+    TRY(stage_outcome(&job->work, error));
+    stage_advance(&job->work, bytes - each * parts);
+    return enter_window(job, window, parts, packing, error);
+}
+
+static enum berth_status pack_window(struct job *job, const struct window *window,
+                                     struct berth_error *error) {
+    struct instances instances = {0};
+    struct packing packing = {0};
+    enum berth_status status = read_window(job, window, &instances, error);
+    if (status == BERTH_OK) {
+        status = packing_make(&instances, job->max_seq_length, job->asked->seed, &packing, error);
+    }
+    if (status == BERTH_OK) {
+        status = write_parts(job, window, &instances, &packing, error);
+    }
+    packing_done(&packing);
+    instances_done(&instances);
+    return status;
+}
+
+// --- all ----------------------------------------------------------------------------------------
+
+// The inputs behind `first` that make a window.
+static size_t window_count(const struct job *job, size_t first) {
+    int64_t most = job->asked->window > 0 ? job->asked->window : PACK_WINDOW, tokens = 0;
+    size_t i = first;
+    for (; i < job->input_count; i++) {
+        tokens += job->inputs[i].size.sequences * job->max_seq_length;
+        if (i > first && tokens > most) {
+            break;
+        }
+    }
+    return i - first;
+}
+
+static enum berth_status pack_all(struct job *job, struct berth_error *error) {
+    struct window window = {0};
+    for (size_t i = 0; i < job->input_count; i++) {
+        job->work.total += (int64_t)job->inputs[i].bytes;
+    }
+    for (; window.first < job->input_count; window.number++) {
+        window.count = window_count(job, window.first);
+        if (find_window(job, &window) == NULL) {
+            TRY(pack_window(job, &window, error));
+        } else {
+            for (size_t i = window.first; i < window.first + window.count; i++) {
+                job->work.done += (int64_t)job->inputs[i].bytes;
+            }
+        }
+        const json *facts = find_window(job, &window);
+        add_up(job, facts);
+        window.part += json_as_integer(json_member(facts, "parts"));
+        window.first += window.count;
+    }
+    return BERTH_OK;
+}
+
+static char *beside(const struct job *job, const char *ending) {
+    size_t length = strlen(job->asked->folder), size = length + strlen(ending) + 1;
+    while (length > 1 && job->asked->folder[length - 1] == '/') {
+        length--;
+    }
+    char *path = memory_new(size);
+    if (path != NULL) {
+        snprintf(path, size, "%.*s%s", (int)length, job->asked->folder, ending);
+    }
+    return path;
+}
+
+static enum berth_status write_metadata(struct job *job, struct berth_error *error) {
+    char *path = beside(job, "_metadata.json");
+    if (path == NULL) {
+        return file_no_path(error);
+    }
+    for (size_t i = 0; i < job->total->strategy_count; i++) {
+        job->total->strategies_used += job->total->counts[i] > 0;
+    }
+    enum berth_status status = packing_write_metadata(job->total, path, error);
+    memory_free(path);
+    return status;
+}
+
+static enum berth_status open_total(struct job *job, struct berth_error *error) {
+    job->total = &job->asked->packing;
+    *job->total = (struct packing){.length = job->max_seq_length,
+                                   .strategy_count = packing_strategies(job->max_seq_length)};
+    job->total->counts =
+        memory_array_zeroed(job->total->strategy_count + 1, sizeof *job->total->counts);
+    return job->total->counts != NULL
+               ? BERTH_OK
+               : error_no_memory(error, job->total->strategy_count * 8, "packing");
+}
+
+static enum berth_status run(struct job *job, struct stage_settings *settings,
+                             struct berth_error *error) {
+    char digest[DIGEST_HEX_SIZE];
+    TRY(find_inputs(job, digest, error));
+    TRY(open_total(job, error));
+    stage_set_text(settings, "input_sha256", digest);
+    stage_set_integer(settings, "seed", job->asked->seed);
+    stage_set_integer(settings, "window",
+                      (uint64_t)(job->asked->window > 0 ? job->asked->window : PACK_WINDOW));
+    char *manifest = beside(job, "_pack.json");
+    if (manifest == NULL) {
+        return file_no_path(error);
+    }
+    enum berth_status status =
+        stage_open(&job->stage, job->asked->folder, manifest, settings, error);
+    memory_free(manifest);
+    if (status == BERTH_OK) {
+        status = pack_all(job, error);
+    }
+    if (status == BERTH_OK) {
+        status = write_metadata(job, error);
+    }
+    return status == BERTH_OK && !job->stage.complete ? stage_finish(&job->stage, error) : status;
+}
+
+enum berth_status pack_stage_run(struct pack_stage *stage, const struct berth_log *log,
+                                 const volatile int *stop, struct berth_error *error) {
+    struct job job = {.asked = stage, .stage.lock.descriptor = -1};
+    struct stage_settings settings = {.count = 0};
+    job.work = (struct stage_work){.log = log, .stop = stop, .phase = "packing", .in_bytes = 1};
+    stage->files = 0;
+    stage->packing = (struct packing){0};
+    enum berth_status status = run(&job, &settings, error);
+    stage_close(&job.stage);
+    for (size_t i = 0; i < job.input_count; i++) {
+        memory_free(job.inputs[i].path);
+    }
+    memory_free(job.inputs);
+    return status;
+}

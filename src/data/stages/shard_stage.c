@@ -1,0 +1,480 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/stages/shard_stage.h"
+
+#include "core/buffer.h"
+#include "core/memory.h"
+#include "core/number.h"
+#include "data/corpus/sentences.h"
+#include "format/checksum/digest.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { GROUPS = 16, GROUP_MAX = 64, POLL_ARTICLES = 64, LONG_LINE_WORDS = 1000000 };
+#define HEAD_BYTES ((size_t)4096) // of each file, for the corpora's identity
+
+struct job {
+    struct shard_stage *asked;
+    struct shard_plan plan; // that the articles can fill
+    struct shard_places places;
+    struct stage stage;
+    struct stage_work work;
+    uint64_t bytes; // of the corpora
+};
+
+// --- the corpora one after the other ------------------------------------------------------------
+
+struct articles {
+    const struct shard_stage *asked;
+    struct corpus *corpus;
+    size_t next; // source
+    uint64_t before;
+};
+
+static enum berth_status next_article(struct articles *articles, const char **text, size_t *length,
+                                      struct berth_error *error) {
+    *length = 0;
+    while (*length == 0) {
+        if (articles->corpus == NULL) {
+            if (articles->next == articles->asked->source_count) {
+                return BERTH_OK;
+            }
+            const struct corpus_source *source = &articles->asked->sources[articles->next++];
+            TRY(corpus_open(source->form, source->paths, source->count, &articles->corpus, error));
+        }
+        TRY(corpus_next(articles->corpus, text, length, error));
+        if (*length == 0) {
+            articles->before += corpus_position(articles->corpus);
+            corpus_close(articles->corpus);
+            articles->corpus = NULL;
+        }
+    }
+    return BERTH_OK;
+}
+
+static uint64_t position(const struct articles *articles) {
+    return articles->before + (articles->corpus != NULL ? corpus_position(articles->corpus) : 0);
+}
+
+// --- what the corpora are -----------------------------------------------------------------------
+
+// Name, size and first bytes of a file.
+static enum berth_status describe_file(const char *path, struct buffer *to,
+                                       struct berth_error *error) {
+    struct file_reader file;
+    char head[HEAD_BYTES], size[NUMBER_TEXT_SIZE];
+    const char *slash = strrchr(path, '/');
+    TRY(file_reader_open(&file, path, error));
+    size_t length = file.size < HEAD_BYTES ? (size_t)file.size : HEAD_BYTES;
+    enum berth_status status = file_reader_at(&file, 0, head, length, error);
+    number_format(size, sizeof size, " %" PRIu64 "\n", file.size);
+    buffer_put_text(to, slash != NULL ? slash + 1 : path);
+    buffer_put_text(to, size);
+    buffer_put(to, head, length);
+    file_reader_close(&file);
+    return status;
+}
+
+static enum berth_status describe_source(struct job *job, const struct corpus_source *source,
+                                         struct buffer *to, struct berth_error *error) {
+    struct corpus *corpus;
+    TRY(corpus_open(source->form, source->paths, source->count, &corpus, error));
+    size_t count;
+    const char *const *files = corpus_files(corpus, &count);
+    enum berth_status status = BERTH_OK;
+    buffer_put_byte(to, (char)('0' + source->form));
+    job->bytes += corpus_size(corpus);
+    for (size_t i = 0; i < count && status == BERTH_OK; i++) {
+        status = describe_file(files[i], to, error);
+    }
+    corpus_close(corpus);
+    return status;
+}
+
+// A digest that changes with the corpora, and how many bytes they have.
+static enum berth_status describe(struct job *job, char digest[DIGEST_HEX_SIZE],
+                                  struct berth_error *error) {
+    struct buffer all = {0};
+    enum berth_status status = BERTH_OK;
+    for (size_t i = 0; i < job->asked->source_count && status == BERTH_OK; i++) {
+        status = describe_source(job, &job->asked->sources[i], &all, error);
+    }
+    if (status == BERTH_OK && all.failed) {
+        status = error_no_memory(error, all.length, "the corpora's files");
+    }
+    if (status == BERTH_OK) {
+        status = digest_memory(DIGEST_SHA256, all.bytes, all.length, digest, error);
+    }
+    buffer_done(&all);
+    return status;
+}
+
+// --- the articles' places -----------------------------------------------------------------------
+
+// Sentences of the articles that one thread counts: every so many-th, from its number on.
+struct tally {
+    uint32_t *sentences;
+    size_t count, capacity;
+    uint64_t articles; // of all threads
+    uint64_t long_lines, most_words;
+    char path[256]; // of the line with most words, where it is a long one
+};
+
+// Words between blanks; few lines are long enough to be counted.
+static void look_at_lines(struct tally *tally, const char *text, size_t length, const char *path) {
+    const char *end = text + length, *next;
+    for (const char *line = text; line < end; line = next) {
+        const char *newline = memchr(line, '\n', (size_t)(end - line));
+        next = newline != NULL ? newline + 1 : end;
+        uint64_t words = 0;
+        for (const char *at = line; next - line > LONG_LINE_WORDS && at < next; at++) {
+            words += *at == ' ' || at + 1 == next;
+        }
+        if (words > LONG_LINE_WORDS) {
+            tally->long_lines++;
+        }
+        if (words > LONG_LINE_WORDS && words > tally->most_words) {
+            tally->most_words = words;
+            snprintf(tally->path, sizeof tally->path, "%s", path);
+        }
+    }
+}
+
+static uint32_t count_sentences(const char *text, size_t length) {
+    struct sentences sentences = {.text = text, .length = length};
+    const char *begin;
+    size_t bytes;
+    uint32_t count = 0;
+    while (sentences_next(&sentences, &begin, &bytes)) {
+        count++;
+    }
+    return count;
+}
+
+static enum berth_status tally_put(struct tally *tally, const char *text, size_t length,
+                                   struct berth_error *error) {
+    uint32_t *grown =
+        memory_grow(tally->sentences, &tally->capacity, tally->count + 1, sizeof *grown);
+    if (grown == NULL) {
+        return error_no_memory(error, (tally->count + 1) * sizeof *grown, "the articles' lengths");
+    }
+    tally->sentences = grown;
+    grown[tally->count++] = count_sentences(text, length);
+    return BERTH_OK;
+}
+
+static enum berth_status count_part(struct job *job, uint64_t part, uint64_t parts,
+                                    struct tally *tally, struct berth_error *error) {
+    struct articles articles = {.asked = job->asked};
+    uint64_t said = 0;
+    const char *text;
+    size_t length;
+    enum berth_status status = next_article(&articles, &text, &length, error);
+    while (status == BERTH_OK && length > 0) {
+        if (tally->articles % parts == part) {
+            status = tally_put(tally, text, length, error);
+            look_at_lines(tally, text, length, corpus_path(articles.corpus));
+        }
+        if (++tally->articles % POLL_ARTICLES == 0) {
+            stage_advance(&job->work, (int64_t)(position(&articles) - said));
+            said = position(&articles);
+            status = status == BERTH_OK && stage_must_end(&job->work)
+                         ? stage_outcome(&job->work, error)
+                         : status;
+        }
+        if (status == BERTH_OK) {
+            status = next_article(&articles, &text, &length, error);
+        }
+    }
+    corpus_close(articles.corpus);
+    return status;
+}
+
+static enum berth_status count_parts(struct job *job, struct tally *tallies, int parts,
+                                     struct berth_error *error) {
+    job->work.phase = "counting sentences";
+    job->work.total = (int64_t)job->bytes * parts;
+#pragma omp parallel for schedule(static, 1) num_threads(parts)
+    for (int i = 0; i < parts; i++) {
+        struct berth_error own;
+        enum berth_status status = count_part(job, (uint64_t)i, (uint64_t)parts, &tallies[i], &own);
+        if (status != BERTH_OK) {
+            stage_fail(&job->work, status, &own);
+        }
+    }
+    return stage_outcome(&job->work, error);
+}
+
+static enum berth_status place(struct job *job, const struct tally *tallies, int parts,
+                               struct berth_error *error) {
+    uint64_t count = tallies[0].articles;
+    if (count == 0) {
+        return error_set(error, BERTH_BAD_DATA, "%s: no article in it; nothing to make shards of",
+                         job->asked->sources[0].paths[0]);
+    }
+    uint32_t *sentences = memory_array((size_t)count + 1, sizeof *sentences);
+    if (sentences == NULL) {
+        return error_no_memory(error, (size_t)count * sizeof *sentences, "the articles' lengths");
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        sentences[i] = tallies[i % (uint64_t)parts].sentences[i / (uint64_t)parts];
+    }
+    enum berth_status status = shard_places_make(&job->plan, sentences, count, &job->places, error);
+    memory_free(sentences);
+    if (status == BERTH_BAD_DATA) {
+        (void)error_prefix(error, status, "%s: nothing to make shards of",
+                           job->asked->sources[0].paths[0]);
+    }
+    return status;
+}
+
+static enum berth_status check_shards(const struct job *job, struct berth_error *error) {
+    const struct shard_plan *asked = &job->asked->plan, *plan = &job->plan;
+    const int fewer_training = plan->training != asked->training;
+    const int fewer_test = plan->test != asked->test;
+    if ((fewer_training && job->asked->training_is_named) ||
+        (fewer_test && job->asked->test_is_named)) {
+        return error_set(error, BERTH_CONFIG,
+                         "%" PRIu64 " articles are fewer than %u shards for training and %u for "
+                         "testing need (two each): give shards %u and test_shards %u, or fewer",
+                         job->places.count, asked->training, asked->test, plan->training,
+                         plan->test);
+    }
+    if (fewer_training || fewer_test) {
+        log_note(job->work.log,
+                 "%" PRIu64 " articles are fewer than the shards need: %u for training and %u for "
+                 "testing in place of %u and %u",
+                 job->places.count, plan->training, plan->test, asked->training, asked->test);
+    }
+    return BERTH_OK;
+}
+
+static void warn_of_long_lines(const struct job *job, const struct tally *tallies, int parts) {
+    const struct tally *worst = &tallies[0];
+    uint64_t lines = 0;
+    for (int i = 0; i < parts; i++) {
+        lines += tallies[i].long_lines;
+        worst = tallies[i].most_words > worst->most_words ? &tallies[i] : worst;
+    }
+    if (lines > 0) {
+        log_warning(
+            job->work.log,
+            "%" PRIu64 " lines have more than %d words, one in %s %" PRIu64
+            ": each is taken as a part of one article; expected a sentence or a paragraph a "
+            "line, and an empty line behind each article",
+            lines, LONG_LINE_WORDS, worst->path, worst->most_words);
+    }
+}
+
+// Two readings of everything, this one and that of the groups, in place of all articles in memory.
+static enum berth_status find_places(struct job *job, struct berth_error *error) {
+    int parts = job->asked->threads > 0 ? job->asked->threads : 1;
+    struct tally *tallies = memory_array_zeroed((size_t)parts, sizeof *tallies);
+    if (tallies == NULL) {
+        return error_no_memory(error, (size_t)parts * sizeof *tallies, "the articles' lengths");
+    }
+    enum berth_status status = count_parts(job, tallies, parts, error);
+    if (status == BERTH_OK) {
+        status = place(job, tallies, parts, error);
+    }
+    for (int i = 0; i < parts; i++) {
+        memory_free(tallies[i].sentences);
+    }
+    if (status == BERTH_OK) {
+        warn_of_long_lines(job, tallies, parts);
+        status = check_shards(job, error);
+    }
+    memory_free(tallies);
+    return status;
+}
+
+// --- a group ------------------------------------------------------------------------------------
+
+static enum berth_status put_articles(struct job *job, struct shard_writer *writer,
+                                      struct articles *articles, struct berth_error *error) {
+    const char *text;
+    size_t length;
+    uint64_t said = 0;
+    do {
+        TRY(next_article(articles, &text, &length, error));
+        if (length > 0) {
+            TRY(shard_writer_put(writer, text, length, error));
+        }
+        if (length == 0 || writer->articles % POLL_ARTICLES == 0) {
+            uint64_t at = position(articles);
+            stage_advance(&job->work, (int64_t)(at - said));
+            said = at;
+            if (stage_must_end(&job->work)) {
+                return stage_outcome(&job->work, error);
+            }
+        }
+    } while (length > 0);
+    return BERTH_OK;
+}
+
+static enum berth_status enter(struct job *job, const struct shard_writer *writer, size_t i,
+                               struct berth_error *error) {
+    const struct shard_counts *counts = &writer->counts[i];
+    char *name = shard_file_name(&job->plan, writer->target.first + i, writer->target.name);
+    json *facts = name != NULL ? json_new_object() : NULL;
+    int failed = json_set(facts, "bytes", json_new_integer((int64_t)counts->bytes));
+    failed |= json_set(facts, "articles", json_new_integer((int64_t)counts->articles));
+    failed |= json_set(facts, "sentences", json_new_integer((int64_t)counts->sentences));
+    enum berth_status status = failed || name == NULL ? error_no_memory(error, 0, "a manifest")
+                                                      : stage_put(&job->stage, name, facts, error);
+    if (failed) {
+        json_free(facts);
+    }
+    memory_free(name);
+    return status;
+}
+
+static enum berth_status make_group(struct job *job, size_t first, size_t count,
+                                    struct berth_error *error) {
+    const struct shard_target target = {job->asked->folder, job->asked->name, first, count};
+    struct shard_writer writer;
+    struct articles articles = {.asked = job->asked};
+    TRY(shard_writer_open(&writer, &job->plan, &job->places, &target, error));
+    enum berth_status status = put_articles(job, &writer, &articles, error);
+    corpus_close(articles.corpus);
+    if (status == BERTH_OK) {
+        status = shard_writer_commit(&writer, error);
+    } else {
+        shard_writer_abort(&writer);
+    }
+    for (size_t i = 0; i < count && status == BERTH_OK; i++) {
+        status = enter(job, &writer, i, error);
+    }
+    shard_writer_done(&writer);
+    return status == BERTH_OK ? stage_save(&job->stage, error) : status;
+}
+
+// --- all ----------------------------------------------------------------------------------------
+
+static enum berth_status is_missing(const struct job *job, size_t i, int *missing,
+                                    struct berth_error *error) {
+    char *name = shard_file_name(&job->plan, i, job->asked->name);
+    if (name == NULL) {
+        return file_no_path(error);
+    }
+    *missing = stage_find(&job->stage, name) == NULL;
+    memory_free(name);
+    return BERTH_OK;
+}
+
+// Neighbouring shards that are still to be made.
+struct group {
+    size_t first, count;
+};
+
+// Cuts what is missing into groups; an array, newly allocated.
+static enum berth_status find_groups(const struct job *job, struct group **groups, size_t *count,
+                                     struct berth_error *error) {
+    size_t shards = shard_count(&job->plan);
+    size_t wanted = job->asked->threads > GROUPS ? (size_t)job->asked->threads : GROUPS;
+    size_t most = (shards + wanted - 1) / wanted;
+    most = most < GROUP_MAX ? most : GROUP_MAX;
+    *count = 0;
+    *groups = memory_array(shards, sizeof **groups);
+    if (*groups == NULL) {
+        return error_no_memory(error, shards * sizeof **groups, "groups of shards");
+    }
+    for (size_t i = 0; i < shards; i++) {
+        int missing = 0;
+        TRY(is_missing(job, i, &missing, error));
+        struct group *last = *count > 0 ? &(*groups)[*count - 1] : NULL;
+        if (missing && last != NULL && last->first + last->count == i && last->count < most) {
+            last->count++;
+        } else if (missing) {
+            (*groups)[(*count)++] = (struct group){i, 1};
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status make_groups(struct job *job, const struct group *groups, size_t count,
+                                     struct berth_error *error) {
+    job->work.phase = "shards";
+    job->work.done = 0;
+    job->work.total = (int64_t)(job->bytes * count);
+#pragma omp parallel for schedule(dynamic, 1) num_threads(job->asked->threads)
+    for (size_t i = 0; i < count; i++) {
+        struct berth_error own;
+        if (stage_must_end(&job->work)) {
+            continue;
+        }
+        enum berth_status status = make_group(job, groups[i].first, groups[i].count, &own);
+        if (status != BERTH_OK) {
+            stage_fail(&job->work, status, &own);
+        }
+    }
+    return stage_outcome(&job->work, error);
+}
+
+static enum berth_status make_missing(struct job *job, struct berth_error *error) {
+    struct group *groups = NULL;
+    size_t count;
+    enum berth_status status = find_groups(job, &groups, &count, error);
+    if (status == BERTH_OK) {
+        status = make_groups(job, groups, count, error);
+    }
+    memory_free(groups);
+    return status == BERTH_OK ? stage_finish(&job->stage, error) : status;
+}
+
+static void sum_up(struct job *job) {
+    struct json_walk walk = {.object = job->stage.files};
+    struct shard_stage *asked = job->asked;
+    asked->articles = asked->sentences = asked->text_bytes = 0;
+    asked->training = asked->test = 0;
+    while (json_walk_next(&walk)) {
+        asked->articles += json_as_integer(json_member(walk.value, "articles"));
+        asked->sentences += json_as_integer(json_member(walk.value, "sentences"));
+        asked->text_bytes += json_as_integer(json_member(walk.value, "bytes"));
+        int is_test = strstr(walk.key, "_test_") != NULL; // names of corpora have no such part
+        asked->test += (uint32_t)is_test;
+        asked->training += (uint32_t)!is_test;
+    }
+}
+
+static enum berth_status run(struct job *job, const struct stage_settings *settings,
+                             struct berth_error *error) {
+    char *manifest = path_join(job->asked->folder, SHARD_MANIFEST);
+    if (manifest == NULL) {
+        return file_no_path(error);
+    }
+    enum berth_status status =
+        stage_open(&job->stage, job->asked->folder, manifest, settings, error);
+    memory_free(manifest);
+    if (status != BERTH_OK) {
+        return status;
+    }
+    sum_up(job);
+    int64_t before = job->asked->text_bytes;
+    if (!job->stage.complete) {
+        TRY(find_places(job, error));
+        TRY(make_missing(job, error));
+        sum_up(job);
+    }
+    job->asked->made_bytes = job->asked->text_bytes - before;
+    return BERTH_OK;
+}
+
+enum berth_status shard_stage_run(struct shard_stage *stage, const struct berth_log *log,
+                                  const volatile int *stop, struct berth_error *error) {
+    struct job job = {.asked = stage, .plan = stage->plan, .stage.lock.descriptor = -1};
+    struct stage_settings settings = {.count = 0};
+    char digest[DIGEST_HEX_SIZE];
+    job.work = (struct stage_work){.log = log, .stop = stop, .in_bytes = 1};
+    TRY(describe(&job, digest, error));
+    stage_set_text(&settings, "articles_sha256", digest);
+    stage_set_integer(&settings, "shards", stage->plan.training);
+    stage_set_integer(&settings, "test_shards", stage->plan.test);
+    stage_set_real(&settings, "fraction_test_set", stage->plan.test_fraction);
+    stage_set_integer(&settings, "seed", stage->plan.seed);
+    enum berth_status status = run(&job, &settings, error);
+    stage_close(&job.stage);
+    shard_places_done(&job.places);
+    return status;
+}

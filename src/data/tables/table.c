@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables as a whole: the checks that hold for every format, who owns what, and looking things up.
+// How a format's rows are found is in table_delimited.c and table_json.c.
+#include "data/tables/table.h"
+
+#include "core/encoding.h"
+#include "core/memory.h"
+#include "core/options.h"
+#include "data/characters.h"
+#include "data/tables/caseless.h"
+#include "data/tables/table_reader.h"
+#include "text/unicode.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TABLE_FILE_LIMIT ((size_t)4 << 30)
+#define TABLE_LINE_LIMIT ((size_t)64 << 20)
+#define TABLE_COLUMNS_SHOWN 20
+
+struct storage {
+    char *name, *bytes;
+    json *json_rows, *json_columns;
+    size_t *lines;
+};
+
+enum berth_status table_reader_add(struct table_reader *reader, struct table_texts *texts,
+                                   const char *text) {
+    size_t needed = texts->count + 1;
+    const char **items = memory_grow(texts->items, &texts->capacity, needed, sizeof *items);
+    if (items == NULL) {
+        return error_no_memory(reader->error, needed * sizeof *items, "the cells of a table");
+    }
+    texts->items = items;
+    texts->items[texts->count++] = text;
+    return BERTH_OK;
+}
+
+enum berth_status table_reader_row(struct table_reader *reader, size_t line) {
+    size_t needed = reader->row_count + 1;
+    size_t *lines = memory_grow(reader->lines, &reader->row_capacity, needed, sizeof *lines);
+    if (lines == NULL) {
+        return error_no_memory(reader->error, needed * sizeof *lines, "the rows of a table");
+    }
+    reader->lines = lines;
+    reader->lines[reader->row_count++] = line;
+    return BERTH_OK;
+}
+
+int table_shown(const char *text) {
+    size_t length = strnlen(text, TABLE_SHOWN + 1);
+    if (length <= TABLE_SHOWN) {
+        return (int)length;
+    }
+    length = TABLE_SHOWN;
+    while (length > 0 && !characters_begins(text[length])) {
+        length--;
+    }
+    return (int)length;
+}
+
+// --- checks of the bytes ------------------------------------------------------------------------
+
+// The error for the byte at `offset` of the text.
+static enum berth_status bad_byte(const struct table_reader *reader, size_t offset,
+                                  const char *what) {
+    size_t line = 1, begin = 0;
+    for (size_t i = 0; i < offset; i++) {
+        if (reader->text[i] == '\n') {
+            line++;
+            begin = i + 1;
+        }
+    }
+    return error_set(reader->error, BERTH_BAD_DATA, "%s: line %zu, column %lld (byte %zu): %s",
+                     reader->name, line,
+                     (long long)characters_count(reader->text + begin, offset - begin) + 1,
+                     offset + reader->skipped, what);
+}
+
+// A line that no table has: whatever the file is, its cells would be of no use.
+static enum berth_status check_lines(const struct table_reader *reader) {
+    const char *end = reader->text + reader->length, *next;
+    for (const char *line = reader->text; line < end; line = next) {
+        const char *newline = memchr(line, '\n', (size_t)(end - line));
+        next = newline != NULL ? newline + 1 : end;
+        if ((size_t)(next - line) > TABLE_LINE_LIMIT) {
+            return bad_byte(reader, (size_t)(line - reader->text),
+                            "a line of more than 64 MiB; expected one row a line");
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status check_bytes(struct table_reader *reader) {
+    const char *nul = memchr(reader->text, '\0', reader->length);
+    if (nul != NULL) {
+        return bad_byte(reader, (size_t)(nul - reader->text),
+                        "a NUL byte; a table is a text file, is this one damaged?");
+    }
+    size_t bad = unicode_check(reader->text, reader->length);
+    if (bad < reader->length) {
+        return bad_byte(reader, bad, "not UTF-8; save the file as UTF-8");
+    }
+    TRY(check_lines(reader));
+    if (strspn(reader->text, " \t\r\n") == reader->length) {
+        return error_set(reader->error, BERTH_BAD_DATA,
+                         "%s: the file is empty; expected a table with one row a line",
+                         reader->name);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status check_columns(const struct table_reader *reader) {
+    for (size_t i = 0; i < reader->columns.count; i++) {
+        for (size_t j = 0; j < i && reader->json_columns == NULL; j++) {
+            if (strcmp(reader->columns.items[i], reader->columns.items[j]) == 0) {
+                return error_set(reader->error, BERTH_BAD_DATA,
+                                 "%s: line 1: the header names two columns \"%.*s\" (number %zu "
+                                 "and %zu); names must differ",
+                                 reader->name, table_shown(reader->columns.items[i]),
+                                 reader->columns.items[i], j + 1, i + 1);
+            }
+        }
+    }
+    return BERTH_OK;
+}
+
+// --- the whole ----------------------------------------------------------------------------------
+
+static enum berth_status read_rows(struct table_reader *reader) {
+    TRY(check_bytes(reader));
+    TRY(reader->options->format == TABLE_JSON_LINES ? table_read_json_lines(reader)
+                                                    : table_read_delimited(reader));
+    TRY(check_columns(reader));
+    if (reader->row_count == 0) {
+        return error_set(reader->error, BERTH_BAD_DATA,
+                         "%s: the table has no rows%s; expected one row a line", reader->name,
+                         reader->left_out > 0 ? " with as many fields as columns"
+                                              : " beyond its header");
+    }
+    return BERTH_OK;
+}
+
+static void storage_free(struct storage *storage) {
+    if (storage != NULL) {
+        json_free(storage->json_rows);
+        json_free(storage->json_columns);
+        memory_free(storage->lines);
+        memory_free(storage->bytes);
+        memory_free(storage->name);
+        memory_free(storage);
+    }
+}
+
+// Makes the reader's text UTF-8 without its mark. The bytes stay with their owner unless they are
+// converted: then *bytes is the new text.
+static enum berth_status normalise(struct table_reader *reader, char **bytes) {
+    struct buffer own = {0};
+    const char *text = *bytes;
+    TRY(encoding_normalise(reader->name, &text, &reader->length, &own, reader->error));
+    if (own.bytes == NULL) {
+        reader->skipped = (size_t)(text - *bytes);
+        reader->text = *bytes + reader->skipped;
+        return BERTH_OK;
+    }
+    buffer_put_byte(&own, '\0');
+    if (own.failed) {
+        buffer_done(&own);
+        return error_no_memory(reader->error, reader->length, reader->name);
+    }
+    memory_free(*bytes);
+    reader->text = *bytes = own.bytes;
+    return BERTH_OK;
+}
+
+// Takes `bytes` (NUL-terminated) over, in every case.
+static enum berth_status read_owned(const char *name, char *bytes, size_t length,
+                                    const struct table_options *options, struct table *table,
+                                    struct berth_error *error) {
+    struct table_reader reader = {
+        .name = name, .options = options, .text = bytes, .length = length, .error = error};
+    struct storage *storage = memory_array_zeroed(1, sizeof *storage);
+    char *kept_name = memory_string(name);
+    enum berth_status status = storage == NULL || kept_name == NULL
+                                   ? error_no_memory(error, sizeof *storage, "a table")
+                                   : normalise(&reader, &bytes);
+    if (status == BERTH_OK) {
+        status = read_rows(&reader);
+    }
+    if (storage == NULL) {
+        memory_free(bytes);
+        memory_free(kept_name);
+        return status;
+    }
+    *storage = (struct storage){.name = kept_name,
+                                .bytes = bytes,
+                                .json_rows = reader.json_rows,
+                                .json_columns = reader.json_columns,
+                                .lines = reader.lines};
+    *table = (struct table){.name = storage->name,
+                            .columns = reader.columns.items,
+                            .column_count = reader.columns.count,
+                            .row_count = reader.row_count,
+                            .left_out = reader.left_out,
+                            .left_out_line = reader.left_out_line,
+                            .lines = reader.lines,
+                            .cells = reader.cells.items,
+                            .json_rows = reader.json_rows,
+                            .storage = storage};
+    if (status != BERTH_OK) {
+        table_done(table);
+    }
+    return status;
+}
+
+enum berth_status table_read_memory(const char *name, const char *bytes, size_t length,
+                                    const struct table_options *options, struct table *table,
+                                    struct berth_error *error) {
+    *table = (struct table){0};
+    char *copy = memory_string_of(bytes, length);
+    if (copy == NULL) {
+        return error_no_memory(error, length, name);
+    }
+    return read_owned(name, copy, length, options, table, error);
+}
+
+enum berth_status table_read(const char *path, const struct table_options *options,
+                             struct table *table, struct berth_error *error) {
+    char *bytes;
+    size_t length;
+    *table = (struct table){0};
+    TRY(file_read(path, TABLE_FILE_LIMIT, &bytes, &length, error));
+    return read_owned(path, bytes, length, options, table, error);
+}
+
+void table_done(struct table *table) {
+    memory_free(table->columns);
+    memory_free(table->cells);
+    storage_free(table->storage);
+    *table = (struct table){0};
+}
+
+// --- looking things up --------------------------------------------------------------------------
+
+enum berth_status table_format_of(const char *path, enum table_format *format,
+                                  struct berth_error *error) {
+    static const struct {
+        const char *ending;
+        enum table_format format;
+    } endings[] = {{".tsv", TABLE_TSV},           {".txt", TABLE_TSV},
+                   {".csv", TABLE_CSV},           {".jsonl", TABLE_JSON_LINES},
+                   {".ndjson", TABLE_JSON_LINES}, {".json", TABLE_JSON_LINES}};
+    const char *dot = strrchr(path, '.');
+    for (size_t i = 0; dot != NULL && i < sizeof endings / sizeof *endings; i++) {
+        if (caseless_equal(dot, endings[i].ending)) {
+            *format = endings[i].format;
+            return BERTH_OK;
+        }
+    }
+    return error_set(error, BERTH_USAGE,
+                     "%s: the file's name does not say its format; expected one that ends in .tsv, "
+                     ".txt (tabs), .csv, .jsonl, .ndjson or .json (JSON lines)",
+                     path);
+}
+
+size_t table_find(const struct table *table, const char *column) {
+    for (size_t i = 0; i < table->column_count; i++) {
+        if (strcmp(table->columns[i], column) == 0) {
+            return i;
+        }
+    }
+    return SIZE_MAX;
+}
+
+// "a", "b", ... as far as there is room.
+static void list_columns(const struct table *table, char *text, size_t size) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < table->column_count && used < size; i++) {
+        if (i == TABLE_COLUMNS_SHOWN || size - used < TABLE_SHOWN + 16) {
+            snprintf(text + used, size - used, ", ...");
+            return;
+        }
+        used += (size_t)snprintf(text + used, size - used, "%s\"%.*s\"", i > 0 ? ", " : "",
+                                 table_shown(table->columns[i]), table->columns[i]);
+    }
+}
+
+static const char *nearest_column(const struct table *table, const char *column) {
+    const char *best = NULL;
+    unsigned least = ~0u;
+    for (size_t i = 0; i < table->column_count; i++) {
+        unsigned distance = option_distance(column, table->columns[i]);
+        if (distance < least) {
+            least = distance;
+            best = table->columns[i];
+        }
+    }
+    return best != NULL && option_is_near(column, least) ? best : NULL;
+}
+
+enum berth_status table_column(const struct table *table, const char *setting, const char *column,
+                               size_t *index, struct berth_error *error) {
+    *index = table_find(table, column);
+    if (*index != SIZE_MAX) {
+        return BERTH_OK;
+    }
+    char columns[512], hint[TABLE_SHOWN + 32] = "";
+    const char *near = nearest_column(table, column);
+    if (near != NULL) {
+        snprintf(hint, sizeof hint, "did you mean \"%.*s\"? ", table_shown(near), near);
+    }
+    list_columns(table, columns, sizeof columns);
+    return error_set(error, BERTH_BAD_DATA,
+                     "%s: line 1: %s: there is no column \"%.*s\"; %sthe file has %s", table->name,
+                     setting, table_shown(column), column, hint, columns);
+}
+
+enum berth_status table_error(const struct table *table, size_t row, size_t column,
+                              struct berth_error *error, const char *format, ...) {
+    char message[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    return error_set(error, BERTH_BAD_DATA, "%s: line %zu, column \"%.*s\": %s", table->name,
+                     table->lines[row], table_shown(table->columns[column]), table->columns[column],
+                     message);
+}
+
+const json *table_list(const struct table *table, size_t row, size_t column) {
+    const json *value = table->json_rows == NULL
+                            ? NULL
+                            : json_member(json_at(table->json_rows, row), table->columns[column]);
+    return json_is_array_value(value) ? value : NULL;
+}
+
+enum berth_status table_text(const struct table *table, size_t row, size_t column,
+                             const char **text, struct berth_error *error) {
+    if (table->json_rows == NULL) {
+        *text = table->cells[row * table->column_count + column];
+        return BERTH_OK;
+    }
+    const json *value = json_member(json_at(table->json_rows, row), table->columns[column]);
+    *text = json_text(value);
+    if (*text != NULL) {
+        return BERTH_OK;
+    }
+    return table_error(table, row, column, error, "expected text or a number, found %s",
+                       value == NULL                ? "nothing"
+                       : json_is_null_value(value)  ? "null"
+                       : json_is_array_value(value) ? "an array"
+                                                    : "an object");
+}

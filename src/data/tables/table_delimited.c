@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// TSV and CSV: one pass that cuts the text into fields in place, each ended by a NUL where its
+// delimiter stood.
+#include "core/memory.h"
+#include "data/characters.h"
+#include "data/tables/table_reader.h"
+
+#include <string.h>
+
+struct cursor {
+    char *at, *end;      // *end is a NUL
+    size_t line;         // from 1
+    const char *counted; // up to here the line has
+    int64_t characters;  // so many characters; before they are moved
+};
+
+enum ending { ENDS_FIELD, ENDS_ROW };
+
+static void next_line(struct cursor *cursor) {
+    cursor->line++;
+    cursor->counted = cursor->at;
+    cursor->characters = 0;
+}
+
+static int64_t characters_before(const struct cursor *cursor, const char *at) {
+    return cursor->characters + characters_count(cursor->counted, (size_t)(at - cursor->counted));
+}
+
+// --- TSV ----------------------------------------------------------------------------------------
+
+static enum ending cut_tsv_field(struct cursor *cursor) {
+    char *stop = cursor->at + strcspn(cursor->at, "\t\n");
+    char found = *stop;
+    *stop = '\0';
+    if (found == '\t') {
+        cursor->at = stop + 1;
+        return ENDS_FIELD;
+    }
+    if (found == '\n' && stop > cursor->at && stop[-1] == '\r') {
+        stop[-1] = '\0';
+    }
+    cursor->at = found == '\n' ? stop + 1 : stop;
+    next_line(cursor);
+    return ENDS_ROW;
+}
+
+// --- CSV ----------------------------------------------------------------------------------------
+
+static enum berth_status csv_error(const struct table_reader *reader, const struct cursor *cursor,
+                                   const char *at, const char *what) {
+    return error_set(reader->error, BERTH_BAD_DATA, "%s: line %zu, column %lld: %s", reader->name,
+                     cursor->line, (long long)characters_before(cursor, at) + 1, what);
+}
+
+// Bytes of the line end at `at`: LF, CR LF, or the end of the text (*ends: 1); 0, *ends 0: none.
+static size_t line_end(const struct cursor *cursor, const char *at, int *ends) {
+    *ends = 1;
+    if (at == cursor->end) {
+        return 0;
+    }
+    if (*at == '\n') {
+        return 1;
+    }
+    if (at[0] == '\r' && at[1] == '\n') {
+        return 2;
+    }
+    *ends = 0;
+    return 0;
+}
+
+// Moves behind the quote that closes the field; *stop is that quote.
+static enum berth_status find_closing_quote(struct table_reader *reader, struct cursor *cursor,
+                                            char **stop) {
+    const struct cursor begin = *cursor;
+    char *at = cursor->at + 1;
+    while (at < cursor->end && (*at != '"' || at[1] == '"')) {
+        at += *at == '"' ? 2 : 1;
+        if (at[-1] == '\n') {
+            cursor->at = at;
+            next_line(cursor);
+        }
+    }
+    if (at == cursor->end) {
+        return csv_error(reader, &begin, begin.at,
+                         "the quote that opens here is never closed; close it, or double the "
+                         "quotes within the field");
+    }
+    *stop = at;
+    cursor->at = at + 1;
+    return BERTH_OK;
+}
+
+static enum berth_status find_plain_end(struct table_reader *reader, struct cursor *cursor,
+                                        char **stop) {
+    *stop = cursor->at + strcspn(cursor->at, ",\"\r\n");
+    if (**stop == '"') {
+        return csv_error(reader, cursor, *stop,
+                         "a quote within a field that does not begin with one; put the field in "
+                         "quotes and double the quotes within it");
+    }
+    cursor->at = *stop;
+    return BERTH_OK;
+}
+
+// Takes the quotes off the field from its opening quote to its closing one.
+static void take_quotes_off(char *open, const char *close) {
+    char *to = open;
+    for (const char *from = open + 1; from < close; from++) {
+        from += *from == '"';
+        *to++ = *from;
+    }
+    *to = '\0';
+}
+
+static enum berth_status cut_csv_field(struct table_reader *reader, struct cursor *cursor,
+                                       enum ending *ending) {
+    char *begin = cursor->at, *stop = begin;
+    int quoted = *begin == '"', ends;
+    TRY(quoted ? find_closing_quote(reader, cursor, &stop) : find_plain_end(reader, cursor, &stop));
+    size_t bytes = line_end(cursor, cursor->at, &ends);
+    if (!ends && *cursor->at != ',') {
+        return csv_error(reader, cursor, cursor->at,
+                         *cursor->at == '\r'
+                             ? "a CR that no LF follows; lines end in LF or CR LF"
+                             : "text behind the closing quote; expected a comma or the line's end");
+    }
+    *ending = ends ? ENDS_ROW : ENDS_FIELD;
+    cursor->at += ends ? bytes : 1;
+    cursor->characters = characters_before(cursor, cursor->at);
+    cursor->counted = cursor->at;
+    if (ends) {
+        next_line(cursor);
+    }
+    if (quoted) {
+        take_quotes_off(begin, stop);
+    } else {
+        *stop = '\0';
+    }
+    return BERTH_OK;
+}
+
+// --- rows ---------------------------------------------------------------------------------------
+
+// Appends the cells of the row at the cursor.
+static enum berth_status cut_row(struct table_reader *reader, struct cursor *cursor) {
+    enum ending ending = ENDS_FIELD;
+    while (ending == ENDS_FIELD) {
+        TRY(table_reader_add(reader, &reader->cells, cursor->at));
+        if (reader->options->format == TABLE_TSV) {
+            ending = cut_tsv_field(cursor);
+        } else {
+            TRY(cut_csv_field(reader, cursor, &ending));
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status take_header(struct table_reader *reader, struct cursor *cursor) {
+    const char *const *names = reader->options->column_names;
+    if (names == NULL) {
+        TRY(cut_row(reader, cursor));
+        reader->columns = reader->cells;
+        reader->cells = (struct table_texts){0};
+        return BERTH_OK;
+    }
+    for (size_t i = 0; names[i] != NULL; i++) {
+        TRY(table_reader_add(reader, &reader->columns, names[i]));
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status wrong_count(const struct table_reader *reader, size_t line,
+                                     size_t fields) {
+    size_t columns = reader->columns.count;
+    const char *last = reader->columns.items[fields < columns ? fields : columns - 1];
+    return error_set(reader->error, BERTH_BAD_DATA,
+                     "%s: line %zu: the row has %zu field%s, expected %zu; %s column \"%.*s\"",
+                     reader->name, line, fields, fields == 1 ? "" : "s", columns,
+                     fields < columns ? "there is nothing for" : "there is more text behind",
+                     table_shown(last), last);
+}
+
+static enum berth_status take_row(struct table_reader *reader, struct cursor *cursor) {
+    size_t before = reader->cells.count, line = cursor->line;
+    TRY(cut_row(reader, cursor));
+    size_t fields = reader->cells.count - before;
+    if (fields == reader->columns.count) {
+        return table_reader_row(reader, line);
+    }
+    reader->cells.count = before;
+    if (!reader->options->ragged) {
+        return wrong_count(reader, line, fields);
+    }
+    reader->left_out_line = reader->left_out == 0 ? line : reader->left_out_line;
+    reader->left_out++;
+    return BERTH_OK;
+}
+
+// Moves past an empty line that is no row.
+static int skip_empty_line(const struct table_reader *reader, struct cursor *cursor) {
+    int ends;
+    size_t bytes = line_end(cursor, cursor->at, &ends);
+    if (bytes == 0 || reader->columns.count == 1) {
+        return 0;
+    }
+    cursor->at += bytes;
+    next_line(cursor);
+    return 1;
+}
+
+enum berth_status table_read_delimited(struct table_reader *reader) {
+    struct cursor cursor = {.at = reader->text,
+                            .end = reader->text + reader->length,
+                            .line = 1,
+                            .counted = reader->text};
+    while (reader->options->column_names == NULL && skip_empty_line(reader, &cursor)) {
+    }
+    TRY(take_header(reader, &cursor));
+    while (cursor.at < cursor.end) {
+        if (!skip_empty_line(reader, &cursor)) {
+            TRY(take_row(reader, &cursor));
+        }
+    }
+    return BERTH_OK;
+}

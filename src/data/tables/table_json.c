@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// JSON lines: one object a line. Numbers become text as they are read, so that cells can be
+// borrowed.
+#include "core/memory.h"
+#include "data/tables/table_reader.h"
+
+#include <string.h>
+
+static json *cell_of(const json *value);
+
+// An array as it is kept: the cells of its entries, or none where one is nested itself.
+static json *list_of(const json *value) {
+    json *list = json_new_array();
+    for (size_t i = 0; i < json_length(value); i++) {
+        const json *entry = json_at(value, i);
+        if (json_is_array_value(entry) || json_is_object_value(entry)) {
+            json_free(list);
+            return json_new_array();
+        }
+        if (json_append(list, cell_of(entry)) != 0) {
+            json_free(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+// What the table keeps of a value: text as it is, numbers, true and false as text, null as null,
+// arrays of these, of objects only the kind. NULL when memory is out.
+static json *cell_of(const json *value) {
+    if (json_is_text(value) || json_is_null_value(value)) {
+        return json_copy_deep(value);
+    }
+    if (json_is_array_value(value) || json_is_object_value(value)) {
+        return json_is_array_value(value) ? list_of(value) : json_new_object();
+    }
+    char *text = json_write(value, JSON_COMPACT);
+    json *cell = text != NULL ? json_new_text(text) : NULL;
+    memory_free(text);
+    return cell;
+}
+
+static enum berth_status no_memory(const struct table_reader *reader) {
+    return error_no_memory(reader->error, reader->length, "a table of JSON lines");
+}
+
+// The key becomes a column when it is new. Its text is the set's own.
+static enum berth_status add_column(struct table_reader *reader, const char *key) {
+    if (json_member(reader->json_columns, key) != NULL) {
+        return BERTH_OK;
+    }
+    json *name = json_new_text(key);
+    if (json_set(reader->json_columns, key, name) != 0) {
+        return no_memory(reader);
+    }
+    return table_reader_add(reader, &reader->columns, json_text(name));
+}
+
+static enum berth_status copy_row(struct table_reader *reader, const json *object, json *row,
+                                  size_t line) {
+    struct json_walk walk = {.object = object};
+    while (json_walk_next(&walk)) {
+        if (json_is_text(walk.value) &&
+            strlen(json_text(walk.value)) != json_text_length(walk.value)) {
+            return error_set(reader->error, BERTH_BAD_DATA,
+                             "%s: line %zu, column \"%.*s\": the text holds the character U+0000; "
+                             "remove it",
+                             reader->name, line, table_shown(walk.key), walk.key);
+        }
+        TRY(add_column(reader, walk.key));
+        if (json_set(row, walk.key, cell_of(walk.value)) != 0) {
+            return no_memory(reader);
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status take_object(struct table_reader *reader, const json *object, size_t line) {
+    if (!json_is_object_value(object)) {
+        return error_set(reader->error, BERTH_BAD_DATA,
+                         "%s: line %zu, column 1: expected one JSON object a line, such as "
+                         "{\"text\": \"...\", \"label\": \"...\"}",
+                         reader->name, line);
+    }
+    json *row = json_new_object();
+    if (json_append(reader->json_rows, row) != 0) {
+        return no_memory(reader);
+    }
+    TRY(copy_row(reader, object, row, line));
+    return table_reader_row(reader, line);
+}
+
+static enum berth_status take_line(struct table_reader *reader, const char *bytes, size_t length,
+                                   size_t line) {
+    json *object = NULL;
+    enum berth_status status = json_read_memory("JSON", bytes, length, &object, reader->error);
+    if (status != BERTH_OK) {
+        return error_prefix(reader->error, status, "%s: line %zu", reader->name, line);
+    }
+    status = take_object(reader, object, line);
+    json_free(object);
+    return status;
+}
+
+static int is_blank(const char *bytes, size_t length) {
+    size_t i = 0;
+    while (i < length && memchr(" \t\r", bytes[i], 3) != NULL) {
+        i++;
+    }
+    return i == length;
+}
+
+enum berth_status table_read_json_lines(struct table_reader *reader) {
+    reader->json_rows = json_new_array();
+    reader->json_columns = json_new_object();
+    if (reader->json_rows == NULL || reader->json_columns == NULL) {
+        return no_memory(reader);
+    }
+    size_t line = 1;
+    for (size_t at = 0; at < reader->length; line++) {
+        size_t length = strcspn(reader->text + at, "\n");
+        if (!is_blank(reader->text + at, length)) {
+            TRY(take_line(reader, reader->text + at, length, line));
+        }
+        at += length + 1;
+    }
+    return BERTH_OK;
+}

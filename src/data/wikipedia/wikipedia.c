@@ -1,0 +1,601 @@
+// SPDX-License-Identifier: Apache-2.0
+// The way of a page: block of the dump -> XML -> batch -> cleaned by any thread -> file, in order.
+//
+// A batch of pages is collected, then cleaned by all threads, then written; so memory holds one
+// batch, the blocks that are being decompressed, and the page that is being read.
+#include "data/wikipedia/wikipedia.h"
+
+#include "core/buffer.h"
+#include "core/encoding.h"
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/number.h"
+#include "data/wikipedia/wikipedia_state.h"
+#include "data/wikipedia/wikitext.h"
+#include "format/archive/bzip2.h"
+#include "format/mediawiki/mediawiki.h"
+
+#include <inttypes.h>
+#include <omp.h>
+
+#define BATCH_BYTES ((size_t)4 << 20) // of wikitext, a thread
+#define READ_SIZE ((size_t)1 << 20)   // of a plain dump
+#define PHASE "wikipedia text"
+
+// --- the dump -----------------------------------------------------------------------------------
+
+// A dump's XML in pieces, as UTF-8: the blocks of bzip2, or of a plain file.
+struct dump {
+    struct bzip2_reader *bzip2; // NULL: plain
+    struct file_reader file;
+    char *piece;         // of a plain file
+    uint64_t read;       // bytes of the plain file
+    uint64_t at;         // byte of the XML that comes next
+    uint64_t block, bit; // where the piece that came last begins
+    struct encoding_reader decoder;
+    size_t mark;        // bytes of the byte order mark that are still to be passed over
+    struct buffer text; // of a dump in UTF-16
+};
+
+static enum berth_status dump_open_at(struct dump *dump, const char *path, int threads,
+                                      const struct wikipedia_place *place,
+                                      struct berth_error *error) {
+    *dump = (struct dump){.file.descriptor = -1, .read = place->block, .at = place->block};
+    if (bzip2_is(path)) {
+        return bzip2_open(path, place->bit, threads, &dump->bzip2, error);
+    }
+    dump->piece = memory_new(READ_SIZE);
+    if (dump->piece == NULL) {
+        return error_no_memory(error, READ_SIZE, path);
+    }
+    return file_reader_open(&dump->file, path, error);
+}
+
+// The next piece as it is in the dump; a *length of 0 is the end.
+static enum berth_status dump_next_raw(struct dump *dump, const char **bytes, size_t *length,
+                                       struct berth_error *error) {
+    if (dump->bzip2 != NULL) {
+        return bzip2_next(dump->bzip2, bytes, length, &dump->bit, error);
+    }
+    uint64_t left = dump->file.size - dump->read;
+    *length = left < READ_SIZE ? (size_t)left : READ_SIZE;
+    *bytes = dump->piece;
+    TRY(file_reader_at(&dump->file, dump->read, dump->piece, *length, error));
+    dump->read += *length;
+    return BERTH_OK;
+}
+
+static void dump_close(struct dump *dump) {
+    bzip2_close(dump->bzip2);
+    file_reader_close(&dump->file);
+    memory_free(dump->piece);
+    buffer_done(&dump->text);
+}
+
+static enum berth_status dump_encoding(const char *path, enum encoding *encoding, size_t *mark,
+                                       struct berth_error *error) {
+    const struct wikipedia_place begin = {0, 0, 0};
+    struct dump dump;
+    const char *bytes;
+    size_t length;
+    enum berth_status status = dump_open_at(&dump, path, 1, &begin, error);
+    if (status == BERTH_OK) {
+        status = dump_next_raw(&dump, &bytes, &length, error);
+    }
+    if (status == BERTH_OK) {
+        *encoding = encoding_of(bytes, length, mark);
+    }
+    dump_close(&dump);
+    return status;
+}
+
+// Opens the dump at a place, one in UTF-16 at its beginning: what comes before the place is for the
+// caller to pass over.
+static enum berth_status dump_open(struct dump *dump, const char *path, int threads,
+                                   const struct wikipedia_place *place, struct berth_error *error) {
+    static const struct wikipedia_place begin = {0, 0, 0};
+    enum encoding encoding = ENCODING_UTF8;
+    size_t mark = 0;
+    *dump = (struct dump){.file.descriptor = -1};
+    TRY(dump_encoding(path, &encoding, &mark, error));
+    if (encoding == ENCODING_UTF32) {
+        return error_set(error, BERTH_BAD_DATA, "%s: the dump is UTF-32; convert it to UTF-8",
+                         path);
+    }
+    TRY(dump_open_at(dump, path, threads, encoding == ENCODING_UTF8 ? place : &begin, error));
+    dump->decoder.encoding = encoding;
+    dump->mark = encoding == ENCODING_UTF8 ? 0 : mark; // expat knows that of UTF-8
+    return BERTH_OK;
+}
+
+// The next piece; a *length of 0 is the end.
+static enum berth_status dump_next(struct dump *dump, const char **bytes, size_t *length,
+                                   struct berth_error *error) {
+    dump->block = dump->at;
+    TRY(dump_next_raw(dump, bytes, length, error));
+    if (dump->decoder.encoding != ENCODING_UTF8) {
+        int at_end = *length == 0;
+        buffer_clear(&dump->text);
+        size_t mark = dump->mark < *length ? dump->mark : *length;
+        encoding_put(&dump->decoder, *bytes + mark, *length - mark, &dump->text);
+        dump->mark -= mark;
+        if (at_end) {
+            encoding_end(&dump->decoder, &dump->text);
+        } else if (dump->text.length == 0) {
+            return dump_next(dump, bytes, length, error); // half a character
+        }
+        *bytes = dump->text.bytes;
+        *length = dump->text.length;
+        TRY(dump->text.failed ? error_no_memory(error, *length, "a piece of the dump") : BERTH_OK);
+    }
+    dump->at += *length;
+    return BERTH_OK;
+}
+
+static void dump_progress(const struct dump *dump, const struct berth_log *log) {
+    uint64_t done = dump->bzip2 != NULL ? bzip2_position(dump->bzip2) : dump->read;
+    uint64_t size = dump->bzip2 != NULL ? bzip2_size(dump->bzip2) : dump->file.size;
+    log_progress_bytes(log, PHASE, (int64_t)done, (int64_t)size);
+}
+
+// --- the job ------------------------------------------------------------------------------------
+
+struct article {
+    int64_t id;
+    size_t title, text, length; // in the batch; the title ends with NUL
+    const char *plain;
+    size_t plain_length;
+    struct wikipedia_place end;     // after the page
+    struct wikipedia_counts counts; // up to and with the page
+};
+
+// What a thread cleans with; its texts stay until they are written.
+struct cleaner {
+    struct wikitext wikitext;
+    struct buffer plain;
+};
+
+struct job {
+    const struct wikipedia_settings *settings;
+    const struct berth_log *log;
+    struct wikipedia_counts *counts;
+    struct wikipedia_state state;
+    struct dump dump;
+    struct mediawiki_reader *reader, *head; // head: read for the site when going on
+    char *url;                              // up to "?curid="
+
+    struct buffer batch; // titles and wikitext
+    struct article *articles;
+    size_t article_count, article_capacity;
+    struct cleaner *cleaners; // [threads]
+
+    struct file_lock lock;
+    struct file_writer writer;
+    struct buffer header;
+    uint64_t written;              // in the open file; 0: none is open
+    struct wikipedia_file last;    // what the open file is when it ends here
+    struct wikipedia_counts saved; // articles, text and files that were written
+};
+
+// --- pages in -----------------------------------------------------------------------------------
+
+// Counts the page; 1 when it is an article to clean.
+static int count_page(struct wikipedia_counts *counts, const struct mediawiki_page *page) {
+    counts->pages++;
+    counts->xml_bytes = (int64_t)page->end;
+    int64_t *why = page->is_damaged    ? &counts->damaged
+                   : page->ns != 0     ? &counts->other_namespaces
+                   : page->is_redirect ? &counts->redirects
+                   : page->is_oversize ? &counts->oversize
+                                       : NULL;
+    if (why != NULL) {
+        ++*why;
+    }
+    return why == NULL;
+}
+
+static enum berth_status take_page(void *context, const struct mediawiki_page *page,
+                                   struct berth_error *error) {
+    struct job *job = context;
+    if (!count_page(job->counts, page)) {
+        return BERTH_OK;
+    }
+    size_t needed = job->article_count + 1;
+    struct article *grown =
+        memory_grow(job->articles, &job->article_capacity, needed, sizeof *grown);
+    if (grown == NULL) {
+        return error_no_memory(error, needed * sizeof *grown, "a batch of pages");
+    }
+    job->articles = grown;
+    struct article *article = &job->articles[job->article_count++];
+    *article =
+        (struct article){.id = page->id, .counts = *job->counts, .length = page->text_length};
+    article->end = (struct wikipedia_place){page->end, job->dump.block, job->dump.bit};
+    article->title = job->batch.length;
+    buffer_put(&job->batch, page->title, strlen(page->title) + 1);
+    article->text = job->batch.length;
+    buffer_put(&job->batch, page->text, page->text_length);
+    return job->batch.failed ? error_no_memory(error, page->text_length, "a batch of pages")
+                             : BERTH_OK;
+}
+
+// --- cleaning -----------------------------------------------------------------------------------
+
+// Whether the text would be taken for the beginning or the end of a document.
+static int is_mark(const char *text, size_t length) {
+    static const char *const marks[] = {"<doc id=", "</doc>"};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        size_t own = strlen(marks[i]);
+        if (length >= own && memcmp(text, marks[i], own) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+// Text between the marks: those within it become "&lt;doc id=" and "&lt;/doc>".
+static void put_text(struct buffer *to, const char *text, size_t length) {
+    const char *end = text + length, *begin = text;
+    for (const char *at = text; (at = memchr(at, '<', (size_t)(end - at))) != NULL; at++) {
+        if (is_mark(at, (size_t)(end - at))) {
+            buffer_put(to, begin, (size_t)(at - begin));
+            buffer_put_text(to, "&lt;");
+            begin = at + 1;
+        }
+    }
+    buffer_put(to, begin, (size_t)(end - begin));
+}
+
+// Into the cleaner's buffer, which may move: article->plain is set when all are done.
+static enum berth_status clean_one(const struct job *job, struct cleaner *cleaner,
+                                   struct article *article, struct berth_error *error) {
+    const char *plain;
+    TRY(wikitext_clean(&cleaner->wikitext, job->batch.bytes + article->text, article->length,
+                       &plain, &article->plain_length, error));
+    size_t before = cleaner->plain.length;
+    put_text(&cleaner->plain, plain, article->plain_length);
+    article->plain_length = cleaner->plain.length - before;
+    return cleaner->plain.failed ? error_no_memory(error, article->plain_length, "cleaned text")
+                                 : BERTH_OK;
+}
+
+// Articles go to the threads in neighbouring runs, so that each thread's texts lie in their order.
+static void clean_run(struct job *job, int thread, int threads, enum berth_status *status,
+                      struct berth_error *error) {
+    struct cleaner *cleaner = &job->cleaners[thread];
+    const struct mediawiki_site *site =
+        mediawiki_get_site(job->head != NULL ? job->head : job->reader);
+    cleaner->wikitext.namespaces = site->namespaces;
+    cleaner->wikitext.namespace_count = site->namespace_count;
+    buffer_clear(&cleaner->plain);
+    size_t begin = job->batch.length / (size_t)threads * (size_t)thread;
+    size_t end = thread + 1 == threads ? SIZE_MAX
+                                       : job->batch.length / (size_t)threads * (size_t)(thread + 1);
+    size_t first = 0;
+    while (first < job->article_count && job->articles[first].title < begin) {
+        first++;
+    }
+    size_t last = first;
+    for (; last < job->article_count && job->articles[last].title < end; last++) {
+        struct berth_error own;
+        enum berth_status result = clean_one(job, cleaner, &job->articles[last], &own);
+        if (result != BERTH_OK) {
+#pragma omp critical(wikipedia_failure)
+            *status = error_set(error, result, "%s", own.message);
+            return;
+        }
+    }
+    const char *plain = cleaner->plain.bytes;
+    for (size_t i = first; i < last; i++) {
+        job->articles[i].plain = plain;
+        plain += job->articles[i].plain_length;
+    }
+}
+
+static enum berth_status clean_batch(struct job *job, struct berth_error *error) {
+    enum berth_status status = BERTH_OK;
+    int threads = job->settings->threads;
+#pragma omp parallel for schedule(static, 1) num_threads(threads)
+    for (int thread = 0; thread < threads; thread++) {
+        clean_run(job, thread, threads, &status, error);
+    }
+    return status;
+}
+
+// --- files out ----------------------------------------------------------------------------------
+
+static void put_attribute(struct buffer *to, const char *text) {
+    for (; *text != '\0'; text++) {
+        const char *escaped = *text == '&'                 ? "&amp;"
+                              : *text == '"'               ? "&quot;"
+                              : *text == '<'               ? "&lt;"
+                              : *text == '>'               ? "&gt;"
+                              : (unsigned char)*text < ' ' ? " "
+                                                           : NULL;
+        if (escaped != NULL) {
+            buffer_put_text(to, escaped);
+        } else {
+            buffer_put_byte(to, *text);
+        }
+    }
+}
+
+static void put_header(struct job *job, const struct article *article) {
+    const char *title = job->batch.bytes + article->title;
+    char id[NUMBER_TEXT_SIZE];
+    number_format(id, sizeof id, "%" PRId64, article->id);
+    buffer_clear(&job->header);
+    buffer_put_text(&job->header, "<doc id=\"");
+    buffer_put_text(&job->header, id);
+    buffer_put_text(&job->header, "\" url=\"");
+    put_attribute(&job->header, job->url);
+    buffer_put_text(&job->header, "?curid=");
+    buffer_put_text(&job->header, id);
+    buffer_put_text(&job->header, "\" title=\"");
+    put_attribute(&job->header, title);
+    buffer_put_text(&job->header, "\">\n");
+    put_text(&job->header, title, strlen(title));
+    buffer_put_text(&job->header, "\n\n");
+}
+
+static enum berth_status end_file(struct job *job, struct berth_error *error) {
+    if (job->written == 0) {
+        return BERTH_OK;
+    }
+    TRY(file_lock_check(&job->lock, error));
+    TRY(file_writer_commit(&job->writer, error));
+    job->last.bytes = job->written;
+    job->written = 0;
+    return wikipedia_state_add(&job->state, job->last, error);
+}
+
+static enum berth_status begin_file(struct job *job, struct berth_error *error) {
+    char *path = wikipedia_file_path(job->settings->folder, job->state.count);
+    if (path == NULL) {
+        return file_no_path(error);
+    }
+    path[strlen(path) - strlen("/wiki_00")] = '\0';
+    enum berth_status status = dir_make(path, error);
+    path[strlen(path)] = '/';
+    if (status == BERTH_OK) {
+        status = file_writer_open(&job->writer, path, error);
+    }
+    memory_free(path);
+    return status;
+}
+
+static enum berth_status write_article(struct job *job, const struct article *article,
+                                       struct berth_error *error) {
+    static const char footer[] = "\n</doc>\n";
+    if (article->plain_length == 0) {
+        job->saved.empty++;
+        return BERTH_OK;
+    }
+    put_header(job, article);
+    if (job->header.failed) {
+        return error_no_memory(error, job->header.length, "an article's head");
+    }
+    size_t size = job->header.length + article->plain_length + strlen(footer);
+    if (job->written > 0 && job->written + size > job->settings->file_size) {
+        TRY(end_file(job, error));
+    }
+    if (job->written == 0) {
+        TRY(begin_file(job, error));
+        job->saved.files++;
+    }
+    (void)file_writer_put(&job->writer, job->header.bytes, job->header.length, error);
+    (void)file_writer_put(&job->writer, article->plain, article->plain_length, error);
+    TRY(file_writer_put(&job->writer, footer, strlen(footer), error));
+    job->written += size;
+    job->saved.articles++;
+    job->saved.text_bytes += (int64_t)article->plain_length;
+    return BERTH_OK;
+}
+
+// What reading has counted at a page, and writing up to it.
+static struct wikipedia_counts counts_at(const struct job *job,
+                                         const struct wikipedia_counts *read) {
+    struct wikipedia_counts counts = *read;
+    counts.articles = job->saved.articles;
+    counts.empty = job->saved.empty;
+    counts.text_bytes = job->saved.text_bytes;
+    counts.files = job->saved.files;
+    return counts;
+}
+
+static enum berth_status write_batch(struct job *job, struct berth_error *error) {
+    for (size_t i = 0; i < job->article_count; i++) {
+        TRY(write_article(job, &job->articles[i], error));
+        job->last.next = job->articles[i].end;
+        job->last.counts = counts_at(job, &job->articles[i].counts);
+    }
+    job->article_count = 0;
+    buffer_clear(&job->batch);
+    return BERTH_OK;
+}
+
+// --- from begin to end --------------------------------------------------------------------------
+
+// "https://en.wikipedia.org/wiki" of ".../wiki/Main_Page".
+static enum berth_status make_url(struct job *job, struct berth_error *error) {
+    const char *base = mediawiki_get_site(job->head != NULL ? job->head : job->reader)->base;
+    if (job->url != NULL) {
+        return BERTH_OK;
+    }
+    const char *slash = base != NULL ? strrchr(base, '/') : NULL;
+    job->url =
+        memory_string_of(base != NULL ? base : "", slash != NULL ? (size_t)(slash - base) : 0);
+    return job->url != NULL ? BERTH_OK : error_no_memory(error, 1, "the wiki's address");
+}
+
+static enum berth_status finish_batch(struct job *job, struct berth_error *error) {
+    TRY(make_url(job, error));
+    TRY(clean_batch(job, error));
+    return write_batch(job, error);
+}
+
+static enum berth_status one_page_is_enough(void *context, const struct mediawiki_page *page,
+                                            struct berth_error *error) {
+    *(int *)context = 1;
+    return error_set(error, BERTH_INTERRUPTED, "the head is read");
+}
+
+// Reads the dump's head once more when the run goes on in its middle: what the wiki is called.
+static enum berth_status read_site(struct job *job, struct berth_error *error) {
+    const struct wikipedia_place begin = {0, 0, 0};
+    struct dump dump;
+    const char *bytes;
+    size_t length = 1;
+    int done = 0;
+    enum berth_status status = dump_open(&dump, job->settings->dump, 1, &begin, error);
+    if (status == BERTH_OK) {
+        status =
+            mediawiki_open(job->settings->dump, 0, one_page_is_enough, &done, &job->head, error);
+    }
+    while (status == BERTH_OK && length > 0) {
+        status = dump_next(&dump, &bytes, &length, error);
+        if (status == BERTH_OK) {
+            status = mediawiki_feed(job->head, bytes, length, error);
+        }
+    }
+    dump_close(&dump);
+    return done ? BERTH_OK : status;
+}
+
+// Opens the dump where the finished files end.
+static enum berth_status start(struct job *job, struct berth_error *error) {
+    struct wikipedia_place place = {0, 0, 0};
+    if (job->state.count > 0) {
+        const struct wikipedia_file *last = &job->state.files[job->state.count - 1];
+        place = last->next;
+        job->saved = *job->counts = last->counts;
+        job->last = *last;
+        log_note(job->log, "%zu files of text are there: going on after page %" PRId64,
+                 job->state.count, job->counts->pages);
+        TRY(read_site(job, error));
+    }
+    TRY(dump_open(&job->dump, job->settings->dump, job->settings->threads, &place, error));
+    return mediawiki_open(job->settings->dump, place.page, take_page, job, &job->reader, error);
+}
+
+// Feeds what lies behind the place where the run begins.
+static enum berth_status feed(struct job *job, const char *bytes, size_t length, uint64_t from,
+                              struct berth_error *error) {
+    uint64_t skip = from > job->dump.block ? from - job->dump.block : 0;
+    return skip >= length ? BERTH_OK
+                          : mediawiki_feed(job->reader, bytes + skip, length - (size_t)skip, error);
+}
+
+static enum berth_status read_dump(struct job *job, const volatile int *stop,
+                                   struct berth_error *error) {
+    uint64_t from = job->last.next.page;
+    const char *bytes;
+    size_t length = 1;
+    while (length > 0) {
+        TRY(dump_next(&job->dump, &bytes, &length, error));
+        if (length > 0) {
+            TRY(feed(job, bytes, length, from, error));
+        }
+        if (job->batch.length >= BATCH_BYTES * (size_t)job->settings->threads) {
+            TRY(finish_batch(job, error));
+        }
+        dump_progress(&job->dump, job->log);
+        if (stop != NULL && *stop != 0) {
+            return error_set(error, BERTH_INTERRUPTED,
+                             "stopped; %zu finished files of text are kept, the next run goes on "
+                             "after them",
+                             job->state.count);
+        }
+    }
+    TRY(mediawiki_finish(job->reader, error));
+    TRY(finish_batch(job, error));
+    if (job->saved.articles == 0) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: no article in it: of %" PRId64 " pages %" PRId64
+                         " are redirects, %" PRId64 " belong to other namespaces, %" PRId64
+                         " have no text, %" PRId64 " are damaged or too long",
+                         job->settings->dump, job->counts->pages, job->counts->redirects,
+                         job->counts->other_namespaces, job->saved.empty,
+                         job->counts->damaged + job->counts->oversize);
+    }
+    *job->counts = counts_at(job, job->counts);
+    job->last.counts = *job->counts;
+    TRY(end_file(job, error));
+    return wikipedia_state_complete(&job->state, job->counts, error);
+}
+
+static enum berth_status run(struct job *job, const volatile int *stop, struct berth_error *error) {
+    TRY(wikipedia_state_open(&job->state, job->settings, error));
+    if (job->state.complete) {
+        if (job->state.count > 0) {
+            *job->counts = job->state.files[job->state.count - 1].counts;
+        }
+        log_note(job->log, "%s: the text is complete: %zu files", job->settings->folder,
+                 job->state.count);
+        return BERTH_OK;
+    }
+    job->cleaners = memory_array_zeroed((size_t)job->settings->threads, sizeof *job->cleaners);
+    if (job->cleaners == NULL) {
+        return error_no_memory(error, sizeof *job->cleaners, "the cleaners");
+    }
+    TRY(start(job, error));
+    return read_dump(job, stop, error);
+}
+
+static void done(struct job *job) {
+    file_writer_abort(&job->writer);
+    mediawiki_close(job->reader);
+    mediawiki_close(job->head);
+    dump_close(&job->dump);
+    for (int i = 0; job->cleaners != NULL && i < job->settings->threads; i++) {
+        wikitext_done(&job->cleaners[i].wikitext);
+        buffer_done(&job->cleaners[i].plain);
+    }
+    memory_free(job->cleaners);
+    memory_free(job->articles);
+    memory_free(job->url);
+    buffer_done(&job->batch);
+    buffer_done(&job->header);
+    wikipedia_state_done(&job->state);
+}
+
+// What was skipped is said, since nobody asked for it.
+static void report(const struct berth_log *log, const struct wikipedia_counts *counts) {
+    if (counts->damaged > 0) {
+        log_warning(log, "%" PRId64 " pages skipped: bytes that are no UTF-8, or no title or id",
+                    counts->damaged);
+    }
+    if (counts->oversize > 0) {
+        log_warning(log, "%" PRId64 " pages skipped: longer than %zu bytes", counts->oversize,
+                    MEDIAWIKI_TEXT_MAX);
+    }
+}
+
+enum berth_status wikipedia_text(const struct wikipedia_settings *settings,
+                                 const struct berth_log *log, const volatile int *stop,
+                                 struct wikipedia_counts *counts, struct berth_error *error) {
+    struct wikipedia_settings own = *settings;
+    own.threads = own.threads > 0 ? own.threads : omp_get_max_threads();
+    own.file_size = own.file_size > 0 ? own.file_size : WIKIPEDIA_FILE_SIZE;
+    struct job job = {.settings = &own,
+                      .log = log,
+                      .counts = counts,
+                      .dump.file.descriptor = -1,
+                      .lock.descriptor = -1,
+                      .writer.descriptor = -1};
+    *counts = (struct wikipedia_counts){0};
+    if (!file_exists(settings->dump)) { // told before a folder is made
+        return error_set(error, BERTH_NO_INPUT,
+                         "%s: no such file; expected a dump of a wiki, .xml or .xml.bz2",
+                         settings->dump);
+    }
+    TRY(dir_make(settings->folder, error));
+    TRY(file_lock_take(&job.lock, settings->folder, error));
+    enum berth_status status = run(&job, stop, error);
+    done(&job);
+    file_lock_release(&job.lock);
+    if (status == BERTH_OK) {
+        report(log, counts);
+    }
+    return status;
+}

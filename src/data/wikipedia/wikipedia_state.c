@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// text.json written and read; what a killed run leaves behind removed.
+#include "data/wikipedia/wikipedia_state.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/number.h"
+#include "format/checksum/digest.h"
+#include "format/json/json.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#define FORMAT 1 // of the file, and of the text: another cleaner gets another number
+#define FILES_PER_FOLDER 100
+#define FILES_MAX ((size_t)26 * 26 * FILES_PER_FOLDER)
+#define HEAD_SIZE ((size_t)1 << 20)
+
+static const struct {
+    const char *key;
+    size_t offset;
+} fields[] = {
+#define FIELD(name, member)                                                                        \
+    { name, offsetof(struct wikipedia_file, member) }
+    FIELD("bytes", bytes),
+    FIELD("next_page", next.page),
+    FIELD("next_block", next.block),
+    FIELD("next_bit", next.bit),
+    FIELD("pages", counts.pages),
+    FIELD("articles", counts.articles),
+    FIELD("redirects", counts.redirects),
+    FIELD("other_namespaces", counts.other_namespaces),
+    FIELD("empty", counts.empty),
+    FIELD("oversize", counts.oversize),
+    FIELD("damaged", counts.damaged),
+    FIELD("xml_bytes", counts.xml_bytes),
+    FIELD("text_bytes", counts.text_bytes),
+    FIELD("files", counts.files),
+};
+#define FIELD_COUNT (sizeof fields / sizeof *fields)
+
+char *wikipedia_file_path(const char *folder, size_t index) {
+    char name[32];
+    size_t group = index / FILES_PER_FOLDER;
+    number_format(name, sizeof name, "%c%c/wiki_%02zu", (int)('A' + group / 26 % 26),
+                  (int)('A' + group % 26), index % FILES_PER_FOLDER);
+    return path_join(folder, name);
+}
+
+// --- writing ------------------------------------------------------------------------------------
+
+// NULL when memory is out: a manifest without a member would be believed.
+static json *file_to_json(const struct wikipedia_file *file) {
+    json *object = json_new_object();
+    int failed = 0;
+    for (size_t i = 0; i < FIELD_COUNT; i++) {
+        int64_t value;
+        memcpy(&value, (const char *)file + fields[i].offset, sizeof value);
+        failed |= json_set(object, fields[i].key, json_new_integer(value));
+    }
+    if (failed) {
+        json_free(object);
+        return NULL;
+    }
+    return object;
+}
+
+static enum berth_status save(const struct wikipedia_state *state, struct berth_error *error) {
+    json *object = json_new_object(), *files = json_new_array();
+    int failed = 0;
+    for (size_t i = 0; i < state->count; i++) {
+        failed |= json_append(files, file_to_json(&state->files[i]));
+    }
+    failed |= json_set(object, "files", files);
+    failed |= json_set(object, "format", json_new_integer(FORMAT));
+    failed |= json_set(object, "dump", json_new_text(state->dump));
+    failed |= json_set(object, "file_size", json_new_integer((int64_t)state->file_size));
+    failed |= json_set(object, "complete", json_new_boolean(state->complete));
+    enum berth_status status =
+        failed ? error_no_memory(error, 0, state->path)
+               : json_write_file(object, JSON_INDENT_2_SORTED, state->path, error);
+    json_free(object);
+    return status;
+}
+
+enum berth_status wikipedia_state_add(struct wikipedia_state *state, struct wikipedia_file file,
+                                      struct berth_error *error) {
+    if (state->count == FILES_MAX) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s: more than %zu files: a larger file size is needed", state->path,
+                         FILES_MAX);
+    }
+    size_t needed = state->count + 1;
+    struct wikipedia_file *grown =
+        memory_grow(state->files, &state->capacity, needed, sizeof *grown);
+    if (grown == NULL) {
+        return error_no_memory(error, needed * sizeof *grown, state->path);
+    }
+    state->files = grown;
+    state->files[state->count++] = file;
+    return save(state, error);
+}
+
+enum berth_status wikipedia_state_complete(struct wikipedia_state *state,
+                                           const struct wikipedia_counts *counts,
+                                           struct berth_error *error) {
+    if (state->count > 0) {
+        state->files[state->count - 1].counts = *counts; // with the pages after its last article
+    }
+    state->complete = 1;
+    return save(state, error);
+}
+
+// --- reading ------------------------------------------------------------------------------------
+
+static enum berth_status file_from_json(const json *object, const char *name,
+                                        struct wikipedia_file *file, struct berth_error *error) {
+    for (size_t i = 0; i < FIELD_COUNT; i++) {
+        int64_t value = -1;
+        TRY(json_get_integer(object, name, fields[i].key, &value, error));
+        if (value < 0) {
+            return error_set(error, BERTH_CONFIG,
+                             "%s: a file's key \"%s\": expected a number from 0; remove the folder "
+                             "and start again",
+                             name, fields[i].key);
+        }
+        memcpy((char *)file + fields[i].offset, &value, sizeof value);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status same(const struct wikipedia_state *state, const json *object,
+                              struct berth_error *error) {
+    const char *dump = NULL;
+    int64_t format = 0, file_size = 0;
+    TRY(json_get_integer(object, state->path, "format", &format, error));
+    TRY(json_get_integer(object, state->path, "file_size", &file_size, error));
+    TRY(json_get_text(object, state->path, "dump", &dump, error));
+    if (json_length(json_member(object, "files")) == 0) {
+        return BERTH_OK; // nothing is held
+    }
+    static const char remedy[] = "choose another output, or remove the folder";
+    if (format != FORMAT) {
+        return error_set(error, BERTH_CONFIG, "%s: format %lld, this version knows %d: %s",
+                         state->path, (long long)format, FORMAT, remedy);
+    }
+    if ((uint64_t)file_size != state->file_size) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s: the text was made with file_size %lld, now it is %lld: %s",
+                         state->path, (long long)file_size, (long long)state->file_size, remedy);
+    }
+    return dump != NULL && strcmp(dump, state->dump) == 0
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG, "%s: the folder holds the text of another dump: %s",
+                           state->path, remedy);
+}
+
+// Whether the file stands there as it was finished.
+static int is_whole(const char *folder, size_t index, uint64_t bytes) {
+    struct file_reader file;
+    char *path = wikipedia_file_path(folder, index);
+    int whole = 0;
+    if (path != NULL && file_reader_open(&file, path, NULL) == BERTH_OK) {
+        whole = file.size == bytes;
+        file_reader_close(&file);
+    }
+    memory_free(path);
+    return whole;
+}
+
+static enum berth_status take_files(struct wikipedia_state *state, const char *folder,
+                                    const json *object, struct berth_error *error) {
+    const json *files = json_member(object, "files");
+    size_t count = json_length(files);
+    if (!json_is_array_value(files) || count > FILES_MAX) {
+        return error_set(error, BERTH_CONFIG, "%s: key \"files\": expected a list", state->path);
+    }
+    state->files = memory_array_zeroed(count + 1, sizeof *state->files);
+    if (state->files == NULL) {
+        return error_no_memory(error, count * sizeof *state->files, state->path);
+    }
+    state->capacity = count + 1;
+    TRY(json_get_boolean(object, state->path, "complete", &state->complete, error));
+    for (size_t i = 0; i < count; i++) {
+        struct wikipedia_file file;
+        TRY(file_from_json(json_at(files, i), state->path, &file, error));
+        if (!is_whole(folder, i, file.bytes)) {
+            state->complete = 0;
+            break;
+        }
+        state->files[state->count++] = file;
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status load(struct wikipedia_state *state, const char *folder,
+                              struct berth_error *error) {
+    json *object;
+    TRY(json_read_file(state->path, &object, error));
+    enum berth_status status = same(state, object, error);
+    if (status == BERTH_OK) {
+        status = take_files(state, folder, object, error);
+    }
+    json_free(object);
+    return status;
+}
+
+// --- the folder ---------------------------------------------------------------------------------
+
+// Half-written files of runs that were killed.
+static enum berth_status remove_temporaries(const char *folder, struct berth_error *error) {
+    char **names = NULL;
+    TRY(dir_list(folder, &names, error));
+    enum berth_status status = BERTH_OK;
+    for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
+        char *path = path_join(folder, names[i]);
+        if (path == NULL) {
+            status = error_no_memory(error, strlen(folder), folder);
+        } else if (file_is_temporary(names[i])) {
+            status = file_remove(path, error);
+        } else if (strlen(names[i]) == 2 && dir_exists(path)) {
+            status = remove_temporaries(path, error); // AA, AB, ...: one level deep
+        }
+        memory_free(path);
+    }
+    memory_free(names);
+    return status;
+}
+
+static enum berth_status read_head(struct wikipedia_state *state, const char *dump,
+                                   struct berth_error *error) {
+    struct file_reader file;
+    TRY(file_reader_open(&file, dump, error));
+    size_t length = file.size < HEAD_SIZE ? (size_t)file.size : HEAD_SIZE;
+    char *head = memory_new(length);
+    enum berth_status status = head != NULL ? file_reader_at(&file, 0, head, length, error)
+                                            : error_no_memory(error, length, dump);
+    if (status == BERTH_OK) {
+        status = digest_memory(DIGEST_SHA256, head, length, state->dump, error);
+    }
+    memory_free(head);
+    file_reader_close(&file);
+    return status;
+}
+
+enum berth_status wikipedia_state_open(struct wikipedia_state *state,
+                                       const struct wikipedia_settings *settings,
+                                       struct berth_error *error) {
+    *state = (struct wikipedia_state){.file_size = settings->file_size};
+    state->path = path_join(settings->folder, TEXT_MANIFEST);
+    if (state->path == NULL) {
+        return error_no_memory(error, strlen(settings->folder), settings->folder);
+    }
+    TRY(read_head(state, settings->dump, error));
+    if (file_exists(state->path)) {
+        TRY(load(state, settings->folder, error));
+        return remove_temporaries(settings->folder, error);
+    }
+    char *first = wikipedia_file_path(settings->folder, 0);
+    int taken = first != NULL && file_exists(first);
+    memory_free(first);
+    if (taken) {
+        return error_set(error, BERTH_CANT_CREATE,
+                         "%s: text stands in the folder, but no %s that says of what; choose "
+                         "another output",
+                         settings->folder, TEXT_MANIFEST);
+    }
+    TRY(remove_temporaries(settings->folder, error));
+    return save(state, error);
+}
+
+void wikipedia_state_done(struct wikipedia_state *state) {
+    memory_free(state->path);
+    memory_free(state->files);
+    *state = (struct wikipedia_state){.path = NULL};
+}

@@ -1,0 +1,495 @@
+// SPDX-License-Identifier: Apache-2.0
+// The first pass: templates, tables, links, tags and comments, which nest.
+//
+// Everything is copied to the output as it is met. An opened construct is a frame that remembers
+// where its output begins; its end cuts the output back to there, or to what is kept of it. Of
+// [[a|b|c]] each bar cuts, so that the last part stays.
+#include "data/wikipedia/wikitext.h"
+
+#include "core/memory.h"
+#include "core/number.h"
+#include "data/wikipedia/wikitext_parts.h"
+
+#include <strings.h>
+
+// How many frames an end looks through for its beginning: broken markup cannot make this slow.
+#define REACH 64
+#define TITLE_MAX 512 // bytes; MediaWiki's own limit is 255
+
+enum frame_kind { FRAME_TEMPLATE, FRAME_TABLE, FRAME_LINK, FRAME_EXTERNAL, FRAME_TAG };
+
+struct wikitext_frame {
+    enum frame_kind kind : 8;
+    int is_dropped : 8;                            // with all it holds
+    int is_labelled : 8;                           // a link whose target has been read
+    int tag : 8;                                   // number of the element
+    uint32_t start;                                // its output begins here
+    const struct wikitext_template *kept_template; // NULL: dropped
+};
+
+struct pass {
+    struct wikitext *wikitext;
+    struct buffer *out;
+    const char *at, *begin, *end;
+};
+
+// --- frames -------------------------------------------------------------------------------------
+
+static void push(struct pass *pass, struct wikitext_frame frame) {
+    struct wikitext *wikitext = pass->wikitext;
+    struct wikitext_frame *grown = memory_grow(wikitext->frames, &wikitext->frame_capacity,
+                                               wikitext->frame_count + 1, sizeof *grown);
+    if (grown == NULL) {
+        wikitext->failed = 1;
+        return;
+    }
+    wikitext->frames = grown;
+    frame.start = (uint32_t)pass->out->length;
+    wikitext->frames[wikitext->frame_count++] = frame;
+}
+
+static struct wikitext_frame *top(const struct pass *pass) {
+    const struct wikitext *wikitext = pass->wikitext;
+    return wikitext->frame_count > 0 ? &wikitext->frames[wikitext->frame_count - 1] : NULL;
+}
+
+// The innermost frame of the kind (and, of tags, the number), looking through frames whose kinds
+// are in `through` (bits), whose ends are then missing: they are taken off. NULL: none.
+static struct wikitext_frame *reach(struct pass *pass, enum frame_kind kind, int tag,
+                                    unsigned through) {
+    struct wikitext *wikitext = pass->wikitext;
+    for (size_t i = 0; i < REACH && i < wikitext->frame_count; i++) {
+        size_t index = wikitext->frame_count - 1 - i;
+        struct wikitext_frame *frame = &wikitext->frames[index];
+        if (frame->kind == kind && (kind != FRAME_TAG || frame->tag == tag)) {
+            wikitext->frame_count = index + 1;
+            return frame;
+        }
+        if (!(through >> frame->kind & 1)) {
+            return NULL;
+        }
+    }
+    return NULL;
+}
+
+static void pop(struct pass *pass) {
+    pass->wikitext->frame_count--;
+}
+
+// --- places -------------------------------------------------------------------------------------
+
+static int starts(const struct pass *pass, const char *word) {
+    size_t length = strlen(word);
+    return (size_t)(pass->end - pass->at) >= length && memcmp(pass->at, word, length) == 0;
+}
+
+// How often the character at `at` stands here.
+static size_t run_length(const struct pass *pass) {
+    const char *to = pass->at;
+    while (to < pass->end && *to == *pass->at) {
+        to++;
+    }
+    return (size_t)(to - pass->at);
+}
+
+// Only blanks (and indents) stand before `at` on its line.
+static int begins_line(const struct pass *pass) {
+    const char *before = pass->at;
+    for (int i = 0; i < 32 && before > pass->begin; i++) {
+        char byte = before[-1];
+        if (byte == '\n') {
+            return 1;
+        }
+        if (byte != ' ' && byte != '\t' && byte != ':') {
+            return 0;
+        }
+        before--;
+    }
+    return before == pass->begin;
+}
+
+static void skip_comment(struct pass *pass) {
+    const char *close = memmem(pass->at, (size_t)(pass->end - pass->at), "-->", 3);
+    pass->at = close != NULL ? close + 3 : pass->end; // as MediaWiki: to the end of the page
+}
+
+// --- templates and tables -----------------------------------------------------------------------
+
+static void open_braces(struct pass *pass) {
+    size_t count = run_length(pass);
+    if (count == 1) {
+        if (pass->at + 1 < pass->end && pass->at[1] == '|' && begins_line(pass)) {
+            push(pass, (struct wikitext_frame){.kind = FRAME_TABLE});
+            pass->at += 2;
+        } else {
+            buffer_put_byte(pass->out, *pass->at++);
+        }
+        return;
+    }
+    pass->at += count & 1; // {{{ is a brace and {{
+    for (size_t i = 0; i < count / 2; i++) {
+        pass->at += 2;
+        const struct wikitext_template *kept =
+            i + 1 == count / 2 ? wikitext_find_template(pass->at, (size_t)(pass->end - pass->at))
+                               : NULL;
+        push(pass, (struct wikitext_frame){.kind = FRAME_TEMPLATE, .kept_template = kept});
+    }
+}
+
+static void close_braces(struct pass *pass) {
+    pass->at++;
+    if (pass->at == pass->end || *pass->at != '}') {
+        return; // a single brace is nothing
+    }
+    unsigned through =
+        1u << FRAME_LINK | 1u << FRAME_EXTERNAL | 1u << FRAME_TAG | 1u << FRAME_TABLE;
+    struct wikitext_frame *frame = reach(pass, FRAME_TEMPLATE, 0, through);
+    pass->at++;
+    if (frame == NULL) {
+        return;
+    }
+    struct wikitext_frame closed = *frame;
+    pop(pass);
+    if (closed.kept_template != NULL) {
+        wikitext_expand(pass->wikitext, closed.kept_template, closed.start);
+    } else {
+        pass->out->length = closed.start;
+    }
+}
+
+// |} at the begin of a line ends a table, unless the bar is a template's.
+static int close_table(struct pass *pass) {
+    if (pass->at + 1 == pass->end || pass->at[1] != '}' || !begins_line(pass)) {
+        return 0;
+    }
+    unsigned through = 1u << FRAME_LINK | 1u << FRAME_EXTERNAL | 1u << FRAME_TAG;
+    struct wikitext_frame *frame = reach(pass, FRAME_TABLE, 0, through);
+    if (frame == NULL) {
+        return 0;
+    }
+    pass->out->length = frame->start;
+    pop(pass);
+    pass->at += 2;
+    return 1;
+}
+
+// --- links --------------------------------------------------------------------------------------
+
+static int is_name(const char *text, size_t length, const char *name) {
+    return strlen(name) == length && strncasecmp(text, name, length) == 0;
+}
+
+// Prefixes of links to what is no text of the article: other namespaces and other languages' pages.
+static int is_dropped_prefix(const struct wikitext *wikitext, const char *text, size_t length) {
+    static const char *const names[] = {
+        "file",      "image",     "media",          "category",  "template",
+        "wikipedia", "wp",        "help",           "portal",    "user",
+        "talk",      "user talk", "wikipedia talk", "file talk", "template talk",
+        "special",   "mediawiki", "book",           "draft",     "module",
+        "project",   "commons",   "simple",         "species",   "meta"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (is_name(text, length, names[i])) {
+            return 1;
+        }
+    }
+    for (size_t i = 0; i < wikitext->namespace_count; i++) {
+        if (is_name(text, length, wikitext->namespaces[i])) {
+            return 1;
+        }
+    }
+    // A language: two or three small letters, perhaps more after a hyphen.
+    size_t letters = 0;
+    while (letters < length && text[letters] >= 'a' && text[letters] <= 'z') {
+        letters++;
+    }
+    return (letters == 2 || letters == 3) && (letters == length || text[letters] == '-');
+}
+
+// The prefix of a target ("File" of "File:x.jpg"), without blanks around it; 0: none.
+static size_t target_prefix(const char **text, size_t length) {
+    const char *from = *text, *colon = memchr(from, ':', length < 64 ? length : 64);
+    if (colon == NULL) {
+        return 0;
+    }
+    while (from < colon && *from == ' ') {
+        from++;
+    }
+    size_t prefix = (size_t)(colon - from);
+    while (prefix > 0 && from[prefix - 1] == ' ') {
+        prefix--;
+    }
+    *text = from;
+    return prefix;
+}
+
+// The target ends, at the first bar or the end of the link. A colon in front ([[:Category:x]])
+// makes an ordinary link of any target.
+static void judge_target(struct pass *pass, struct wikitext_frame *frame) {
+    size_t length = pass->out->length - frame->start;
+    const char *text = pass->out->bytes + frame->start;
+    if (length == 0 || text[0] == ':') {
+        return;
+    }
+    size_t prefix = target_prefix(&text, length);
+    frame->is_dropped = prefix > 0 && is_dropped_prefix(pass->wikitext, text, prefix);
+}
+
+// Text of a link without a label: its target, without what only finds it.
+static void show_target(struct pass *pass, struct wikitext_frame *frame) {
+    size_t length = pass->out->length - frame->start;
+    char *text = pass->out->bytes + frame->start;
+    if (length > TITLE_MAX) {
+        return;
+    }
+    size_t skip = length > 0 && text[0] == ':';
+    const char *const prefixes[] = {"w:", "wikt:", "wiktionary:", "s:", "q:"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        size_t own = strlen(prefixes[i]);
+        if (length >= skip + own && strncasecmp(text + skip, prefixes[i], own) == 0) {
+            skip += own;
+            break;
+        }
+    }
+    if (skip > 0) {
+        memmove(text, text + skip, length - skip);
+        pass->out->length -= skip;
+    }
+}
+
+static void close_link(struct pass *pass) {
+    struct wikitext_frame *frame = top(pass);
+    if (!frame->is_labelled) {
+        judge_target(pass, frame);
+        if (!frame->is_dropped) {
+            show_target(pass, frame);
+        }
+    }
+    if (frame->is_dropped) {
+        pass->out->length = frame->start;
+    }
+    pop(pass);
+}
+
+static int scheme_length(const struct pass *pass) {
+    static const char *const schemes[] = {
+        "http://", "https://", "ftp://",    "//",      "mailto:", "news:", "irc://",
+        "ftps://", "git:",     "gopher://", "ircs://", "nntp://", "tel:",  "urn:",
+        "magnet:", "svn://",   "ssh://",    "sftp://", "sip:",    "geo:"};
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+        size_t length = strlen(schemes[i]);
+        if ((size_t)(pass->end - pass->at) > length &&
+            strncasecmp(pass->at + 1, schemes[i], length) == 0) {
+            return (int)length;
+        }
+    }
+    return 0;
+}
+
+// [http://url label]
+static void open_external(struct pass *pass, int scheme) {
+    const char *to = pass->at + 1 + scheme;
+    while (to < pass->end && (unsigned char)*to > ' ' && strchr("[]<>\"", *to) == NULL) {
+        to += 1;
+    }
+    if (to == pass->end || *to == '\n') {
+        pass->at++; // not ended: the bracket goes, the rest is text
+        return;
+    }
+    push(pass, (struct wikitext_frame){.kind = FRAME_EXTERNAL});
+    pass->at = to;
+    while (pass->at < pass->end && *pass->at == ' ') {
+        pass->at++;
+    }
+}
+
+static void open_bracket(struct pass *pass) {
+    if (starts(pass, "[[")) {
+        push(pass, (struct wikitext_frame){.kind = FRAME_LINK});
+        pass->at += 2;
+        return;
+    }
+    int scheme = scheme_length(pass);
+    if (scheme > 0) {
+        open_external(pass, scheme);
+    } else {
+        buffer_put_byte(pass->out, *pass->at++);
+    }
+}
+
+static void close_bracket(struct pass *pass) {
+    struct wikitext_frame *frame = top(pass);
+    if (frame != NULL && frame->kind == FRAME_EXTERNAL) {
+        pop(pass);
+        pass->at++;
+    } else if (starts(pass, "]]")) {
+        unsigned through = 1u << FRAME_TAG | 1u << FRAME_EXTERNAL;
+        if (reach(pass, FRAME_LINK, 0, through) != NULL) {
+            close_link(pass);
+        }
+        pass->at += 2;
+    } else {
+        buffer_put_byte(pass->out, *pass->at++);
+    }
+}
+
+static void bar(struct pass *pass) {
+    struct wikitext_frame *frame = top(pass);
+    if (close_table(pass)) {
+        return;
+    }
+    pass->at++;
+    if (frame != NULL && frame->kind == FRAME_LINK) {
+        if (!frame->is_labelled) {
+            judge_target(pass, frame);
+        }
+        frame->is_labelled = 1;
+        pass->out->length = frame->start;
+    } else if (frame != NULL && frame->kind == FRAME_TEMPLATE && frame->kept_template != NULL) {
+        buffer_put_byte(pass->out, WIKITEXT_SEPARATOR);
+    } else {
+        buffer_put_byte(pass->out, '|'); // a cell of a table, or part of what is dropped
+    }
+}
+
+// A link to a page ends on its line; the captions of files may have lines.
+static void end_line(struct pass *pass) {
+    struct wikitext_frame *frame = top(pass);
+    while (frame != NULL &&
+           (frame->kind == FRAME_EXTERNAL || (frame->kind == FRAME_LINK && !frame->is_labelled))) {
+        pop(pass);
+        frame = top(pass);
+    }
+    buffer_put_byte(pass->out, *pass->at++);
+}
+
+// --- tags ---------------------------------------------------------------------------------------
+
+static void put_formula(struct pass *pass) {
+    char name[64];
+    int length = number_format(name, sizeof name, "formula_%zu", ++pass->wikitext->formulas);
+    buffer_put(pass->out, name, (size_t)length);
+}
+
+// An element whose content is no wikitext.
+static void raw_element(struct pass *pass, const struct wikitext_tag *tag) {
+    const char *close, *after;
+    pass->at = tag->end;
+    if (tag->is_closing || tag->closes_itself ||
+        !wikitext_find_closing(pass->wikitext, tag, pass->end, &close, &after)) {
+        return;
+    }
+    if (tag->kind == TAG_FORMULA) {
+        put_formula(pass);
+    } else if (tag->kind == TAG_LITERAL) {
+        buffer_put(pass->out, tag->end, (size_t)(close - tag->end));
+    }
+    pass->at = after;
+}
+
+static void dropped_element(struct pass *pass, const struct wikitext_tag *tag) {
+    pass->at = tag->end;
+    if (tag->closes_itself) {
+        return;
+    }
+    if (!tag->is_closing) {
+        push(pass, (struct wikitext_frame){.kind = FRAME_TAG, .tag = tag->number});
+        return;
+    }
+    unsigned through = 1u << FRAME_TAG | 1u << FRAME_EXTERNAL;
+    struct wikitext_frame *frame = reach(pass, FRAME_TAG, tag->number, through);
+    if (frame != NULL) {
+        pass->out->length = frame->start;
+        pop(pass);
+    }
+}
+
+static void angle(struct pass *pass) {
+    struct wikitext_tag tag;
+    if (starts(pass, "<!--")) {
+        skip_comment(pass);
+    } else if (!wikitext_read_tag(pass->at, pass->end, &tag)) {
+        buffer_put_byte(pass->out, *pass->at++);
+    } else if (tag.kind == TAG_DROP) {
+        dropped_element(pass, &tag);
+    } else if (tag.kind == TAG_RAW || tag.kind == TAG_LITERAL || tag.kind == TAG_FORMULA) {
+        raw_element(pass, &tag);
+    } else {
+        if (tag.kind != TAG_INLINE) {
+            buffer_put_byte(pass->out, tag.kind == TAG_SPACE ? ' ' : '\n');
+        }
+        pass->at = tag.end;
+    }
+}
+
+// --- the pass -----------------------------------------------------------------------------------
+
+static void plain_run(struct pass *pass) {
+    static const char special[256] = {
+        ['{'] = 1, ['}'] = 1, ['['] = 1, [']'] = 1, ['|'] = 1, ['<'] = 1, ['\n'] = 1};
+    const char *to = pass->at + 1;
+    while (to < pass->end && !special[(unsigned char)*to]) {
+        to++;
+    }
+    buffer_put(pass->out, pass->at, (size_t)(to - pass->at));
+    pass->at = to;
+}
+
+static void strip(struct pass *pass) {
+    static void (*const treat[256])(struct pass * pass) = {
+        ['{'] = open_braces, ['}'] = close_braces, ['['] = open_bracket, [']'] = close_bracket,
+        ['|'] = bar,         ['<'] = angle,        ['\n'] = end_line};
+    while (pass->at < pass->end && !pass->wikitext->failed) {
+        void (*function)(struct pass *) = treat[(unsigned char)*pass->at];
+        (function != NULL ? function : plain_run)(pass);
+    }
+}
+
+// The buffers of a page: empty, and without the last page's failures.
+static void clear(struct wikitext *wikitext) {
+    struct buffer *const all[] = {&wikitext->stripped, &wikitext->plain, &wikitext->scratch,
+                                  &wikitext->line, &wikitext->headings};
+    wikitext->frame_count = wikitext->formulas = 0;
+    wikitext->failed = 0;
+    memset(wikitext->no_closing, 0, sizeof wikitext->no_closing);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        buffer_clear(all[i]);
+        all[i]->failed = 0;
+    }
+}
+
+enum berth_status wikitext_clean(struct wikitext *wikitext, const char *text, size_t length,
+                                 const char **plain, size_t *plain_length,
+                                 struct berth_error *error) {
+    *plain = "";
+    *plain_length = 0;
+    if (length > UINT32_MAX / 2) {
+        return error_set(error, BERTH_BAD_DATA, "a page of %zu bytes: too long", length);
+    }
+    clear(wikitext);
+    struct pass pass = {wikitext, &wikitext->stripped, text, text, text + length};
+    if (length > 0 && buffer_reserve(&wikitext->stripped, length)) {
+        strip(&pass);
+    }
+    if (!wikitext->failed && !wikitext->stripped.failed) {
+        wikitext_finish_lines(wikitext);
+    }
+    if (wikitext->failed || wikitext->stripped.failed || wikitext->plain.failed ||
+        wikitext->scratch.failed || wikitext->line.failed || wikitext->headings.failed) {
+        return error_no_memory(error, length, "a page's text");
+    }
+    if (wikitext->plain.length > 0) {
+        *plain = wikitext->plain.bytes;
+        *plain_length = wikitext->plain.length;
+    }
+    return BERTH_OK;
+}
+
+void wikitext_done(struct wikitext *wikitext) {
+    memory_free(wikitext->frames);
+    buffer_done(&wikitext->stripped);
+    buffer_done(&wikitext->plain);
+    buffer_done(&wikitext->scratch);
+    buffer_done(&wikitext->line);
+    buffer_done(&wikitext->headings);
+    *wikitext = (struct wikitext){.frames = NULL};
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// HTML's and MediaWiki's elements: what becomes of each, and where they end.
+#include "core/memory.h"
+#include "data/wikipedia/wikitext_parts.h"
+
+#include <strings.h>
+
+static const struct element {
+    const char *name;
+    enum wikitext_tag_kind kind;
+} elements[] = {
+    // Content that is not wikitext. The first ones: their number must fit wikitext->no_closing.
+    {"ref", TAG_RAW},
+    {"references", TAG_RAW},
+    {"gallery", TAG_RAW},
+    {"timeline", TAG_RAW},
+    {"source", TAG_RAW},
+    {"syntaxhighlight", TAG_RAW},
+    {"pre", TAG_RAW},
+    {"score", TAG_RAW},
+    {"hiero", TAG_RAW},
+    {"imagemap", TAG_RAW},
+    {"graph", TAG_RAW},
+    {"mapframe", TAG_RAW},
+    {"maplink", TAG_RAW},
+    {"templatedata", TAG_RAW},
+    {"inputbox", TAG_RAW},
+    {"categorytree", TAG_RAW},
+    {"indicator", TAG_RAW},
+    {"includeonly", TAG_RAW},
+    {"nowiki", TAG_LITERAL},
+    {"math", TAG_FORMULA},
+    {"chem", TAG_FORMULA},
+    {"ce", TAG_FORMULA},
+    // Content that is dropped as wikitext: lists, tables, layout, fine print.
+    {"table", TAG_DROP},
+    {"tr", TAG_DROP},
+    {"td", TAG_DROP},
+    {"th", TAG_DROP},
+    {"caption", TAG_DROP},
+    {"div", TAG_DROP},
+    {"ul", TAG_DROP},
+    {"ol", TAG_DROP},
+    {"li", TAG_DROP},
+    {"dl", TAG_DROP},
+    {"dt", TAG_DROP},
+    {"dd", TAG_DROP},
+    {"small", TAG_DROP},
+    {"form", TAG_DROP},
+    {"select", TAG_DROP},
+    {"option", TAG_DROP},
+    {"textarea", TAG_DROP},
+    {"menu", TAG_DROP},
+    {"dir", TAG_DROP},
+    {"br", TAG_SPACE},
+    {"hr", TAG_LINE},
+    {"p", TAG_LINE},
+    {"center", TAG_LINE},
+    {"blockquote", TAG_LINE},
+    {"poem", TAG_LINE},
+    {"h1", TAG_LINE},
+    {"h2", TAG_LINE},
+    {"h3", TAG_LINE},
+    {"h4", TAG_LINE},
+    {"h5", TAG_LINE},
+    {"h6", TAG_LINE},
+};
+
+static int is_letter(char byte) {
+    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
+}
+
+static int is_name_byte(char byte) {
+    return is_letter(byte) || (byte >= '0' && byte <= '9') || byte == '-' || byte == ':';
+}
+
+static void look_up(struct wikitext_tag *tag) {
+    tag->kind = TAG_INLINE;
+    tag->number = -1;
+    for (size_t i = 0; i < sizeof elements / sizeof *elements; i++) {
+        if (strlen(elements[i].name) == tag->name_length &&
+            strncasecmp(elements[i].name, tag->name, tag->name_length) == 0) {
+            tag->kind = elements[i].kind;
+            tag->number = (int)i;
+            return;
+        }
+    }
+}
+
+int wikitext_read_tag(const char *text, const char *end, struct wikitext_tag *tag) {
+    const char *at = text + 1;
+    tag->is_closing = at < end && *at == '/';
+    at += tag->is_closing;
+    tag->name = at;
+    if (at == end || !is_letter(*at)) {
+        return 0;
+    }
+    while (at < end && is_name_byte(*at)) {
+        at++;
+    }
+    tag->name_length = (size_t)(at - tag->name);
+    while (at < end && *at != '>' && *at != '<') {
+        at++; // attributes
+    }
+    if (at == end || *at == '<') {
+        return 0;
+    }
+    tag->closes_itself = at[-1] == '/';
+    tag->end = at + 1;
+    look_up(tag);
+    return 1;
+}
+
+// "name", blanks, ">" at `at`: the place after it, or NULL.
+static const char *rest_of_closing(const char *at, const char *end,
+                                   const struct wikitext_tag *tag) {
+    if ((size_t)(end - at) <= tag->name_length ||
+        strncasecmp(at, tag->name, tag->name_length) != 0) {
+        return NULL;
+    }
+    at += tag->name_length;
+    for (int i = 0; i < 64 && at < end && (*at == ' ' || *at == '\n' || *at == '\t'); i++) {
+        at++;
+    }
+    return at < end && *at == '>' ? at + 1 : NULL;
+}
+
+int wikitext_find_closing(struct wikitext *wikitext, const struct wikitext_tag *tag,
+                          const char *end, const char **begin, const char **after) {
+    const char **none = &wikitext->no_closing[tag->number];
+    if (*none != NULL && tag->end >= *none) {
+        return 0;
+    }
+    const char *at = tag->end;
+    while (at < end && (at = memchr(at, '<', (size_t)(end - at))) != NULL) {
+        if (end - at > 2 && at[1] == '/' && (*after = rest_of_closing(at + 2, end, tag)) != NULL) {
+            *begin = at;
+            return 1;
+        }
+        at++;
+    }
+    *none = tag->end;
+    return 0;
+}

@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: Apache-2.0
+// bzip2's blocks found, decompressed side by side and handed out in order. libbz2 gets each block
+// as a stream of its own: header, the block's bits moved to a byte boundary, end mark with its
+// checksum.
+#include "format/archive/bzip2.h"
+
+#include "core/buffer.h"
+#include "core/file.h"
+#include "core/memory.h"
+
+#include <bzlib.h>
+#include <inttypes.h>
+
+#define BLOCK_MARK UINT64_C(0x314159265359)
+#define END_MARK UINT64_C(0x177245385090)
+#define MARK_BITS 48
+#define CRC_BITS 32
+// A block of 900,000 bytes that do not compress takes little more than that; its content, which is
+// run-length encoded first, can be 51 times as long (4 bytes and a count of up to 255).
+#define BLOCK_SIZE_MAX ((size_t)2 << 20)
+#define CONTENT_SIZE_MAX ((size_t)900000 * 52)
+
+enum block_state { BLOCK_GOOD, BLOCK_DAMAGED, BLOCK_NO_MEMORY };
+
+struct block {
+    uint64_t begin, end; // bits of the file, mark included
+    uint32_t crc;
+    int ends_stream; // the end mark follows
+    uint32_t stream_crc;
+    enum block_state state;
+    struct buffer stream; // what libbz2 gets
+    struct buffer content;
+};
+
+struct bzip2_reader {
+    struct file_reader file;
+    int threads;
+    struct buffer window; // bytes of the file
+    uint64_t window_at;   // where the window begins: a byte of the file
+    uint64_t scan;        // bit of the file where the next batch begins
+    int at_stream_start;
+    struct block *blocks; // [threads]
+    size_t count, next;
+    uint64_t handed_out; // bit
+    uint32_t crc;        // of the blocks of this stream
+    int crc_is_whole;    // reading began at the stream's start
+};
+
+// --- bits ---------------------------------------------------------------------------------------
+
+static uint64_t window_bits(const struct bzip2_reader *reader) {
+    return (reader->window_at + reader->window.length) * 8;
+}
+
+// Up to 48 bits from bit `at` of the file, which must lie in the window.
+static uint64_t bits_at(const struct bzip2_reader *reader, uint64_t at, unsigned count) {
+    const unsigned char *bytes = (const unsigned char *)reader->window.bytes;
+    uint64_t byte = at / 8 - reader->window_at, value = 0;
+    for (unsigned i = 0; i < 7; i++) {
+        value = value << 8 | (byte + i < reader->window.length ? bytes[byte + i] : 0);
+    }
+    return value >> (56 - at % 8 - count) & ((UINT64_C(1) << count) - 1);
+}
+
+// The next block or end mark at or after bit `from`, UINT64_MAX when the window holds none.
+static uint64_t find_mark(const struct bzip2_reader *reader, uint64_t from) {
+    const unsigned char *bytes = (const unsigned char *)reader->window.bytes;
+    const uint64_t mask = (UINT64_C(1) << MARK_BITS) - 1;
+    uint64_t limit = window_bits(reader);
+    uint64_t value = 0, filled = 0;
+    for (uint64_t i = from / 8 - reader->window_at; i < reader->window.length; i++) {
+        value = value << 8 | bytes[i];
+        if (++filled < 7 && i + 1 < reader->window.length) {
+            continue;
+        }
+        // The 48 bits that end `shift` bits before the end of the byte.
+        for (unsigned shift = 8; shift-- > 0;) {
+            uint64_t word = value >> shift & mask;
+            uint64_t end = (reader->window_at + i + 1) * 8 - shift;
+            if ((word == BLOCK_MARK || word == END_MARK) && end >= from + MARK_BITS &&
+                end <= limit) {
+                return end - MARK_BITS;
+            }
+        }
+    }
+    return UINT64_MAX;
+}
+
+// Whether an end mark is one, and no chance: the file ends after it, or the next stream begins.
+static int is_end(const struct bzip2_reader *reader, uint64_t mark) {
+    uint64_t after = (mark + MARK_BITS + CRC_BITS + 7) / 8;
+    if (bits_at(reader, mark, MARK_BITS) != END_MARK || after > reader->file.size) {
+        return 0;
+    }
+    return after == reader->file.size || after + 3 > reader->window_at + reader->window.length ||
+           bits_at(reader, after * 8, 24) == 0x425A68; // "BZh"
+}
+
+// --- finding blocks -----------------------------------------------------------------------------
+
+static enum berth_status damaged(const struct bzip2_reader *reader, uint64_t bit,
+                                 const char *expected, struct berth_error *error) {
+    return error_set(error, BERTH_BAD_DATA,
+                     "%s: byte %" PRIu64 " of %" PRIu64
+                     ": expected %s: the file is damaged or cut; fetch it again",
+                     reader->file.path, bit / 8, reader->file.size, expected);
+}
+
+static enum berth_status fill_window(struct bzip2_reader *reader, struct berth_error *error) {
+    uint64_t from = reader->scan / 8, left = reader->file.size - from;
+    size_t wanted = ((size_t)reader->threads + 2) * ((size_t)1 << 20) + BLOCK_SIZE_MAX;
+    buffer_clear(&reader->window);
+    size_t length = left < wanted ? (size_t)left : wanted;
+    if (!buffer_reserve(&reader->window, length)) {
+        return error_no_memory(error, length, reader->file.path);
+    }
+    reader->window_at = from;
+    reader->window.length = length;
+    return file_reader_at(&reader->file, from, reader->window.bytes, length, error);
+}
+
+// The header of a stream at `scan`; *at_end: the file ends here.
+static enum berth_status enter_stream(struct bzip2_reader *reader, int *at_end,
+                                      struct berth_error *error) {
+    uint64_t at = reader->scan;
+    *at_end = at / 8 == reader->file.size;
+    if (*at_end) {
+        return BERTH_OK;
+    }
+    if (at + 32 > window_bits(reader) || bits_at(reader, at, 24) != 0x425A68 ||
+        bits_at(reader, at + 24, 8) - '1' > 8) {
+        return damaged(reader, at, "a bzip2 stream (\"BZh1\" to \"BZh9\")", error);
+    }
+    reader->scan = at + 32;
+    reader->at_stream_start = 0;
+    return BERTH_OK;
+}
+
+// Passes the end mark at `scan`.
+static void leave_stream(struct bzip2_reader *reader, uint32_t *crc) {
+    *crc = (uint32_t)bits_at(reader, reader->scan + MARK_BITS, CRC_BITS);
+    reader->scan = (reader->scan + MARK_BITS + CRC_BITS + 7) / 8 * 8;
+    reader->at_stream_start = 1;
+}
+
+// The end of the block at `scan`: the next mark, where chance end marks do not count.
+static uint64_t find_block_end(const struct bzip2_reader *reader, uint64_t from) {
+    uint64_t end = find_mark(reader, from);
+    while (end != UINT64_MAX && bits_at(reader, end, MARK_BITS) == END_MARK &&
+           !is_end(reader, end)) {
+        end = find_mark(reader, end + 1);
+    }
+    // An end mark is only of use together with its checksum.
+    if (end != UINT64_MAX && bits_at(reader, end, MARK_BITS) == END_MARK &&
+        end + MARK_BITS + CRC_BITS > window_bits(reader)) {
+        return UINT64_MAX;
+    }
+    return end;
+}
+
+// Takes the block that begins at `scan`; *taken is 0 when its end is not in the window.
+static enum berth_status take_block(struct bzip2_reader *reader, struct block *block, int *taken,
+                                    struct berth_error *error) {
+    uint64_t begin = reader->scan;
+    *taken = 0;
+    if (begin + MARK_BITS + CRC_BITS <= window_bits(reader) &&
+        bits_at(reader, begin, MARK_BITS) != BLOCK_MARK) {
+        return damaged(reader, begin, "the mark of a block", error);
+    }
+    uint64_t end = find_block_end(reader, begin + MARK_BITS + CRC_BITS);
+    if (end == UINT64_MAX) {
+        int file_ends = window_bits(reader) == reader->file.size * 8;
+        return file_ends || window_bits(reader) - begin > BLOCK_SIZE_MAX * 8
+                   ? damaged(reader, begin, "the end of the block that begins here", error)
+                   : BERTH_OK;
+    }
+    *taken = 1;
+    block->begin = begin;
+    block->end = reader->scan = end;
+    block->crc = (uint32_t)bits_at(reader, begin + MARK_BITS, CRC_BITS);
+    block->ends_stream = bits_at(reader, end, MARK_BITS) == END_MARK;
+    if (block->ends_stream) {
+        leave_stream(reader, &block->stream_crc);
+    }
+    return BERTH_OK;
+}
+
+// --- decompressing ------------------------------------------------------------------------------
+
+static void *bz_new(void *context, int count, int size) {
+    return memory_array((size_t)count, (size_t)size);
+}
+
+static void bz_free(void *context, void *block) {
+    memory_free(block);
+}
+
+struct bit_writer {
+    struct buffer *buffer;
+    uint64_t held; // bits that fill no byte yet
+    unsigned count;
+};
+
+static void put_bits(struct bit_writer *writer, uint64_t value, unsigned count) {
+    while (count > 0) {
+        unsigned step = count < 8 ? count : 8;
+        count -= step;
+        writer->held = writer->held << step | (value >> count & ((1u << step) - 1));
+        writer->count += step;
+        if (writer->count >= 8) {
+            writer->count -= 8;
+            buffer_put_byte(writer->buffer, (char)(writer->held >> writer->count & 0xFF));
+        }
+    }
+}
+
+// The block as a stream of its own.
+static void build_stream(const struct bzip2_reader *reader, struct block *block) {
+    struct bit_writer writer = {.buffer = &block->stream};
+    const unsigned char *bytes = (const unsigned char *)reader->window.bytes;
+    buffer_clear(&block->stream);
+    buffer_put(&block->stream, "BZh9", 4); // level 9 has room for the blocks of every level
+    uint64_t at = block->begin;
+    size_t whole = (size_t)((block->end - at) / 8);
+    if (!buffer_reserve(&block->stream, whole + 16)) {
+        return;
+    }
+    const unsigned char *from = bytes + (at / 8 - reader->window_at);
+    unsigned char *to = (unsigned char *)block->stream.bytes + block->stream.length;
+    unsigned shift = (unsigned)(at % 8);
+    for (size_t i = 0; i < whole; i++) {
+        // The byte after the last is in the window: the end mark or the next block's is there.
+        to[i] = (unsigned char)((from[i] << 8 | from[i + 1]) >> (8 - shift));
+    }
+    block->stream.length += whole;
+    at += whole * 8;
+    put_bits(&writer, bits_at(reader, at, (unsigned)(block->end - at)),
+             (unsigned)(block->end - at));
+    put_bits(&writer, END_MARK, MARK_BITS);
+    put_bits(&writer, block->crc, CRC_BITS);
+    put_bits(&writer, 0, 7);
+}
+
+// Runs libbz2 to the end of its stream.
+static enum block_state run_stream(bz_stream *stream, struct buffer *content) {
+    for (;;) {
+        if (content->length >= CONTENT_SIZE_MAX) {
+            return BLOCK_DAMAGED;
+        }
+        if (!buffer_reserve(content, (size_t)1 << 20)) {
+            return BLOCK_NO_MEMORY;
+        }
+        size_t room = content->capacity - content->length;
+        unsigned input = stream->avail_in;
+        stream->next_out = content->bytes + content->length;
+        stream->avail_out = (unsigned)room;
+        int result = BZ2_bzDecompress(stream);
+        content->length += room - stream->avail_out;
+        if (result == BZ_STREAM_END) {
+            return BLOCK_GOOD;
+        }
+        if (result == BZ_MEM_ERROR) {
+            return BLOCK_NO_MEMORY;
+        }
+        if (result != BZ_OK || (stream->avail_out == room && stream->avail_in == input)) {
+            return BLOCK_DAMAGED;
+        }
+    }
+}
+
+static void decompress(const struct bzip2_reader *reader, struct block *block) {
+    bz_stream stream = {.bzalloc = bz_new, .bzfree = bz_free};
+    build_stream(reader, block);
+    buffer_clear(&block->content);
+    block->state = BLOCK_NO_MEMORY;
+    if (block->stream.failed || BZ2_bzDecompressInit(&stream, 0, 0) != BZ_OK) {
+        return;
+    }
+    stream.next_in = block->stream.bytes;
+    stream.avail_in = (unsigned)block->stream.length;
+    block->state = run_stream(&stream, &block->content);
+    BZ2_bzDecompressEnd(&stream);
+}
+
+// --- in order -----------------------------------------------------------------------------------
+
+// A mark inside a block is as likely as any other 48 bits. A block that is damaged may have been
+// cut by one: once more, up to the mark after it. What was taken for blocks within it is passed
+// over.
+static void mend(struct bzip2_reader *reader, struct block *block) {
+    uint64_t end = block->ends_stream ? UINT64_MAX : find_block_end(reader, block->end + 1);
+    if (end == UINT64_MAX) {
+        return;
+    }
+    block->end = end;
+    decompress(reader, block);
+    if (block->state != BLOCK_GOOD) {
+        return;
+    }
+    uint64_t last = reader->blocks[reader->count - 1].end;
+    while (reader->next < reader->count && reader->blocks[reader->next].begin < end) {
+        reader->next++;
+    }
+    block->ends_stream = bits_at(reader, end, MARK_BITS) == END_MARK;
+    block->stream_crc = (uint32_t)bits_at(reader, end + MARK_BITS, CRC_BITS);
+    if (reader->next == reader->count && last <= end) {
+        reader->scan = end;
+        reader->at_stream_start = 0;
+        if (block->ends_stream) {
+            leave_stream(reader, &block->stream_crc);
+        }
+    }
+}
+
+static enum berth_status check_block(struct bzip2_reader *reader, struct block *block,
+                                     struct berth_error *error) {
+    if (block->state == BLOCK_DAMAGED) {
+        mend(reader, block);
+    }
+    if (block->state == BLOCK_NO_MEMORY) {
+        return error_no_memory(error, CONTENT_SIZE_MAX, reader->file.path);
+    }
+    return block->state == BLOCK_GOOD
+               ? BERTH_OK
+               : damaged(reader, block->begin, "a good block (its checksum or coding is wrong)",
+                         error);
+}
+
+static enum berth_status check_crc(struct bzip2_reader *reader, const struct block *block,
+                                   struct berth_error *error) {
+    reader->crc = (reader->crc << 1 | reader->crc >> 31) ^ block->crc;
+    if (block->ends_stream && reader->crc_is_whole && reader->crc != block->stream_crc) {
+        return damaged(reader, block->end, "another checksum of the stream that ends here", error);
+    }
+    if (block->ends_stream) {
+        reader->crc = 0;
+        reader->crc_is_whole = 1;
+    }
+    return BERTH_OK;
+}
+
+// Streams without blocks (empty files) before the next block; *at_end: none is left.
+static enum berth_status enter_blocks(struct bzip2_reader *reader, int *at_end,
+                                      struct berth_error *error) {
+    *at_end = 0;
+    while (!*at_end && reader->at_stream_start) {
+        uint32_t crc;
+        TRY(enter_stream(reader, at_end, error));
+        if (!*at_end && reader->scan + MARK_BITS + CRC_BITS <= window_bits(reader) &&
+            is_end(reader, reader->scan)) {
+            leave_stream(reader, &crc);
+            if (crc != 0) {
+                return damaged(reader, reader->scan, "checksum 0 of an empty stream", error);
+            }
+        }
+    }
+    return BERTH_OK;
+}
+
+// Finds blocks from `scan` on and decompresses them. The next call begins where this one ended.
+static enum berth_status next_batch(struct bzip2_reader *reader, struct berth_error *error) {
+    int at_end = 0, taken = 1;
+    reader->count = reader->next = 0;
+    TRY(fill_window(reader, error));
+    while (reader->count < (size_t)reader->threads && taken && !at_end) {
+        // A header whose stream's first mark is cut by the window waits for the next one.
+        if (reader->count > 0 && window_bits(reader) < reader->file.size * 8 &&
+            window_bits(reader) - reader->scan < 1024) {
+            break;
+        }
+        TRY(enter_blocks(reader, &at_end, error));
+        if (!at_end) {
+            TRY(take_block(reader, &reader->blocks[reader->count], &taken, error));
+            reader->count += (size_t)taken;
+        }
+    }
+    size_t count = reader->count;
+#pragma omp parallel for schedule(dynamic, 1) num_threads(reader->threads)
+    for (size_t i = 0; i < count; i++) {
+        decompress(reader, &reader->blocks[i]);
+    }
+    return BERTH_OK;
+}
+
+enum berth_status bzip2_next(struct bzip2_reader *reader, const char **bytes, size_t *length,
+                             uint64_t *bit, struct berth_error *error) {
+    *bytes = "";
+    *length = 0;
+    while (*length == 0) {
+        if (reader->next == reader->count) {
+            TRY(next_batch(reader, error));
+            if (reader->count == 0) {
+                *bit = reader->handed_out = reader->file.size * 8;
+                return BERTH_OK;
+            }
+        }
+        struct block *block = &reader->blocks[reader->next++];
+        TRY(check_block(reader, block, error));
+        TRY(check_crc(reader, block, error));
+        reader->handed_out = block->end;
+        *bytes = block->content.bytes;
+        *length = block->content.length;
+        *bit = block->begin;
+    }
+    return BERTH_OK;
+}
+
+// --- opening ------------------------------------------------------------------------------------
+
+int bzip2_is(const char *path) {
+    struct file_reader file;
+    char head[3] = "";
+    int is = 0;
+    if (file_reader_open(&file, path, NULL) == BERTH_OK) {
+        is = file.size >= sizeof head &&
+             file_reader_at(&file, 0, head, sizeof head, NULL) == BERTH_OK &&
+             memcmp(head, "BZh", sizeof head) == 0;
+        file_reader_close(&file);
+    }
+    return is;
+}
+
+enum berth_status bzip2_open(const char *path, uint64_t bit, int threads,
+                             struct bzip2_reader **reader, struct berth_error *error) {
+    *reader = NULL;
+    struct bzip2_reader *made = memory_array_zeroed(1, sizeof *made);
+    struct block *blocks = memory_array_zeroed((size_t)threads, sizeof *blocks);
+    if (made == NULL || blocks == NULL) {
+        memory_free(made);
+        memory_free(blocks);
+        return error_no_memory(error, sizeof *made, path);
+    }
+    made->file.descriptor = -1;
+    made->threads = threads;
+    made->blocks = blocks;
+    made->scan = made->handed_out = bit;
+    made->at_stream_start = made->crc_is_whole = bit == 0;
+    enum berth_status status = file_reader_open(&made->file, path, error);
+    if (status == BERTH_OK && bit / 8 > made->file.size) {
+        status = damaged(made, bit, "a block here", error);
+    }
+    if (status != BERTH_OK) {
+        bzip2_close(made);
+        return status;
+    }
+    *reader = made;
+    return BERTH_OK;
+}
+
+uint64_t bzip2_position(const struct bzip2_reader *reader) {
+    return reader->handed_out / 8;
+}
+
+uint64_t bzip2_size(const struct bzip2_reader *reader) {
+    return reader->file.size;
+}
+
+void bzip2_close(struct bzip2_reader *reader) {
+    if (reader == NULL) {
+        return;
+    }
+    for (int i = 0; i < reader->threads; i++) {
+        buffer_done(&reader->blocks[i].stream);
+        buffer_done(&reader->blocks[i].content);
+    }
+    memory_free(reader->blocks);
+    buffer_done(&reader->window);
+    file_reader_close(&reader->file);
+    memory_free(reader);
+}

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading zip archives. The central directory is what counts; the
+// local headers must say the same, and together the entries must fill the file from its first byte
+// to the directory.
+#include "format/archive/zip.h"
+
+#include "core/memory.h"
+#include "format/archive/deflate.h"
+#include "format/utf8.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    END_BYTES = 22,
+    LOCATOR_BYTES = 20,
+    END64_BYTES = 56,
+    RECORD_BYTES = 46,
+    LOCAL_BYTES = 30,
+    DESCRIPTOR_BYTES = 24, // signature, CRC, two sizes of 8 bytes (or 4)
+    FLAG_DESCRIPTOR = 0x0008,
+    FLAG_UTF8 = 0x0800,
+    EXTRA_ZIP64 = 1
+};
+#define DIRECTORY_LIMIT ((uint64_t)64 << 20)
+
+static const uint32_t end_signature = 0x06054b50, locator_signature = 0x07064b50,
+                      end64_signature = 0x06064b50, record_signature = 0x02014b50,
+                      local_signature = 0x04034b50, descriptor_signature = 0x08074b50;
+
+uint32_t zip_crc(uint32_t crc, const void *bytes, size_t length) {
+    return deflate_crc32(crc, bytes, length);
+}
+
+static uint64_t number_at(const unsigned char *bytes, size_t size) {
+    uint64_t number = 0;
+    while (size-- > 0) {
+        number = number << 8 | bytes[size];
+    }
+    return number;
+}
+
+static enum berth_status wrong(const struct zip *zip, uint64_t offset, const char *what,
+                               struct berth_error *error) {
+    return error_set(error, BERTH_BAD_DATA, "%s: zip archive, byte %" PRIu64 ": %s", zip->file.path,
+                     offset, what);
+}
+
+// --- the end, and where the directory is --------------------------------------------------------
+
+struct directory {
+    uint64_t begin, size, count;
+};
+
+// torch writes a ZIP64 end for every archive; *end is where the last end begins, and then the
+// first.
+static enum berth_status read_end64(const struct zip *zip, struct directory *directory,
+                                    uint64_t *end, struct berth_error *error) {
+    unsigned char bytes[END64_BYTES];
+    if (*end < LOCATOR_BYTES + END64_BYTES) {
+        return BERTH_OK;
+    }
+    uint64_t locator = *end - LOCATOR_BYTES, end64 = locator - END64_BYTES;
+    TRY(file_reader_at(&zip->file, locator, bytes, LOCATOR_BYTES, error));
+    if (number_at(bytes, 4) != locator_signature) {
+        return BERTH_OK;
+    }
+    uint64_t announced = number_at(bytes + 8, 8);
+    TRY(file_reader_at(&zip->file, end64, bytes, sizeof bytes, error));
+    if (announced != end64 || number_at(bytes, 4) != end64_signature ||
+        number_at(bytes + 4, 8) != END64_BYTES - 12 || number_at(bytes + 16, 8) != 0 ||
+        number_at(bytes + 24, 8) != number_at(bytes + 32, 8)) {
+        return wrong(zip, end64, "no ZIP64 end of an archive in one part", error);
+    }
+    struct directory large = {.count = number_at(bytes + 32, 8),
+                              .size = number_at(bytes + 40, 8),
+                              .begin = number_at(bytes + 48, 8)};
+    if ((directory->count != UINT16_MAX && directory->count != large.count) ||
+        (directory->size != UINT32_MAX && directory->size != large.size) ||
+        (directory->begin != UINT32_MAX && directory->begin != large.begin)) {
+        return wrong(zip, end64, "the two ends of the archive contradict each other", error);
+    }
+    *directory = large;
+    *end = end64;
+    return BERTH_OK;
+}
+
+static enum berth_status find_directory(const struct zip *zip, struct directory *directory,
+                                        struct berth_error *error) {
+    unsigned char bytes[END_BYTES];
+    if (zip->file.size < END_BYTES) {
+        return wrong(zip, 0, "too short for an archive: truncated", error);
+    }
+    uint64_t end = zip->file.size - END_BYTES;
+    TRY(file_reader_at(&zip->file, end, bytes, sizeof bytes, error));
+    if (number_at(bytes, 4) != end_signature || number_at(bytes + 20, 2) != 0) {
+        return wrong(zip, end, "the archive's end is not here: truncated, or followed by something",
+                     error);
+    }
+    if (number_at(bytes + 4, 4) != 0 || number_at(bytes + 8, 2) != number_at(bytes + 10, 2)) {
+        return wrong(zip, end, "an archive in several parts", error);
+    }
+    *directory = (struct directory){.count = number_at(bytes + 10, 2),
+                                    .size = number_at(bytes + 12, 4),
+                                    .begin = number_at(bytes + 16, 4)};
+    TRY(read_end64(zip, directory, &end, error));
+    if (directory->begin > end || directory->size != end - directory->begin ||
+        directory->size > DIRECTORY_LIMIT || directory->count > directory->size / RECORD_BYTES) {
+        return wrong(zip, end, "the directory's place, size and number of entries do not fit",
+                     error);
+    }
+    return BERTH_OK;
+}
+
+// --- the directory ------------------------------------------------------------------------------
+
+static int is_plain_part(const char *part, size_t length) {
+    return length > 0 && !(length == 1 && part[0] == '.') &&
+           !(length == 2 && part[0] == '.' && part[1] == '.');
+}
+
+// A relative path of plain parts.
+static int is_plain_name(const char *name, size_t length) {
+    size_t start = 0;
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)name[i];
+        if (c < 0x20 || c == 0x7F || c == '\\') {
+            return 0;
+        }
+        if (c == '/') {
+            if (!is_plain_part(name + start, i - start)) {
+                return 0;
+            }
+            start = i + 1;
+        }
+    }
+    return is_plain_part(name + start, length - start) && utf8_is_valid(name, length);
+}
+
+// Takes the 8-byte forms of those of a record's numbers that are all ones.
+static int read_zip64(const unsigned char *extra, size_t length, uint64_t *numbers[3]) {
+    while (length >= 4) {
+        size_t size = (size_t)number_at(extra + 2, 2);
+        if (size > length - 4) {
+            return 0;
+        }
+        if (number_at(extra, 2) == EXTRA_ZIP64) {
+            extra += 4;
+            for (size_t i = 0; i < 3; i++) {
+                if (*numbers[i] == UINT32_MAX) {
+                    if (size < 8) {
+                        return 0;
+                    }
+                    *numbers[i] = number_at(extra, 8);
+                    extra += 8;
+                    size -= 8;
+                }
+            }
+            return 1;
+        }
+        extra += 4 + size;
+        length -= 4 + size;
+    }
+    return 1;
+}
+
+// One record of the directory: zip->directory[at ..], of which `left` bytes are there.
+static const char *read_record(struct zip *zip, const unsigned char *record, size_t left,
+                               char *name, size_t *length) {
+    if (left < RECORD_BYTES || number_at(record, 4) != record_signature) {
+        return "no record of an entry";
+    }
+    size_t name_length = (size_t)number_at(record + 28, 2);
+    size_t extra_length = (size_t)number_at(record + 30, 2);
+    *length = RECORD_BYTES + name_length + extra_length + (size_t)number_at(record + 32, 2);
+    if (*length > left) {
+        return "a record that reaches beyond the directory";
+    }
+    uint64_t stored = number_at(record + 20, 4);
+    struct zip_entry entry = {.name = name,
+                              .flags = (uint16_t)number_at(record + 8, 2),
+                              .crc = (uint32_t)number_at(record + 16, 4),
+                              .size = number_at(record + 24, 4),
+                              .header = number_at(record + 42, 4)};
+    if (!read_zip64(record + RECORD_BYTES + name_length, extra_length,
+                    (uint64_t *[]){&entry.size, &stored, &entry.header})) {
+        return "broken ZIP64 fields";
+    }
+    if ((entry.flags & ~(FLAG_DESCRIPTOR | FLAG_UTF8)) != 0) {
+        return "an encrypted entry, or one of an unknown kind";
+    }
+    if (number_at(record + 10, 2) != 0 || stored != entry.size) {
+        return "a compressed entry: checkpoints are stored uncompressed";
+    }
+    memcpy(name, record + RECORD_BYTES, name_length);
+    name[name_length] = '\0';
+    if (!is_plain_name(name, name_length)) {
+        return "an entry whose name is no plain relative path";
+    }
+    zip->entries[zip->count++] = entry;
+    return NULL;
+}
+
+static enum berth_status read_directory(struct zip *zip, const struct directory *directory,
+                                        struct berth_error *error) {
+    size_t size = (size_t)directory->size, count = (size_t)directory->count;
+    zip->directory = memory_new(size);
+    zip->names = memory_new(size); // each is shorter than its record
+    zip->entries = memory_array(count, sizeof *zip->entries);
+    if (zip->directory == NULL || zip->names == NULL || zip->entries == NULL) {
+        return error_no_memory(error, 2 * size + count * sizeof *zip->entries, zip->file.path);
+    }
+    TRY(file_reader_at(&zip->file, directory->begin, zip->directory, size, error));
+    size_t at = 0, length = 0;
+    char *name = zip->names;
+    while (zip->count < count) {
+        const char *problem = read_record(zip, zip->directory + at, size - at, name, &length);
+        if (problem != NULL) {
+            return wrong(zip, directory->begin + at, problem, error);
+        }
+        at += length;
+        name += strlen(name) + 1;
+    }
+    return at == size ? BERTH_OK
+                      : wrong(zip, directory->begin + at,
+                              "the directory goes on after its last "
+                              "entry",
+                              error);
+}
+
+// --- the entries --------------------------------------------------------------------------------
+
+// Whether a local header's number agrees with the directory's.
+static int agrees(const unsigned char *bytes, uint64_t number, const struct zip_entry *entry) {
+    uint64_t local = number_at(bytes, 4);
+    return local == number || local == UINT32_MAX ||
+           ((entry->flags & FLAG_DESCRIPTOR) != 0 && local == 0);
+}
+
+static const char *check_local(const unsigned char *local, const struct zip_entry *entry) {
+    if (number_at(local, 4) != local_signature) {
+        return "no local header";
+    }
+    if (number_at(local + 6, 2) != entry->flags || number_at(local + 8, 2) != 0 ||
+        !agrees(local + 14, entry->crc, entry) || !agrees(local + 18, entry->size, entry) ||
+        !agrees(local + 22, entry->size, entry) ||
+        number_at(local + 26, 2) != strlen(entry->name)) {
+        return "a local header that contradicts the directory";
+    }
+    return NULL;
+}
+
+// What stands between an entry's data and the next entry: nothing, or a signature, the CRC and two
+// sizes of 4 or 8 bytes.
+static enum berth_status check_behind(const struct zip *zip, const struct zip_entry *entry,
+                                      uint64_t gap, struct berth_error *error) {
+    unsigned char bytes[DESCRIPTOR_BYTES];
+    int described = (entry->flags & FLAG_DESCRIPTOR) != 0;
+    if (described ? gap != DESCRIPTOR_BYTES && gap != DESCRIPTOR_BYTES - 8 : gap != 0) {
+        return wrong(zip, entry->begin, "bytes that belong to no entry follow it", error);
+    }
+    if (!described) {
+        return BERTH_OK;
+    }
+    TRY(file_reader_at(&zip->file, entry->begin + entry->size, bytes, (size_t)gap, error));
+    return number_at(bytes, 4) == descriptor_signature && number_at(bytes + 4, 4) == entry->crc
+               ? BERTH_OK
+               : wrong(zip, entry->begin, "the CRC behind it is not the directory's", error);
+}
+
+// Finds where an entry's data begins; `limit` is where the next entry or the directory does.
+static enum berth_status place_entry(struct zip *zip, struct zip_entry *entry, uint64_t limit,
+                                     struct berth_error *error) {
+    unsigned char local[LOCAL_BYTES + UINT16_MAX];
+    size_t name_length = strlen(entry->name);
+    if (limit - entry->header < LOCAL_BYTES + name_length) {
+        return wrong(zip, entry->header, "entries over each other", error);
+    }
+    TRY(file_reader_at(&zip->file, entry->header, local, LOCAL_BYTES + name_length, error));
+    const char *problem = check_local(local, entry);
+    if (problem == NULL && memcmp(local + LOCAL_BYTES, entry->name, name_length) != 0) {
+        problem = "a local header that contradicts the directory";
+    }
+    entry->begin = entry->header + LOCAL_BYTES + name_length + number_at(local + 28, 2);
+    if (problem == NULL && (entry->begin > limit || entry->size > limit - entry->begin)) {
+        problem = "entries over each other";
+    }
+    if (problem != NULL) {
+        return wrong(zip, entry->header, problem, error);
+    }
+    return check_behind(zip, entry, limit - entry->begin - entry->size, error);
+}
+
+static int compare_places(const void *a, const void *b) {
+    const struct zip_entry *left = a, *right = b;
+    return left->header < right->header ? -1 : left->header > right->header;
+}
+
+static int compare_names(const void *a, const void *b) {
+    const struct zip_entry *left = a, *right = b;
+    return strcmp(left->name, right->name);
+}
+
+static enum berth_status place_entries(struct zip *zip, uint64_t end, struct berth_error *error) {
+    qsort(zip->entries, zip->count, sizeof *zip->entries, compare_places);
+    if (zip->count > 0 && zip->entries[0].header != 0) {
+        return wrong(zip, 0, "bytes that belong to no entry", error);
+    }
+    for (size_t i = 0; i < zip->count; i++) {
+        uint64_t limit = i + 1 < zip->count ? zip->entries[i + 1].header : end;
+        if (limit > end || limit < zip->entries[i].header) {
+            return wrong(zip, end, "an entry behind the directory", error);
+        }
+        TRY(place_entry(zip, &zip->entries[i], limit, error));
+    }
+    qsort(zip->entries, zip->count, sizeof *zip->entries, compare_names);
+    for (size_t i = 1; i < zip->count; i++) {
+        if (strcmp(zip->entries[i - 1].name, zip->entries[i].name) == 0) {
+            return error_set(error, BERTH_BAD_DATA,
+                             "%s: zip archive: entry \"%.200s\" is there twice", zip->file.path,
+                             zip->entries[i].name);
+        }
+    }
+    return BERTH_OK;
+}
+
+// --- opening and looking up ---------------------------------------------------------------------
+
+static enum berth_status open_archive(struct zip *zip, const char *path,
+                                      struct berth_error *error) {
+    struct directory directory = {0};
+    TRY(file_reader_open(&zip->file, path, error));
+    TRY(find_directory(zip, &directory, error));
+    TRY(read_directory(zip, &directory, error));
+    return place_entries(zip, directory.begin, error);
+}
+
+enum berth_status zip_open(struct zip *zip, const char *path, struct berth_error *error) {
+    *zip = (struct zip){.file = {.descriptor = -1}};
+    enum berth_status status = open_archive(zip, path, error);
+    if (status != BERTH_OK) {
+        zip_close(zip);
+    }
+    return status;
+}
+
+void zip_close(struct zip *zip) {
+    file_reader_close(&zip->file);
+    memory_free(zip->entries);
+    memory_free(zip->directory);
+    memory_free(zip->names);
+    *zip = (struct zip){.file = {.descriptor = -1}};
+}
+
+const struct zip_entry *zip_find(const struct zip *zip, const char *name) {
+    struct zip_entry key = {.name = name};
+    return bsearch(&key, zip->entries, zip->count, sizeof key, compare_names);
+}
+
+enum berth_status zip_check(const struct zip *zip, const struct zip_entry *entry,
+                            struct berth_error *error) {
+    unsigned char piece[16384];
+    uint32_t crc = 0;
+    for (uint64_t done = 0; done < entry->size;) {
+        uint64_t left = entry->size - done;
+        size_t now = left < sizeof piece ? (size_t)left : sizeof piece;
+        TRY(file_reader_at(&zip->file, entry->begin + done, piece, now, error));
+        crc = zip_crc(crc, piece, now);
+        done += now;
+    }
+    return crc == entry->crc
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA,
+                           "%s: zip archive: entry \"%.200s\" is damaged: its CRC-32 is %08" PRIx32
+                           ", expected %08" PRIx32,
+                           zip->file.path, entry->name, crc, entry->crc);
+}

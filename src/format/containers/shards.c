@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every file of the index is opened as what it is; the index and the files must agree on every
+// tensor. metadata.total_size says nothing that the files do not say, and is not looked at.
+#include "format/containers/shards.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+#include "format/json/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct shards {
+    struct tensor_file *files; // by name
+    char **names;              // of the files, sorted; borrowed from the index while it is read
+    size_t count;
+    struct tensor_entry *entries; // file by file
+    const struct tensor_file **owners;
+    size_t entry_count;
+};
+
+// --- the index ----------------------------------------------------------------------------------
+
+static int is_plain_file_name(const char *name) {
+    return name[0] != '\0' && strchr(name, '/') == NULL && strcmp(name, ".") != 0 &&
+           strcmp(name, "..") != 0 && !tensor_path_ends(name, SHARDS_ENDING);
+}
+
+static int compare_texts(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+// Checks the map and collects the names of its files, each once; they belong to `map`.
+static enum berth_status list_files(struct shards *shards, const json *map, const char *path,
+                                    struct berth_error *error) {
+    struct json_walk walk = {.object = map};
+    size_t listed = 0;
+    if (!json_is_object_value(map)) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: key \"weight_map\": expected an object of tensor and file names",
+                         path);
+    }
+    shards->names = memory_array(json_length(map), sizeof *shards->names);
+    if (shards->names == NULL) {
+        return error_no_memory(error, json_length(map) * sizeof *shards->names, path);
+    }
+    while (json_walk_next(&walk)) {
+        const char *name = json_text(walk.value);
+        if (name == NULL || !is_plain_file_name(name)) {
+            return error_set(error, BERTH_BAD_DATA,
+                             "%s: tensor \"%s\": expected the name of a file in the same folder, "
+                             "found \"%.200s\"",
+                             path, walk.key, name != NULL ? name : "no text");
+        }
+        shards->names[listed++] = (char *)name;
+    }
+    if (listed > 0) {
+        qsort(shards->names, listed, sizeof *shards->names, compare_texts);
+    }
+    for (size_t i = 0; i < listed; i++) {
+        if (i == 0 || strcmp(shards->names[i], shards->names[shards->count - 1]) != 0) {
+            shards->names[shards->count++] = shards->names[i];
+        }
+    }
+    return shards->count <= SHARDS_MAX
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA, "%s: %zu files, the limit is %d", path,
+                           shards->count, SHARDS_MAX);
+}
+
+// --- the files ----------------------------------------------------------------------------------
+
+static enum berth_status open_one(struct tensor_file *file, const char *index, const char *name,
+                                  struct berth_error *error) {
+    const char *slash = strrchr(index, '/');
+    char *folder = memory_string_of(index, slash != NULL ? (size_t)(slash - index) + 1 : 0);
+    char *path = folder != NULL ? path_join(slash != NULL ? folder : ".", name) : NULL;
+    enum berth_status status =
+        path != NULL ? tensor_file_open(file, path, error) : file_no_path(error);
+    memory_free(folder);
+    memory_free(path);
+    return status;
+}
+
+// Whether the map says of every tensor of the file that it is there.
+static enum berth_status check_file(const struct tensor_file *file, const char *name,
+                                    const json *map, struct berth_error *error) {
+    for (size_t i = 0; i < file->count; i++) {
+        const char *listed = json_text(json_member(map, file->entries[i].name));
+        if (listed == NULL || strcmp(listed, name) != 0) {
+            return error_set(error, BERTH_BAD_DATA,
+                             "%s: tensor \"%s\": the index says that it is in %s", file->path,
+                             file->entries[i].name, listed != NULL ? listed : "no file");
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status open_files(struct shards *shards, const char *index, const json *map,
+                                    struct berth_error *error) {
+    shards->files = memory_array_zeroed(shards->count, sizeof *shards->files);
+    if (shards->files == NULL) {
+        return error_no_memory(error, shards->count * sizeof *shards->files, index);
+    }
+    for (size_t i = 0; i < shards->count; i++) {
+        TRY(open_one(&shards->files[i], index, shards->names[i], error));
+        TRY(check_file(&shards->files[i], shards->names[i], map, error));
+        shards->entry_count += shards->files[i].count;
+    }
+    return BERTH_OK;
+}
+
+// All tensors of the files are in the map and none twice, so equal counts mean equal sets.
+static enum berth_status check_complete(const struct shards *shards, const char *index,
+                                        const json *map, struct berth_error *error) {
+    struct json_walk walk = {.object = map};
+    size_t file = 0;
+    while (shards->entry_count < json_length(map) && json_walk_next(&walk)) {
+        for (file = 0; strcmp(shards->names[file], json_text(walk.value)) != 0;) {
+            file++;
+        }
+        if (tensor_file_find(&shards->files[file], walk.key) == NULL) {
+            return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\" is missing in %s", index,
+                             walk.key, shards->names[file]);
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status list_entries(struct shards *shards, const char *index,
+                                      struct berth_error *error) {
+    size_t count = 0;
+    shards->entries = memory_array(shards->entry_count, sizeof *shards->entries);
+    shards->owners = memory_array(shards->entry_count, sizeof *shards->owners);
+    if (shards->entries == NULL || shards->owners == NULL) {
+        return error_no_memory(error, shards->entry_count * sizeof *shards->entries, index);
+    }
+    for (size_t i = 0; i < shards->count; i++) {
+        for (size_t k = 0; k < shards->files[i].count; k++, count++) {
+            shards->entries[count] = shards->files[i].entries[k];
+            shards->owners[count] = &shards->files[i];
+        }
+    }
+    return BERTH_OK;
+}
+
+// --- as one of many containers ------------------------------------------------------------------
+
+static void free_shards(struct shards *shards) {
+    for (size_t i = 0; shards->files != NULL && i < shards->count; i++) {
+        tensor_file_close(&shards->files[i]);
+    }
+    memory_free(shards->files);
+    memory_free(shards->names);
+    memory_free(shards->entries);
+    memory_free(shards->owners);
+    memory_free(shards);
+}
+
+static enum berth_status read_index(struct shards *shards, const char *path, const json *index,
+                                    struct berth_error *error) {
+    const json *map = json_member(index, "weight_map");
+    TRY(list_files(shards, map, path, error));
+    TRY(open_files(shards, path, map, error));
+    TRY(check_complete(shards, path, map, error));
+    return list_entries(shards, path, error);
+}
+
+static int recognise(const char *path, const unsigned char *head, size_t length) {
+    return tensor_path_ends(path, SHARDS_ENDING);
+}
+
+static enum berth_status open_index(struct tensor_file *file, struct berth_error *error) {
+    json *index;
+    TRY(json_read_file(file->path, &index, error));
+    struct shards *shards = memory_array_zeroed(1, sizeof *shards);
+    enum berth_status status = shards != NULL ? read_index(shards, file->path, index, error)
+                                              : error_no_memory(error, sizeof *shards, file->path);
+    if (status == BERTH_OK) {
+        file->container = shards;
+        file->entries = shards->entries;
+        file->count = shards->entry_count;
+        for (size_t i = 0; i < shards->count; i++) {
+            file->ignored_keys += shards->files[i].ignored_keys;
+        }
+    } else if (shards != NULL) {
+        free_shards(shards);
+    }
+    json_free(index);
+    return status;
+}
+
+static enum berth_status read_tensor(const struct tensor_file *file,
+                                     const struct tensor_entry *entry, uint64_t first, size_t bytes,
+                                     void *to, struct berth_error *error) {
+    const struct shards *shards = file->container;
+    const struct tensor_file *owner = shards->owners[entry - shards->entries];
+    // The owner knows its tensors by their place among its own entries.
+    const struct tensor_entry *own = tensor_file_find(owner, entry->name);
+    return owner->format->read(owner, own, first, bytes, to, error);
+}
+
+static void close_index(struct tensor_file *file) {
+    free_shards((struct shards *)file->container);
+}
+
+const struct tensor_format tensor_shards_format = {.name = "several files by their .index.json",
+                                                   .recognise = recognise,
+                                                   .open = open_index,
+                                                   .read = read_tensor,
+                                                   .close = close_index};

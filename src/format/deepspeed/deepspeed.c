@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+// The model's file says which tensors there are; of those in "param_shapes" the numbers come from
+// the partitions, read piece by piece. Nothing is copied when a checkpoint is opened.
+#include "format/deepspeed/deepspeed.h"
+
+#include "core/memory.h"
+#include "format/deepspeed/deepspeed_parts.h"
+#include "format/torch/torch_layout.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MODULE "module."
+#define NAME_LIMIT 4096
+
+uint64_t deepspeed_elements(const struct tensor_entry *entry) {
+    size_t size = tensor_dtype_size(entry->dtype);
+    return size > 0 ? (entry->end - entry->begin) / size : 0;
+}
+
+enum berth_status deepspeed_wrong(const char *path, const char *key, const char *expected,
+                                  struct berth_error *error) {
+    return error_set(error, BERTH_BAD_DATA, "%s: key \"%s\": expected %s", path, key, expected);
+}
+
+// --- the parameters in the shards ---------------------------------------------------------------
+
+static const struct pickle_value *states_member(const struct deepspeed_checkpoint *checkpoint,
+                                                const char *key) {
+    const struct pickle *pickle = &checkpoint->states.pickle;
+    return pickle_member(pickle, pickle->root, key);
+}
+
+// The place of the model's tensor of that name, NULL when there is none.
+static struct deepspeed_place *find_place(const struct deepspeed_checkpoint *checkpoint,
+                                          const struct pickle_value *key) {
+    char name[NAME_LIMIT];
+    const char *text = pickle_text(&checkpoint->states.pickle, key);
+    if (text == NULL || (size_t)snprintf(name, sizeof name, MODULE "%s", text) >= sizeof name) {
+        return NULL;
+    }
+    const struct tensor_entry *entry =
+        tensor_index_find(checkpoint->by_name, checkpoint->count, name);
+    return entry != NULL ? &checkpoint->places[entry - checkpoint->entries] : NULL;
+}
+
+// Tensors of the shards get offsets behind those of the model's file: that two are one can be told
+// by them, as in any container.
+static void put_place(const struct deepspeed_checkpoint *checkpoint, struct deepspeed_place *place,
+                      const struct deepspeed_place *source, uint64_t elements) {
+    struct tensor_entry *entry = &checkpoint->entries[place - checkpoint->places];
+    uint64_t before = checkpoint->states.archive.file.size;
+    for (size_t i = 0; i < source->group * checkpoint->rank_count; i++) {
+        before += checkpoint->partitions[i]->end - checkpoint->partitions[i]->begin;
+    }
+    tensor_dtype_of("F32", entry);
+    entry->begin = before + source->first * sizeof(float);
+    entry->end = entry->begin + elements * sizeof(float);
+    *place = *source;
+}
+
+static int same_shape(const struct pickle *pickle, const struct pickle_value *shape,
+                      const struct tensor_entry *entry) {
+    int64_t size;
+    int same = pickle_length(shape) == (size_t)entry->rank;
+    for (int i = 0; same && i < entry->rank; i++) {
+        same =
+            pickle_integer(pickle_item(pickle, shape, (size_t)i), &size) && size == entry->shape[i];
+    }
+    return same;
+}
+
+// A walk along the row of a group.
+struct row {
+    size_t group;
+    uint64_t at, end;                    // elements
+    const struct pickle_value *paddings; // behind each parameter, or NULL; of the first shard
+};
+
+static enum berth_status skip_padding(const struct deepspeed_checkpoint *checkpoint,
+                                      struct row *row, size_t index, struct berth_error *error) {
+    int64_t padding;
+    const struct deepspeed_shard *shard = &checkpoint->shards[0];
+    if (row->paddings == NULL) {
+        return BERTH_OK;
+    }
+    if (!pickle_integer(pickle_item(&shard->file.pickle, row->paddings, index), &padding) ||
+        padding < 0 || (uint64_t)padding > row->end - row->at) {
+        return deepspeed_wrong(shard->path, "optimizer_state_dict.param_alignment_paddings",
+                               "a number of elements for each parameter", error);
+    }
+    row->at += (uint64_t)padding;
+    return BERTH_OK;
+}
+
+static enum berth_status place_parameter(const struct deepspeed_checkpoint *checkpoint,
+                                         struct row *row, const struct pickle_value *shapes,
+                                         size_t index, struct berth_error *error) {
+    const struct pickle *pickle = &checkpoint->states.pickle;
+    const char *path = checkpoint->states.archive.file.path;
+    const struct pickle_value *key = pickle_key(pickle, shapes, index);
+    const char *text = pickle_text(pickle, key);
+    struct deepspeed_place *place = find_place(checkpoint, key);
+    const struct tensor_entry *own = place != NULL ? place->own : NULL;
+    if (own == NULL || !same_shape(pickle, pickle_item(pickle, shapes, index), own) ||
+        own->dtype == TENSOR_OTHER) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: param_shapes: \"%.200s\": expected a tensor of \"module\" and its "
+                         "shape, each once",
+                         path, text != NULL ? text : "(no text)");
+    }
+    uint64_t elements = deepspeed_elements(own);
+    if (elements > row->end - row->at) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: tensor \"%s\" reaches beyond the ZeRO shards, which hold %" PRIu64
+                         " numbers of its group",
+                         path, own->name, row->end);
+    }
+    struct deepspeed_place source = {.group = row->group, .first = row->at};
+    put_place(checkpoint, place, &source, elements);
+    row->at += elements;
+    return skip_padding(checkpoint, row, index, error);
+}
+
+static enum berth_status place_group(const struct deepspeed_checkpoint *checkpoint, size_t group,
+                                     const struct pickle_value *shapes, struct berth_error *error) {
+    const struct deepspeed_shard *first = &checkpoint->shards[0];
+    const struct pickle_value *paddings =
+        pickle_member(&first->file.pickle, first->state, "param_alignment_paddings");
+    struct row row = {.group = group,
+                      .paddings = pickle_item(&first->file.pickle, paddings, group)};
+    uint64_t ranks = checkpoint->rank_count, together = 2 * ranks;
+    for (size_t rank = 0; rank < ranks; rank++) {
+        row.end += deepspeed_elements(checkpoint->partitions[group * ranks + rank]);
+    }
+    for (size_t i = 0; i < pickle_length(shapes); i++) {
+        TRY(place_parameter(checkpoint, &row, shapes, i, error));
+    }
+    // DeepSpeed rounds up to a multiple of twice the ranks, how often is its own affair.
+    if ((row.at + together - 1) / together != (row.end + together - 1) / together) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: param_shapes: group %zu has %" PRIu64
+                         " numbers, the ZeRO shards hold %" PRIu64,
+                         checkpoint->states.archive.file.path, group, row.at, row.end);
+    }
+    return BERTH_OK;
+}
+
+// Tied parameters stand in the shards under one of their names.
+static enum berth_status place_shared(const struct deepspeed_checkpoint *checkpoint,
+                                      struct berth_error *error) {
+    const struct pickle *pickle = &checkpoint->states.pickle;
+    const struct pickle_value *shared = states_member(checkpoint, "shared_params");
+    for (size_t i = 0; pickle_is(shared, PICKLE_DICT) && i < pickle_length(shared); i++) {
+        struct deepspeed_place *copy = find_place(checkpoint, pickle_key(pickle, shared, i));
+        const struct deepspeed_place *source =
+            find_place(checkpoint, pickle_item(pickle, shared, i));
+        if (copy == NULL || source == NULL || source->own != NULL) {
+            continue; // DeepSpeed lists frozen ones, too
+        }
+        const struct tensor_entry *entries = checkpoint->entries;
+        uint64_t elements = deepspeed_elements(&entries[source - checkpoint->places]);
+        if (copy->own == NULL || deepspeed_elements(copy->own) != elements) {
+            return deepspeed_wrong(checkpoint->states.archive.file.path, "shared_params",
+                                   "pairs of tensors of one shape", error);
+        }
+        put_place(checkpoint, copy, source, elements);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status use_shards(struct deepspeed_checkpoint *checkpoint,
+                                    struct berth_error *error) {
+    const struct pickle *pickle = &checkpoint->states.pickle;
+    const struct pickle_value *shapes = states_member(checkpoint, "param_shapes");
+    if (!pickle_is(shapes, PICKLE_LIST) || pickle_length(shapes) == 0) {
+        return deepspeed_wrong(checkpoint->states.archive.file.path, "param_shapes",
+                               "the shapes of the parameters in the ZeRO shards beside this file",
+                               error);
+    }
+    checkpoint->group_count = pickle_length(shapes);
+    TRY(deepspeed_open_shards(checkpoint, error));
+    for (size_t i = 0; i < checkpoint->group_count; i++) {
+        TRY(place_group(checkpoint, i, pickle_item(pickle, shapes, i), error));
+    }
+    return place_shared(checkpoint, error);
+}
+
+// --- as one of many containers ------------------------------------------------------------------
+
+static enum berth_status list_own(struct deepspeed_checkpoint *checkpoint,
+                                  struct berth_error *error) {
+    const struct torch_file *states = &checkpoint->states;
+    checkpoint->entries = memory_array(states->count + 1, sizeof *checkpoint->entries);
+    checkpoint->places = memory_array(states->count + 1, sizeof *checkpoint->places);
+    if (checkpoint->entries == NULL || checkpoint->places == NULL) {
+        return error_no_memory(error, states->count * sizeof *checkpoint->entries,
+                               states->archive.file.path);
+    }
+    for (size_t i = 0; i < states->count; i++) {
+        checkpoint->entries[i] = states->entries[i];
+        checkpoint->places[i] = (struct deepspeed_place){.own = &states->entries[i]};
+    }
+    checkpoint->count = states->count;
+    return tensor_index_new(checkpoint->entries, checkpoint->count, states->archive.file.path,
+                            &checkpoint->by_name, error);
+}
+
+static enum berth_status check_parallel(const struct deepspeed_checkpoint *checkpoint,
+                                        struct berth_error *error) {
+    int64_t parts = 1;
+    pickle_integer(states_member(checkpoint, "mp_world_size"), &parts);
+    return parts == 1 ? BERTH_OK
+                      : error_set(error, BERTH_BAD_DATA,
+                                  "%s: a model cut across %" PRId64
+                                  " devices (mp_world_size); only whole models can be read: save "
+                                  "it with one model-parallel rank",
+                                  checkpoint->states.archive.file.path, parts);
+}
+
+static enum berth_status open_all(struct deepspeed_checkpoint *checkpoint, const char *path,
+                                  struct berth_error *error) {
+    TRY(torch_open(&checkpoint->states, path, PICKLE_CALLS, error));
+    TRY(list_own(checkpoint, error));
+    if (strcmp(deepspeed_file_name(path), DEEPSPEED_STATES) != 0) {
+        return BERTH_OK; // a shard by itself
+    }
+    TRY(check_parallel(checkpoint, error));
+    TRY(deepspeed_find_shards(checkpoint, path, error));
+    return checkpoint->rank_count > 0 ? use_shards(checkpoint, error) : BERTH_OK;
+}
+
+static void free_checkpoint(struct deepspeed_checkpoint *checkpoint) {
+    torch_close(&checkpoint->states);
+    for (size_t i = 0; i < checkpoint->rank_count; i++) {
+        torch_close(&checkpoint->shards[i].file);
+        memory_free(checkpoint->shards[i].path);
+    }
+    memory_free(checkpoint->shards);
+    memory_free(checkpoint->partitions);
+    memory_free(checkpoint->checked);
+    memory_free(checkpoint->by_name);
+    memory_free(checkpoint->entries);
+    memory_free(checkpoint->places);
+    memory_free(checkpoint);
+}
+
+static int recognise(const char *path, const unsigned char *head, size_t length) {
+    return (torch_is_zip(head, length) || torch_is_legacy(head, length)) &&
+           (strcmp(deepspeed_file_name(path), DEEPSPEED_STATES) == 0 ||
+            deepspeed_rank_of(deepspeed_file_name(path)) >= 0);
+}
+
+static enum berth_status open_file(struct tensor_file *file, struct berth_error *error) {
+    struct deepspeed_checkpoint *checkpoint = memory_array_zeroed(1, sizeof *checkpoint);
+    if (checkpoint == NULL) {
+        return error_no_memory(error, sizeof *checkpoint, file->path);
+    }
+    checkpoint->states.archive.file.descriptor = -1;
+    enum berth_status status = open_all(checkpoint, file->path, error);
+    if (status != BERTH_OK) {
+        free_checkpoint(checkpoint);
+        return status;
+    }
+    file->container = checkpoint;
+    file->entries = checkpoint->entries;
+    file->count = checkpoint->count;
+    return BERTH_OK;
+}
+
+// A partition is compared with its CRC when its first byte is read: whatever is wanted of it, that
+// comes first.
+static enum berth_status check_partition(const struct deepspeed_checkpoint *checkpoint,
+                                         size_t index, struct berth_error *error) {
+    float first;
+    const struct deepspeed_shard *shard = &checkpoint->shards[index % checkpoint->rank_count];
+    if (atomic_load(&checkpoint->checked[index]) == 0) {
+        TRY(torch_read(&shard->file, checkpoint->partitions[index], 0, sizeof first, &first,
+                       error));
+        atomic_store(&checkpoint->checked[index], 1);
+    }
+    return BERTH_OK;
+}
+
+// Numbers [first, first + count) of a group's row.
+static enum berth_status read_row(const struct deepspeed_checkpoint *checkpoint, size_t group,
+                                  uint64_t first, uint64_t count, char *to,
+                                  struct berth_error *error) {
+    const struct tensor_entry **partitions =
+        checkpoint->partitions + group * checkpoint->rank_count;
+    uint64_t begin = 0;
+    for (size_t rank = 0; rank < checkpoint->rank_count && count > 0; rank++) {
+        uint64_t end = begin + deepspeed_elements(partitions[rank]);
+        if (first < end) {
+            uint64_t now = end - first < count ? end - first : count;
+            TRY(check_partition(checkpoint, group * checkpoint->rank_count + rank, error));
+            TRY(torch_read(&checkpoint->shards[rank].file, partitions[rank],
+                           (first - begin) * sizeof(float), (size_t)now * sizeof(float), to,
+                           error));
+            first += now;
+            count -= now;
+            to += now * sizeof(float);
+        }
+        begin = end;
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status read_file(const struct tensor_file *file, const struct tensor_entry *entry,
+                                   uint64_t first, size_t bytes, void *to,
+                                   struct berth_error *error) {
+    const struct deepspeed_checkpoint *checkpoint = file->container;
+    const struct deepspeed_place *place = &checkpoint->places[entry - checkpoint->entries];
+    if (place->own != NULL) {
+        return torch_read(&checkpoint->states, place->own, first, bytes, to, error);
+    }
+    uint64_t size = entry->end - entry->begin;
+    if (first > size || bytes > size - first) {
+        return error_set(error, BERTH_INTERNAL, "%s: tensor \"%s\": no bytes %" PRIu64 " to %zu",
+                         file->path, entry->name, first, bytes);
+    }
+    return read_row(checkpoint, place->group, place->first + first / sizeof(float),
+                    bytes / sizeof(float), to, error);
+}
+
+static void close_file(struct tensor_file *file) {
+    free_checkpoint((struct deepspeed_checkpoint *)file->container);
+}
+
+const struct tensor_format deepspeed_format = {.name = "DeepSpeed",
+                                               .recognise = recognise,
+                                               .open = open_file,
+                                               .read = read_file,
+                                               .close = close_file,
+                                               .find = deepspeed_find};

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// The newest tag of a folder, as its `latest` says.
+#include "core/file.h"
+#include "core/memory.h"
+#include "format/deepspeed/deepspeed.h"
+
+#include <string.h>
+
+#define ZERO3_STATES "zero_pp_rank_0_mp_rank_00_model_states.pt"
+#define TAG_LIMIT ((size_t)4096)
+
+// FOLDER/NAME if it is there, newly allocated; else *path stays NULL.
+static enum berth_status take(const char *folder, const char *name, char **path,
+                              struct berth_error *error) {
+    char *found = path_join(folder, name);
+    if (found == NULL) {
+        return file_no_path(error);
+    }
+    if (file_exists(found)) {
+        *path = found;
+    } else {
+        memory_free(found);
+    }
+    return BERTH_OK;
+}
+
+static int is_plain(const char *tag) {
+    return tag[0] != '\0' && strchr(tag, '/') == NULL && strcmp(tag, ".") != 0 &&
+           strcmp(tag, "..") != 0;
+}
+
+// The tag in the text of `latest`, in place.
+static char *tag_of(char *text) {
+    static const char blanks[] = " \t\r\n";
+    text += strspn(text, blanks);
+    text[strcspn(text, blanks)] = '\0';
+    return text;
+}
+
+static enum berth_status refuse_tag(const char *folder, const char *tag,
+                                    struct berth_error *error) {
+    char *gathered = NULL;
+    enum berth_status status = take(folder, ZERO3_STATES, &gathered, error);
+    int is_zero3 = gathered != NULL;
+    memory_free(gathered);
+    TRY(status);
+    return is_zero3
+               ? error_set(error, BERTH_BAD_DATA,
+                           "%s: a checkpoint of ZeRO stage 3; 1 and 2 can be read: gather the "
+                           "weights with the zero_to_fp32.py beside `latest` and give its output",
+                           folder)
+               : error_set(error, BERTH_NO_INPUT,
+                           "%s: no " DEEPSPEED_STATES " in this folder, though `latest` names the "
+                           "tag \"%s\"; copy that file into it, or give another tag's folder",
+                           folder, tag);
+}
+
+static enum berth_status find_tag(const char *folder, const char *tag, char **path,
+                                  struct berth_error *error) {
+    if (!is_plain(tag)) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s/latest: expected the name of a folder beside it, found \"%.200s\"",
+                         folder, tag);
+    }
+    char *inner = path_join(folder, tag);
+    if (inner == NULL) {
+        return file_no_path(error);
+    }
+    enum berth_status status = take(inner, DEEPSPEED_STATES, path, error);
+    if (status == BERTH_OK && *path == NULL) {
+        status = refuse_tag(inner, tag, error);
+    }
+    memory_free(inner);
+    return status;
+}
+
+enum berth_status deepspeed_find(const char *folder, char **path, struct berth_error *error) {
+    char *latest = NULL, *text = NULL;
+    size_t length;
+    *path = NULL;
+    TRY(take(folder, DEEPSPEED_STATES, path, error));
+    if (*path != NULL) {
+        return BERTH_OK;
+    }
+    enum berth_status status;
+    TRY(take(folder, "latest", &latest, error));
+    if (latest == NULL) {
+        return BERTH_OK;
+    }
+    TRY_DONE(file_read(latest, TAG_LIMIT, &text, &length, error));
+    TRY_DONE(find_tag(folder, tag_of(text), path, error));
+done:
+    memory_free(text);
+    memory_free(latest);
+    return status;
+}

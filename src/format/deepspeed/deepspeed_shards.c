@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// ZeRO's shards beside a model's file: which there are, whether they are all of one checkpoint, and
+// the partitions in them.
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/number.h"
+#include "format/deepspeed/deepspeed.h"
+#include "format/deepspeed/deepspeed_parts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHARD_MARK "zero_pp_rank_"
+#define SHARD_ENDING "_mp_rank_00_optim_states.pt"
+
+// --- finding the files --------------------------------------------------------------------------
+
+const char *deepspeed_file_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+int64_t deepspeed_rank_of(const char *name) {
+    char digits[12];
+    int64_t rank;
+    const char *begin = strstr(name, SHARD_MARK);
+    if (begin == NULL || !tensor_path_ends(name, SHARD_ENDING)) {
+        return -1;
+    }
+    begin += strlen(SHARD_MARK);
+    const char *end = name + strlen(name) - strlen(SHARD_ENDING);
+    if (end <= begin || (size_t)(end - begin) >= sizeof digits) {
+        return -1;
+    }
+    memcpy(digits, begin, (size_t)(end - begin));
+    digits[end - begin] = '\0';
+    int plain = strspn(digits, "0123456789") == strlen(digits);
+    return plain && number_parse_integer(digits, &rank) ? rank : -1;
+}
+
+static int compare_ranks(const void *a, const void *b) {
+    const struct deepspeed_shard *left = a, *right = b;
+    return (left->rank > right->rank) - (left->rank < right->rank);
+}
+
+static enum berth_status take_shards(struct deepspeed_checkpoint *checkpoint, const char *folder,
+                                     char *const *names, struct berth_error *error) {
+    size_t count = 0;
+    for (size_t i = 0; names[i] != NULL; i++) {
+        count += deepspeed_rank_of(names[i]) >= 0;
+    }
+    if (count > DEEPSPEED_MAX_RANKS) {
+        return error_set(error, BERTH_BAD_DATA, "%s: %zu ZeRO shards, the limit is %d", folder,
+                         count, DEEPSPEED_MAX_RANKS);
+    }
+    checkpoint->shards = memory_array_zeroed(count + 1, sizeof *checkpoint->shards);
+    if (checkpoint->shards == NULL) {
+        return error_no_memory(error, count * sizeof *checkpoint->shards, folder);
+    }
+    for (size_t i = 0; names[i] != NULL; i++) {
+        if (deepspeed_rank_of(names[i]) >= 0) {
+            struct deepspeed_shard *shard = &checkpoint->shards[checkpoint->rank_count++];
+            *shard = (struct deepspeed_shard){.path = path_join(folder, names[i]),
+                                              .rank = deepspeed_rank_of(names[i]),
+                                              .file.archive.file.descriptor = -1};
+            if (shard->path == NULL) {
+                return file_no_path(error);
+            }
+        }
+    }
+    if (count > 0) {
+        qsort(checkpoint->shards, count, sizeof *checkpoint->shards, compare_ranks);
+    }
+    return BERTH_OK;
+}
+
+// Of every rank from 0 on there must be one.
+static enum berth_status check_ranks(const struct deepspeed_checkpoint *checkpoint,
+                                     const char *folder, struct berth_error *error) {
+    for (size_t i = 0; i < checkpoint->rank_count; i++) {
+        int64_t rank = checkpoint->shards[i].rank, expected = (int64_t)i;
+        if (rank != expected) {
+            return error_set(
+                error, BERTH_BAD_DATA,
+                "%s: the ZeRO shard of rank %" PRId64 " is %s: expected one file \"*" SHARD_MARK
+                "%" PRId64 SHARD_ENDING "\"",
+                folder, rank < expected ? rank : expected,
+                rank < expected ? "there twice" : "missing", rank < expected ? rank : expected);
+        }
+    }
+    return BERTH_OK;
+}
+
+enum berth_status deepspeed_find_shards(struct deepspeed_checkpoint *checkpoint, const char *path,
+                                        struct berth_error *error) {
+    char *folder = path == deepspeed_file_name(path)
+                       ? memory_string(".")
+                       : memory_string_of(path, (size_t)(deepspeed_file_name(path) - path));
+    char **names = NULL;
+    enum berth_status status;
+    if (folder == NULL) {
+        return file_no_path(error);
+    }
+    TRY_DONE(dir_list(folder, &names, error));
+    TRY_DONE(take_shards(checkpoint, folder, names, error));
+    TRY_DONE(check_ranks(checkpoint, folder, error));
+done:
+    memory_free(names);
+    memory_free(folder);
+    return status;
+}
+
+// --- the shards ---------------------------------------------------------------------------------
+
+// An integer, or an enumeration's: the argument of the call that made it.
+static int read_number(const struct pickle *pickle, const struct pickle_value *value,
+                       int64_t *number) {
+    const struct pickle_value *arguments = pickle_arguments(pickle, value);
+    return pickle_integer(arguments != NULL ? pickle_item(pickle, arguments, 0) : value, number);
+}
+
+// The greatest of a list of integers (one for each group), or the integer alone.
+static int read_greatest(const struct pickle *pickle, const struct pickle_value *value,
+                         int64_t *number) {
+    int64_t item;
+    size_t count = pickle_is(value, PICKLE_LIST) ? pickle_length(value) : 0;
+    if (count == 0) {
+        return pickle_integer(value, number);
+    }
+    *number = -1;
+    for (size_t i = 0; i < count; i++) {
+        if (!pickle_integer(pickle_item(pickle, value, i), &item)) {
+            return 0;
+        }
+        *number = item > *number ? item : *number;
+    }
+    return 1;
+}
+
+static enum berth_status check_shard(const struct deepspeed_checkpoint *checkpoint,
+                                     const struct deepspeed_shard *shard,
+                                     struct berth_error *error) {
+    const struct pickle *pickle = &shard->file.pickle;
+    int64_t stage, count;
+    if (!read_number(pickle, pickle_member(pickle, shard->state, "zero_stage"), &stage) ||
+        stage < 0) {
+        return deepspeed_wrong(shard->path, "optimizer_state_dict.zero_stage",
+                               "ZeRO's stage, 1 or 2", error);
+    }
+    if (stage > 2) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: ZeRO stage %" PRId64
+                         "; 1 and 2 can be read: gather the weights with the zero_to_fp32.py that "
+                         "lies beside the checkpoint and give its output",
+                         shard->path, stage);
+    }
+    if (!read_greatest(pickle, pickle_member(pickle, shard->state, "partition_count"), &count) ||
+        count != (int64_t)checkpoint->rank_count) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: key \"optimizer_state_dict.partition_count\": expected %zu, the "
+                         "number of ZeRO shards in the folder: one is missing, or left over from "
+                         "another run",
+                         shard->path, checkpoint->rank_count);
+    }
+    return BERTH_OK;
+}
+
+static const struct pickle_value *groups_of(const struct deepspeed_shard *shard) {
+    return pickle_member(&shard->file.pickle, shard->state, "single_partition_of_fp32_groups");
+}
+
+static enum berth_status open_shard(const struct deepspeed_checkpoint *checkpoint,
+                                    struct deepspeed_shard *shard, struct berth_error *error) {
+    TRY(torch_open(&shard->file, shard->path, PICKLE_CALLS, error));
+    shard->state =
+        pickle_member(&shard->file.pickle, shard->file.pickle.root, "optimizer_state_dict");
+    TRY(check_shard(checkpoint, shard, error));
+    const struct pickle_value *groups = groups_of(shard);
+    return pickle_is(groups, PICKLE_LIST) && pickle_length(groups) == checkpoint->group_count
+               ? BERTH_OK
+               : deepspeed_wrong(shard->path,
+                                 "optimizer_state_dict.single_partition_of_fp32_groups",
+                                 "as many groups of parameters as param_shapes has", error);
+}
+
+// The partition of a group in a shard: a row of F32.
+static enum berth_status take_partition(const struct deepspeed_checkpoint *checkpoint, size_t group,
+                                        size_t rank, struct berth_error *error) {
+    const struct deepspeed_shard *shard = &checkpoint->shards[rank];
+    const struct tensor_entry *entry =
+        torch_tensor(&shard->file, pickle_item(&shard->file.pickle, groups_of(shard), group));
+    if (entry == NULL || entry->dtype != TENSOR_F32 || entry->rank != 1) {
+        return deepspeed_wrong(shard->path, "optimizer_state_dict.single_partition_of_fp32_groups",
+                               "a row of F32 for each group of parameters", error);
+    }
+    checkpoint->partitions[group * checkpoint->rank_count + rank] = entry;
+    return BERTH_OK;
+}
+
+enum berth_status deepspeed_open_shards(struct deepspeed_checkpoint *checkpoint,
+                                        struct berth_error *error) {
+    size_t ranks = checkpoint->rank_count, groups = checkpoint->group_count;
+    for (size_t i = 0; i < ranks; i++) {
+        TRY(open_shard(checkpoint, &checkpoint->shards[i], error));
+    }
+    checkpoint->partitions = memory_array_zeroed(groups, ranks * sizeof *checkpoint->partitions);
+    checkpoint->checked = memory_array_zeroed(groups, ranks * sizeof *checkpoint->checked);
+    if (checkpoint->partitions == NULL || checkpoint->checked == NULL) {
+        return error_no_memory(error, groups * ranks * sizeof *checkpoint->partitions,
+                               checkpoint->states.archive.file.path);
+    }
+    for (size_t i = 0; i < groups * ranks; i++) {
+        TRY(take_partition(checkpoint, i / ranks, i % ranks, error));
+    }
+    return BERTH_OK;
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// The file: "GGUF", version, number of tensors, number of key-values; the key-values; of each
+// tensor name, shape (fastest dimension first), type and offset within the data; padding; the data,
+// each tensor padded to the alignment.
+#include "format/export/gguf_write.h"
+
+#include "core/file.h"
+
+#include <string.h>
+
+#define GGUF_VERSION 3
+#define GGUF_ARRAY 9
+#define PIECE 4096 // numbers narrowed at a time
+
+static const size_t type_sizes[] = {
+    [GGUF_U8] = 1,  [GGUF_I8] = 1,   [GGUF_U16] = 2, [GGUF_I16] = 2, [GGUF_U32] = 4, [GGUF_I32] = 4,
+    [GGUF_F32] = 4, [GGUF_BOOL] = 1, [GGUF_U64] = 8, [GGUF_I64] = 8, [GGUF_F64] = 8};
+
+static const struct {
+    enum tensor_dtype dtype;
+    uint32_t number;
+} tensor_types[] = {{TENSOR_F32, 0},  {TENSOR_F16, 1},  {TENSOR_I8, 24},  {TENSOR_I16, 25},
+                    {TENSOR_I32, 26}, {TENSOR_I64, 27}, {TENSOR_F64, 28}, {TENSOR_BF16, 30}};
+#define NO_TYPE UINT32_MAX
+
+// The file while it grows. Puts after a failure do nothing; the commit reports it.
+struct out {
+    struct file_writer writer;
+    struct berth_error *error;
+    uint64_t position;
+};
+
+static void put(struct out *out, const void *bytes, size_t length) {
+    (void)file_writer_put(&out->writer, bytes, length, out->error);
+    out->position += length;
+}
+
+static void put_number(struct out *out, uint64_t number, size_t bytes) {
+    put(out, &number, bytes); // little-endian, as memory is (tensor.c)
+}
+
+static void put_text(struct out *out, const char *text) {
+    size_t length = strlen(text);
+    put_number(out, length, 8);
+    put(out, text, length);
+}
+
+static void pad(struct out *out, uint32_t alignment) {
+    static const char zeros[64];
+    uint64_t left = (alignment - out->position % alignment) % alignment;
+    while (left > 0) {
+        size_t piece = left < sizeof zeros ? (size_t)left : sizeof zeros;
+        put(out, zeros, piece);
+        left -= piece;
+    }
+}
+
+// --- key-values ---------------------------------------------------------------------------------
+
+static void put_array(struct out *out, const struct gguf_value *value) {
+    put_number(out, GGUF_ARRAY, 4);
+    put_number(out, value->type, 4);
+    put_number(out, value->count, 8);
+    if (value->type != GGUF_TEXT) {
+        put(out, value->elements, value->count * type_sizes[value->type]);
+        return;
+    }
+    for (size_t i = 0; i < value->count; i++) {
+        put_text(out, ((const char *const *)value->elements)[i]);
+    }
+}
+
+static void put_single(struct out *out, const struct gguf_value *value) {
+    put_number(out, value->type, 4);
+    if (value->type == GGUF_TEXT) {
+        put_text(out, value->text);
+    } else if (value->type == GGUF_F64) {
+        put(out, &value->real, sizeof value->real);
+    } else if (value->type == GGUF_F32) {
+        float real = (float)value->real;
+        put(out, &real, sizeof real);
+    } else {
+        put_number(out, (uint64_t)value->integer, type_sizes[value->type]);
+    }
+}
+
+static void put_value(struct out *out, const struct gguf_value *value) {
+    put_text(out, value->key);
+    if (value->elements != NULL) {
+        put_array(out, value);
+    } else {
+        put_single(out, value);
+    }
+}
+
+// --- tensors ------------------------------------------------------------------------------------
+
+static uint32_t type_number(enum tensor_dtype dtype) {
+    for (size_t i = 0; i < sizeof tensor_types / sizeof *tensor_types; i++) {
+        if (tensor_types[i].dtype == dtype) {
+            return tensor_types[i].number;
+        }
+    }
+    return NO_TYPE;
+}
+
+static size_t element_count(const struct tensor_out *tensor) {
+    size_t count = 1;
+    for (int i = 0; i < tensor->rank; i++) {
+        count *= (size_t)tensor->shape[i];
+    }
+    return count;
+}
+
+static int is_narrowing(const struct gguf_tensor *tensor) {
+    return tensor->tensor.dtype == TENSOR_F32 &&
+           (tensor->stored == TENSOR_F16 || tensor->stored == TENSOR_BF16);
+}
+
+static enum berth_status check_tensor(const char *path, const struct gguf_tensor *tensor,
+                                      struct berth_error *error) {
+    const struct tensor_out *out = &tensor->tensor;
+    const char *what = NULL;
+    if (strlen(out->name) > GGUF_NAME_LIMIT) {
+        what = "its name is longer than the 63 bytes that GGUF allows";
+    } else if (out->rank > GGUF_MAX_DIMENSIONS) {
+        what = "it has more than the 4 dimensions that GGUF allows";
+    } else if (type_number(tensor->stored) == NO_TYPE) {
+        what = "GGUF has no such data type";
+    } else if (out->dtype != tensor->stored && !is_narrowing(tensor)) {
+        what = "only F32 can be narrowed, to F16 or BF16";
+    }
+    return what == NULL
+               ? BERTH_OK
+               : error_set(error, BERTH_CANT_CREATE,
+                           "cannot create %s: tensor \"%s\" (%s as %s): %s", path, out->name,
+                           tensor_dtype_name(out->dtype), tensor_dtype_name(tensor->stored), what);
+}
+
+static void put_description(struct out *out, const struct gguf_tensor *tensor, uint64_t offset) {
+    const struct tensor_out *shape = &tensor->tensor;
+    put_text(out, shape->name);
+    put_number(out, (uint64_t)shape->rank, 4);
+    for (int i = shape->rank - 1; i >= 0; i--) {
+        put_number(out, (uint64_t)shape->shape[i], 8);
+    }
+    put_number(out, type_number(tensor->stored), 4);
+    put_number(out, offset, 8);
+}
+
+static void put_narrowed(struct out *out, const struct gguf_tensor *tensor) {
+    const float *from = tensor->tensor.data;
+    size_t left = element_count(&tensor->tensor);
+    uint16_t piece[PIECE];
+    while (left > 0) {
+        size_t count = left < PIECE ? left : PIECE;
+        tensor_narrow(tensor->stored, from, count, piece);
+        put(out, piece, count * sizeof *piece);
+        from += count;
+        left -= count;
+    }
+}
+
+static void put_data(struct out *out, const struct gguf_tensor *tensor) {
+    if (tensor->stored != tensor->tensor.dtype) {
+        put_narrowed(out, tensor);
+    } else {
+        put(out, tensor->tensor.data,
+            element_count(&tensor->tensor) * tensor_dtype_size(tensor->stored));
+    }
+}
+
+// --- the file -----------------------------------------------------------------------------------
+
+static uint64_t align(uint64_t position, uint32_t alignment) {
+    return (position + alignment - 1) / alignment * alignment;
+}
+
+static void put_header(struct out *out, const struct gguf_content *content, uint32_t alignment) {
+    int says_alignment = alignment != GGUF_ALIGNMENT;
+    put(out, "GGUF", 4);
+    put_number(out, GGUF_VERSION, 4);
+    put_number(out, content->tensor_count, 8);
+    put_number(out, content->value_count + (size_t)says_alignment, 8);
+    for (size_t i = 0; i < content->value_count; i++) {
+        put_value(out, &content->values[i]);
+    }
+    if (says_alignment) {
+        put_value(out, &(struct gguf_value){
+                           .key = "general.alignment", .type = GGUF_U32, .integer = alignment});
+    }
+}
+
+static void put_tensors(struct out *out, const struct gguf_content *content, uint32_t alignment) {
+    uint64_t offset = 0;
+    for (size_t i = 0; i < content->tensor_count; i++) {
+        const struct gguf_tensor *tensor = &content->tensors[i];
+        put_description(out, tensor, offset);
+        offset = align(offset + element_count(&tensor->tensor) * tensor_dtype_size(tensor->stored),
+                       alignment);
+    }
+    pad(out, alignment);
+    for (size_t i = 0; i < content->tensor_count; i++) {
+        put_data(out, &content->tensors[i]);
+        pad(out, alignment);
+    }
+}
+
+enum berth_status gguf_write(const char *path, const struct gguf_content *content,
+                             struct berth_error *error) {
+    uint32_t alignment = content->alignment != 0 ? content->alignment : GGUF_ALIGNMENT;
+    for (size_t i = 0; i < content->tensor_count; i++) {
+        TRY(check_tensor(path, &content->tensors[i], error));
+    }
+    struct out out = {.error = error};
+    TRY(file_writer_open(&out.writer, path, error));
+    put_header(&out, content, alignment);
+    put_tensors(&out, content, alignment);
+    return file_writer_commit(&out.writer, error);
+}

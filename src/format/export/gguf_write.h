@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writing GGUF, version 3: typed key-values, tensor descriptions, aligned data. What keys and
+// tensors mean is the caller's affair.
+#ifndef BERTH_FORMAT_GGUF_WRITE_H
+#define BERTH_FORMAT_GGUF_WRITE_H
+
+#include "core/error.h"
+#include "format/tensors/tensor.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define GGUF_ALIGNMENT 32     // of the data when a file says nothing else
+#define GGUF_NAME_LIMIT 63    // bytes of a tensor's name
+#define GGUF_MAX_DIMENSIONS 4 // of a tensor
+
+enum gguf_type { // the numbers are the format's
+    GGUF_U8 = 0,
+    GGUF_I8 = 1,
+    GGUF_U16 = 2,
+    GGUF_I16 = 3,
+    GGUF_U32 = 4,
+    GGUF_I32 = 5,
+    GGUF_F32 = 6,
+    GGUF_BOOL = 7,
+    GGUF_TEXT = 8,
+    GGUF_U64 = 10,
+    GGUF_I64 = 11,
+    GGUF_F64 = 12
+};
+
+// A key with a value, or with an array of `count` values of the type where `elements` is not NULL.
+struct gguf_value {
+    const char *key;
+    enum gguf_type type;
+    int64_t integer;      // of the integer types and GGUF_BOOL
+    double real;          // of GGUF_F32 and GGUF_F64
+    const char *text;     // of GGUF_TEXT
+    const void *elements; // const char *[count] for GGUF_TEXT, else numbers of the type's size
+    size_t count;
+};
+
+// A tensor in memory and the type that it gets in the file: its own, or F16 or BF16 for F32.
+struct gguf_tensor {
+    struct tensor_out tensor;
+    enum tensor_dtype stored;
+};
+
+struct gguf_content {
+    const struct gguf_value *values; // general.alignment is written by itself
+    size_t value_count;
+    const struct gguf_tensor *tensors; // keys and names are distinct
+    size_t tensor_count;
+    uint32_t alignment; // a multiple of 8; 0: GGUF_ALIGNMENT
+};
+
+// Writes atomically; data goes from where it lies to the file, narrowed piece by piece where that
+// is asked for. A type, name or rank that GGUF cannot hold is BERTH_CANT_CREATE, naming the tensor.
+enum berth_status gguf_write(const char *path, const struct gguf_content *content,
+                             struct berth_error *error);
+
+#endif

@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: Apache-2.0
+// HDF5 from the superblock to the list of data sets.
+#include "format/hdf5/hdf5.h"
+
+#include "core/memory.h"
+#include "format/hdf5/hdf5_parts.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SUPERBLOCK_MAX = 96,
+    USER_BLOCK_LEAST = 512,
+    HEAP_HEAD = 32,
+    NODE_HEAD = 24,
+    SYMBOL_BYTES = 40
+};
+
+// --- the description ----------------------------------------------------------------------------
+
+uint64_t hdf5_take(struct hdf5_run *run, size_t size) {
+    uint64_t number = 0;
+    if (size > run->length - run->at) {
+        run->is_short = 1;
+        run->at = run->length;
+        return 0;
+    }
+    for (size_t i = size; i-- > 0;) {
+        number = number << 8 | run->bytes[run->at + i];
+    }
+    run->at += size;
+    return number;
+}
+
+void hdf5_skip(struct hdf5_run *run, uint64_t size) {
+    if (size > run->length - run->at) {
+        run->is_short = 1;
+        run->at = run->length;
+        return;
+    }
+    run->at += (size_t)size;
+}
+
+enum berth_status hdf5_wrong(const struct hdf5_file *file, uint64_t at, const char *what,
+                             struct berth_error *error) {
+    return error_set(error, BERTH_BAD_DATA, "%s: HDF5 file, byte %" PRIu64 ": %s", file->file.path,
+                     at, what);
+}
+
+enum berth_status hdf5_never_written(const struct hdf5_file *file, uint64_t at,
+                                     struct berth_error *error) {
+    return hdf5_wrong(file, at, "its numbers were never written: the file is not complete", error);
+}
+
+enum berth_status hdf5_bytes(const struct hdf5_file *file, uint64_t address, void *to, size_t bytes,
+                             struct berth_error *error) {
+    return file_reader_at(&file->file, file->base + address, to, bytes, error);
+}
+
+enum berth_status hdf5_describe(struct hdf5_file *file, uint64_t address, uint64_t length,
+                                unsigned char **block, struct hdf5_run *run,
+                                struct berth_error *error) {
+    *block = NULL;
+    *run = (struct hdf5_run){.begin = address};
+    if (address > file->size || length > file->size - address) {
+        return hdf5_wrong(file, address,
+                          "a part of the file's description lies beyond its end: "
+                          "the file is truncated or damaged",
+                          error);
+    }
+    if (length > file->description_left) {
+        return hdf5_wrong(file, address,
+                          "the parts of the file's description overlap or go in "
+                          "circles: the file is damaged",
+                          error);
+    }
+    file->description_left -= length;
+    *block = memory_new((size_t)length + 1);
+    if (*block == NULL) {
+        return error_no_memory(error, (size_t)length, file->file.path);
+    }
+    enum berth_status status = hdf5_bytes(file, address, *block, (size_t)length, error);
+    if (status != BERTH_OK) {
+        memory_free(*block);
+        *block = NULL;
+        return status;
+    }
+    *run = (struct hdf5_run){.bytes = *block, .length = (size_t)length, .begin = address};
+    return BERTH_OK;
+}
+
+// --- links --------------------------------------------------------------------------------------
+
+enum berth_status hdf5_links_put(struct hdf5_links *links, const unsigned char *name, size_t length,
+                                 uint64_t header, struct berth_error *error) {
+    size_t needed = links->count + 1;
+    struct hdf5_link *grown = memory_grow(links->items, &links->capacity, needed, sizeof *grown);
+    if (grown == NULL) {
+        return error_no_memory(error, needed * sizeof *grown, "the list of data sets");
+    }
+    links->items = grown;
+    char *copy = memory_string_of((const char *)name, length);
+    if (copy == NULL) {
+        return error_no_memory(error, length, "a data set's name");
+    }
+    links->items[links->count++] = (struct hdf5_link){copy, header};
+    return BERTH_OK;
+}
+
+void hdf5_links_done(struct hdf5_links *links) {
+    for (size_t i = 0; i < links->count; i++) {
+        memory_free(links->items[i].name);
+    }
+    memory_free(links->items);
+    *links = (struct hdf5_links){0};
+}
+
+// --- the root group in the old format: a B-tree of symbol nodes, names in a heap
+// ------------------
+
+struct group {
+    struct hdf5_file *file;
+    struct hdf5_links *links;
+    unsigned char *names;
+    size_t names_length;
+};
+
+static enum berth_status read_heap(struct group *group, uint64_t address,
+                                   struct berth_error *error) {
+    unsigned char *block;
+    struct hdf5_run run;
+    TRY(hdf5_describe(group->file, address, HEAP_HEAD, &block, &run, error));
+    int is_heap = memcmp(block, "HEAP\0", 5) == 0;
+    hdf5_skip(&run, 8);
+    uint64_t length = hdf5_take(&run, 8);
+    hdf5_skip(&run, 8);
+    uint64_t names = hdf5_take(&run, 8);
+    memory_free(block);
+    if (!is_heap) {
+        return hdf5_wrong(group->file, address, "expected the names of a group", error);
+    }
+    TRY(hdf5_describe(group->file, names, length, &group->names, &run, error));
+    group->names_length = (size_t)length;
+    return BERTH_OK;
+}
+
+static enum berth_status put_symbol(struct group *group, struct hdf5_run *run,
+                                    struct berth_error *error) {
+    uint64_t place = run->begin + run->at, name = hdf5_take(run, 8), header = hdf5_take(run, 8);
+    uint64_t kind = hdf5_take(run, 4);
+    hdf5_skip(run, 20);
+    if (kind == 2) { // a soft link
+        return BERTH_OK;
+    }
+    const unsigned char *text = name < group->names_length ? group->names + name : NULL;
+    if (text == NULL || *text == '\0' ||
+        memchr(text, '\0', group->names_length - (size_t)name) == NULL) {
+        return hdf5_wrong(group->file, place, "a name lies outside the group's names", error);
+    }
+    return hdf5_links_put(group->links, text, strlen((const char *)text), header, error);
+}
+
+static enum berth_status read_symbols(struct group *group, uint64_t address,
+                                      struct berth_error *error) {
+    unsigned char *block;
+    struct hdf5_run run;
+    TRY(hdf5_describe(group->file, address, 8, &block, &run, error));
+    int is_node = memcmp(block, "SNOD\1", 5) == 0;
+    hdf5_skip(&run, 6);
+    uint64_t count = hdf5_take(&run, 2);
+    memory_free(block);
+    if (!is_node) {
+        return hdf5_wrong(group->file, address, "expected a node of a group's entries", error);
+    }
+    TRY(hdf5_describe(group->file, address + 8, count * SYMBOL_BYTES, &block, &run, error));
+    enum berth_status status = BERTH_OK;
+    for (uint64_t i = 0; i < count && status == BERTH_OK; i++) {
+        status = put_symbol(group, &run, error);
+    }
+    memory_free(block);
+    return status;
+}
+
+// A node whose level must be `level`, or any below 64 when that is negative.
+static enum berth_status read_group_tree(struct group *group, uint64_t address, int level,
+                                         struct berth_error *error) {
+    unsigned char *block;
+    struct hdf5_run run;
+    TRY(hdf5_describe(group->file, address, NODE_HEAD, &block, &run, error));
+    int is_node = memcmp(block, "TREE\0", 5) == 0, here = block[5];
+    uint64_t count = block[6] | (uint64_t)block[7] << 8;
+    memory_free(block);
+    if (!is_node || here >= 64 || (level >= 0 && here != level)) {
+        return hdf5_wrong(group->file, address, "expected a node of a group's B-tree", error);
+    }
+    TRY(hdf5_describe(group->file, address + NODE_HEAD, 16 * count, &block, &run, error));
+    enum berth_status status = BERTH_OK;
+    for (uint64_t i = 0; i < count && status == BERTH_OK; i++) {
+        hdf5_skip(&run, 8);
+        uint64_t child = hdf5_take(&run, 8);
+        status = here == 0 ? read_symbols(group, child, error)
+                           : read_group_tree(group, child, here - 1, error);
+    }
+    memory_free(block);
+    return status;
+}
+
+static enum berth_status read_group(struct hdf5_file *file, const struct hdf5_object *root,
+                                    struct berth_error *error) {
+    struct group group = {.file = file, .links = root->links};
+    enum berth_status status = read_heap(&group, root->heap, error);
+    if (status == BERTH_OK) {
+        status = read_group_tree(&group, root->tree, -1, error);
+    }
+    memory_free(group.names);
+    return status;
+}
+
+// --- the superblock -----------------------------------------------------------------------------
+
+struct superblock {
+    uint64_t address_bytes, length_bytes, base, end, root;
+};
+
+// Where the signature is: at the begin, or after 512, 1024, ... bytes of somebody else's.
+static int find_signature(const struct file_reader *file, uint64_t *base) {
+    char head[HDF5_SIGNATURE_BYTES];
+    for (*base = 0; *base < file->size && file->size - *base >= sizeof head;
+         *base = *base == 0 ? USER_BLOCK_LEAST : 2 * *base) {
+        if (file_reader_at(file, *base, head, sizeof head, NULL) == BERTH_OK &&
+            memcmp(head, HDF5_SIGNATURE, sizeof head) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static void take_superblock(struct hdf5_run *run, uint64_t version, struct superblock *block) {
+    if (version >= 2) {
+        block->address_bytes = hdf5_take(run, 1);
+        block->length_bytes = hdf5_take(run, 1);
+        hdf5_skip(run, 1);
+        block->base = hdf5_take(run, 8);
+        hdf5_skip(run, 8);
+        block->end = hdf5_take(run, 8);
+        block->root = hdf5_take(run, 8);
+        return;
+    }
+    hdf5_skip(run, 4);
+    block->address_bytes = hdf5_take(run, 1);
+    block->length_bytes = hdf5_take(run, 1);
+    hdf5_skip(run, version == 1 ? 13 : 9);
+    block->base = hdf5_take(run, 8);
+    hdf5_skip(run, 8);
+    block->end = hdf5_take(run, 8);
+    hdf5_skip(run, 16);
+    block->root = hdf5_take(run, 8);
+}
+
+static enum berth_status check_superblock(const struct hdf5_file *file, uint64_t version,
+                                          const struct superblock *block,
+                                          struct berth_error *error) {
+    if (version > 3 || block->address_bytes != 8 || block->length_bytes != 8 ||
+        block->base != file->base) {
+        return hdf5_wrong(file, 8,
+                          "a kind of superblock that is not supported: expected version 0 "
+                          "to 3 with addresses of 8 bytes",
+                          error);
+    }
+    if (block->end > file->file.size) { // counted from the user block's begin
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: HDF5 file: it says that it has %" PRIu64 " bytes, it has %" PRIu64
+                         ": it is truncated",
+                         file->file.path, block->end, file->file.size);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status read_superblock(struct hdf5_file *file, uint64_t *root,
+                                         struct berth_error *error) {
+    unsigned char bytes[SUPERBLOCK_MAX + 8] = {0};
+    if (!find_signature(&file->file, &file->base)) {
+        return error_set(
+            error, BERTH_BAD_DATA,
+            "%s: no HDF5 file: it has no HDF5 signature at its begin, nor after a user "
+            "block of 512, 1024, ... bytes",
+            file->file.path);
+    }
+    uint64_t size = file->size = file->file.size - file->base;
+    struct hdf5_run run = {.bytes = bytes,
+                           .length = size < sizeof bytes ? (size_t)size : sizeof bytes};
+    struct superblock block = {0};
+    TRY(hdf5_bytes(file, 0, bytes, run.length, error));
+    hdf5_skip(&run, HDF5_SIGNATURE_BYTES);
+    uint64_t version = hdf5_take(&run, 1);
+    take_superblock(&run, version, &block);
+    if (run.is_short) {
+        return hdf5_wrong(file, size, "it ends within its first block: it is truncated", error);
+    }
+    *root = block.root;
+    return check_superblock(file, version, &block, error);
+}
+
+// --- data sets ----------------------------------------------------------------------------------
+
+static void set_done(struct hdf5_dataset *set) {
+    memory_free(set->name);
+    memory_free(set->chunks);
+}
+
+static enum berth_status check_data(struct hdf5_file *file, const struct hdf5_dataset *set,
+                                    uint64_t place, struct berth_error *error) {
+    int beyond = set->chunk_count == 0 && set->bytes > 0 &&
+                 (set->address > file->size || set->bytes > file->size - set->address);
+    if (beyond && set->address == HDF5_NOWHERE) {
+        return hdf5_never_written(file, place, error);
+    }
+    if (beyond || set->stored > file->data_left) {
+        return hdf5_wrong(file, place,
+                          "more data is announced than the file has: it is truncated "
+                          "or damaged",
+                          error);
+    }
+    file->data_left -= set->stored;
+    return BERTH_OK;
+}
+
+// Adds the object to the file's data sets, unless it is a group or the like.
+static enum berth_status add_object(struct hdf5_file *file, struct hdf5_link *link,
+                                    struct berth_error *error) {
+    struct hdf5_object object = {0};
+    TRY(hdf5_read_header(file, link->header, &object, error));
+    if (!object.has_layout) {
+        return BERTH_OK;
+    }
+    struct hdf5_dataset *set = &file->sets[file->count];
+    enum berth_status status = hdf5_read_chunks(file, &object, error);
+    *set = object.set;
+    set->name = link->name;
+    if (status == BERTH_OK) {
+        status = check_data(file, set, link->header, error);
+    }
+    link->name = NULL;
+    file->count++;
+    return status;
+}
+
+static int by_name(const void *a, const void *b) {
+    const struct hdf5_dataset *left = a, *right = b;
+    return strcmp(left->name, right->name);
+}
+
+static enum berth_status add_all(struct hdf5_file *file, struct hdf5_links *links,
+                                 struct berth_error *error) {
+    file->sets = memory_array_zeroed(links->count + 1, sizeof *file->sets);
+    if (file->sets == NULL) {
+        return error_no_memory(error, links->count * sizeof *file->sets, file->file.path);
+    }
+    for (size_t i = 0; i < links->count; i++) {
+        char name[64];
+        memcpy(name, links->items[i].name, strnlen(links->items[i].name, sizeof name - 1) + 1);
+        name[sizeof name - 1] = '\0';
+        enum berth_status status = add_object(file, &links->items[i], error);
+        if (status != BERTH_OK) {
+            return error_prefix(error, status, "data set %s", name);
+        }
+    }
+    qsort(file->sets, file->count, sizeof *file->sets, by_name);
+    for (size_t i = 1; i < file->count; i++) {
+        if (strcmp(file->sets[i - 1].name, file->sets[i].name) == 0) {
+            return error_set(error, BERTH_BAD_DATA, "%s: HDF5 file: two data sets are named %s",
+                             file->file.path, file->sets[i].name);
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status read_root(struct hdf5_file *file, struct hdf5_links *links,
+                                   struct berth_error *error) {
+    uint64_t address = 0;
+    struct hdf5_object root = {.links = links};
+    TRY(read_superblock(file, &address, error));
+    TRY(hdf5_read_header(file, address, &root, error));
+    if (root.is_dense) {
+        return hdf5_wrong(file, address,
+                          "its root group is a heap, which HDF5's newest format uses "
+                          "for many data sets: write it with h5py's default libver",
+                          error);
+    }
+    if (root.is_group) {
+        TRY(read_group(file, &root, error));
+    }
+    return add_all(file, links, error);
+}
+
+int hdf5_recognise(const char *path) {
+    struct file_reader file;
+    uint64_t base;
+    if (file_reader_open(&file, path, NULL) != BERTH_OK) {
+        return 0;
+    }
+    int is = find_signature(&file, &base);
+    file_reader_close(&file);
+    return is;
+}
+
+enum berth_status hdf5_open(struct hdf5_file *file, const char *path, struct berth_error *error) {
+    struct hdf5_links links = {0};
+    *file = (struct hdf5_file){.file = {.descriptor = -1}};
+    TRY(file_reader_open(&file->file, path, error));
+    file->description_left = 2 * file->file.size;
+    file->data_left = file->file.size;
+    enum berth_status status = read_root(file, &links, error);
+    hdf5_links_done(&links);
+    if (status != BERTH_OK) {
+        hdf5_close(file);
+    }
+    return status;
+}
+
+void hdf5_close(struct hdf5_file *file) {
+    for (size_t i = 0; i < file->count; i++) {
+        set_done(&file->sets[i]);
+    }
+    memory_free(file->sets);
+    file_reader_close(&file->file);
+    *file = (struct hdf5_file){.file = {.descriptor = -1}};
+}
+
+const struct hdf5_dataset *hdf5_find(const struct hdf5_file *file, const char *name) {
+    for (size_t i = 0; i < file->count; i++) {
+        if (strcmp(file->sets[i].name, name) == 0) {
+            return &file->sets[i];
+        }
+    }
+    return NULL;
+}

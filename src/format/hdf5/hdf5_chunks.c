@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the chunks of an HDF5 data set lie: from a B-tree, or from one of the newer indexes.
+#include "core/memory.h"
+#include "format/hdf5/hdf5_parts.h"
+
+#include <string.h>
+
+enum { NODE_HEAD = 24, LEVELS_MAX = 32, FIXED_HEAD = 24, FIXED_BLOCK_HEAD = 14 };
+
+struct index {
+    struct hdf5_file *file;
+    struct hdf5_object *object;
+    struct hdf5_chunk *chunks; // of the grid
+    size_t count, found;
+    uint64_t chunk_bytes;
+};
+
+static enum berth_status bad(const struct index *index, uint64_t place, const char *what,
+                             struct berth_error *error) {
+    return hdf5_wrong(index->file, place, what, error);
+}
+
+uint64_t hdf5_chunk_bytes(const struct hdf5_dataset *set) {
+    uint64_t bytes = tensor_dtype_size(set->dtype);
+    for (int i = 0; i < set->rank; i++) {
+        bytes *= (uint64_t)set->chunk[i];
+    }
+    return bytes;
+}
+
+static int is_packed(const struct index *index, uint32_t mask) {
+    const struct hdf5_dataset *set = &index->object->set;
+    for (int i = 0; i < set->filter_count; i++) {
+        if (set->filters[i] == HDF5_DEFLATE && (mask >> i & 1) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+// Takes a chunk into the grid, where it must be the first.
+static enum berth_status put_chunk(struct index *index, uint64_t place, uint64_t number,
+                                   struct hdf5_chunk chunk, struct berth_error *error) {
+    uint64_t size = index->file->size;
+    if (chunk.address == HDF5_NOWHERE) {
+        return bad(index, place, "a chunk was never written: the file is not complete", error);
+    }
+    if (number >= index->count || index->chunks[number].size != 0 || chunk.size == 0) {
+        return bad(index, place, "the index of the chunks is damaged", error);
+    }
+    if (chunk.address > size || chunk.size > size - chunk.address) {
+        return bad(index, place, "a chunk lies beyond the file's end: it is truncated or damaged",
+                   error);
+    }
+    if (is_packed(index, chunk.mask) ? index->chunk_bytes / DEFLATE_RATIO_LIMIT > chunk.size
+                                     : index->chunk_bytes != chunk.size) {
+        return bad(index, place, "a chunk takes another number of bytes than its shape allows",
+                   error);
+    }
+    index->chunks[number] = chunk;
+    index->found++;
+    index->object->set.stored += chunk.size;
+    return BERTH_OK;
+}
+
+// --- the B-tree ---------------------------------------------------------------------------------
+
+// The number in the grid of the chunk whose offsets come next; the number of chunks when there is
+// none.
+static uint64_t take_number(struct index *index, struct hdf5_run *run) {
+    const struct hdf5_dataset *set = &index->object->set;
+    uint64_t number = 0;
+    int fits = 1;
+    for (int i = 0; i < set->rank; i++) {
+        uint64_t offset = hdf5_take(run, 8), extent = (uint64_t)set->chunk[i];
+        fits = fits && offset % extent == 0 && offset / extent < (uint64_t)set->grid[i];
+        number = fits ? number * (uint64_t)set->grid[i] + offset / extent : 0;
+    }
+    fits = hdf5_take(run, 8) == 0 && fits; // within a number
+    return fits ? number : index->count;
+}
+
+static enum berth_status read_tree(struct index *index, uint64_t address, int level,
+                                   struct berth_error *error);
+
+static enum berth_status read_entry(struct index *index, struct hdf5_run *run, int level,
+                                    struct berth_error *error) {
+    uint64_t place = run->begin + run->at;
+    struct hdf5_chunk chunk = {.size = hdf5_take(run, 4)};
+    chunk.mask = (uint32_t)hdf5_take(run, 4);
+    uint64_t number = take_number(index, run);
+    chunk.address = hdf5_take(run, 8);
+    return level > 0 ? read_tree(index, chunk.address, level - 1, error)
+                     : put_chunk(index, place, number, chunk, error);
+}
+
+// A node of that level, or of any when it is negative.
+static enum berth_status read_tree(struct index *index, uint64_t address, int level,
+                                   struct berth_error *error) {
+    unsigned char *block;
+    struct hdf5_run run;
+    TRY(hdf5_describe(index->file, address, NODE_HEAD, &block, &run, error));
+    int is_node = memcmp(block, "TREE\1", 5) == 0, here = block[5];
+    uint64_t count = block[6] | (uint64_t)block[7] << 8;
+    memory_free(block);
+    if (!is_node || here >= LEVELS_MAX || (level >= 0 && here != level)) {
+        return bad(index, address, "expected a node of a B-tree of chunks", error);
+    }
+    uint64_t entry = 8 + 8 * ((uint64_t)index->object->set.rank + 1) + 8;
+    TRY(hdf5_describe(index->file, address + NODE_HEAD, count * entry, &block, &run, error));
+    enum berth_status status = BERTH_OK;
+    for (uint64_t i = 0; i < count && status == BERTH_OK; i++) {
+        status = read_entry(index, &run, here, error);
+    }
+    memory_free(block);
+    return status;
+}
+
+static enum berth_status read_tree_index(struct index *index, struct berth_error *error) {
+    return read_tree(index, index->object->index_address, -1, error);
+}
+
+// --- the newer indexes --------------------------------------------------------------------------
+
+static enum berth_status read_one(struct index *index, struct berth_error *error) {
+    const struct hdf5_object *object = index->object;
+    struct hdf5_chunk chunk = {object->index_address, object->one_size, object->one_mask};
+    chunk.size = object->set.filter_count == 0 ? index->chunk_bytes : chunk.size;
+    return put_chunk(index, object->address, 0, chunk, error);
+}
+
+static enum berth_status read_implicit(struct index *index, struct berth_error *error) {
+    for (size_t i = 0; i < index->count; i++) {
+        struct hdf5_chunk chunk = {.address = index->object->index_address + i * index->chunk_bytes,
+                                   .size = index->chunk_bytes};
+        if (index->object->index_address > index->file->size) {
+            chunk.address = HDF5_NOWHERE;
+        }
+        TRY(put_chunk(index, index->object->address, i, chunk, error));
+    }
+    return BERTH_OK;
+}
+
+// A fixed array: `size` bytes an entry, in one run or in pages of `page` entries and a checksum
+// each.
+struct fixed {
+    size_t size;
+    uint64_t count, page, block;
+};
+
+static enum berth_status read_fixed_head(struct index *index, struct fixed *fixed,
+                                         struct berth_error *error) {
+    unsigned char *block;
+    struct hdf5_run run;
+    uint64_t address = index->object->index_address;
+    TRY(hdf5_describe(index->file, address, FIXED_HEAD, &block, &run, error));
+    int filtered = index->object->set.filter_count > 0;
+    int fits = memcmp(block, "FAHD\0", 5) == 0 && block[5] == filtered;
+    hdf5_skip(&run, 6);
+    fixed->size = (size_t)hdf5_take(&run, 1);
+    uint64_t page_bits = hdf5_take(&run, 1);
+    fixed->count = hdf5_take(&run, 8);
+    fixed->block = hdf5_take(&run, 8);
+    memory_free(block);
+    fits = fits && page_bits > 0 && page_bits < 32 && fixed->count == index->count;
+    fits = fits && (filtered ? fixed->size > 12 && fixed->size <= 20 : fixed->size == 8);
+    fixed->page = fits ? (uint64_t)1 << page_bits : 1;
+    return fits ? BERTH_OK : bad(index, address, "expected an array of chunks", error);
+}
+
+static enum berth_status read_fixed_run(struct index *index, const struct fixed *fixed,
+                                        uint64_t address, uint64_t first,
+                                        struct berth_error *error) {
+    unsigned char *block;
+    struct hdf5_run run;
+    uint64_t left = fixed->count - first, count = left < fixed->page ? left : fixed->page;
+    enum berth_status status = BERTH_OK;
+    TRY(hdf5_describe(index->file, address, count * fixed->size, &block, &run, error));
+    for (uint64_t i = first; i < first + count && status == BERTH_OK; i++) {
+        uint64_t place = run.begin + run.at;
+        struct hdf5_chunk chunk = {.address = hdf5_take(&run, 8), .size = index->chunk_bytes};
+        if (fixed->size > 8) {
+            chunk.size = hdf5_take(&run, fixed->size - 12);
+            chunk.mask = (uint32_t)hdf5_take(&run, 4);
+        }
+        status = put_chunk(index, place, i, chunk, error);
+    }
+    memory_free(block);
+    return status;
+}
+
+static enum berth_status read_fixed(struct index *index, struct berth_error *error) {
+    struct fixed fixed = {0};
+    unsigned char *block;
+    struct hdf5_run run;
+    TRY(read_fixed_head(index, &fixed, error));
+    TRY(hdf5_describe(index->file, fixed.block, FIXED_BLOCK_HEAD, &block, &run, error));
+    int is_block = memcmp(block, "FADB\0", 5) == 0;
+    memory_free(block);
+    if (!is_block) {
+        return bad(index, fixed.block, "expected an array of chunks", error);
+    }
+    uint64_t at = fixed.block + FIXED_BLOCK_HEAD,
+             pages = (fixed.count + fixed.page - 1) / fixed.page;
+    at += pages > 1 ? (pages + 7) / 8 + 4 : 0; // which pages are there, and a checksum
+    for (uint64_t first = 0; first < fixed.count; first += fixed.page) {
+        TRY(read_fixed_run(index, &fixed, at, first, error));
+        at += fixed.page * fixed.size + 4;
+    }
+    return BERTH_OK;
+}
+
+// --- all ----------------------------------------------------------------------------------------
+
+// How many chunks there must be; each takes a byte of the file at least.
+static enum berth_status count_chunks(struct index *index, struct berth_error *error) {
+    const struct hdf5_dataset *set = &index->object->set;
+    uint64_t count = 1;
+    for (int i = 0; i < set->rank; i++) {
+        uint64_t extent = (uint64_t)set->grid[i];
+        if (extent > 0 && count > index->file->size / extent) {
+            return bad(index, index->object->address,
+                       "more chunks are announced than the file has room for", error);
+        }
+        count *= extent;
+    }
+    index->count = (size_t)count;
+    return BERTH_OK;
+}
+
+enum berth_status hdf5_read_chunks(struct hdf5_file *file, struct hdf5_object *object,
+                                   struct berth_error *error) {
+    static enum berth_status (*const readers[])(struct index *, struct berth_error *) = {
+        [HDF5_INDEX_TREE] = read_tree_index,
+        [HDF5_INDEX_ONE] = read_one,
+        [HDF5_INDEX_IMPLICIT] = read_implicit,
+        [HDF5_INDEX_FIXED] = read_fixed,
+    };
+    struct index index = {
+        .file = file, .object = object, .chunk_bytes = hdf5_chunk_bytes(&object->set)};
+    if (!object->is_chunked || object->set.bytes == 0) {
+        return BERTH_OK;
+    }
+    if (object->index_address == HDF5_NOWHERE) {
+        return hdf5_never_written(file, object->address, error);
+    }
+    TRY(count_chunks(&index, error));
+    index.chunks = memory_array_zeroed(index.count, sizeof *index.chunks);
+    if (index.chunks == NULL) {
+        return error_no_memory(error, index.count * sizeof *index.chunks, file->file.path);
+    }
+    object->set.chunks = index.chunks;
+    object->set.chunk_count = index.count;
+    TRY(readers[object->index](&index, error));
+    return index.found == index.count ? BERTH_OK
+                                      : bad(&index, object->address,
+                                            "chunks are missing: the file is not complete", error);
+}

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+// An HDF5 object's header: messages in one or several blocks, in the old form and the new.
+#include "core/memory.h"
+#include "format/hdf5/hdf5_parts.h"
+
+#include <string.h>
+
+enum {
+    CHUNK_WIDTH_LIMIT = 16,
+    BLOCKS_MAX = 64,
+    FLAG_SHARED = 2,
+    PREFIX_MIN = 16,
+    PREFIX_MAX = 34
+}; // prefix: bytes
+
+struct block {
+    uint64_t address, length;
+};
+
+// A header while it is read.
+struct header {
+    struct hdf5_file *file;
+    struct hdf5_object *object;
+    struct block blocks[BLOCKS_MAX]; // where messages are
+    size_t block_count;
+    int version;
+    int tracks_order; // messages of the new form have 2 bytes more
+};
+
+static enum berth_status bad(const struct header *header, const struct hdf5_run *run,
+                             const char *what, struct berth_error *error) {
+    return hdf5_wrong(header->file, run->begin + run->at, what, error);
+}
+
+// --- messages -----------------------------------------------------------------------------------
+
+static enum berth_status read_space(struct header *header, struct hdf5_run *run,
+                                    struct berth_error *error) {
+    struct hdf5_dataset *set = &header->object->set;
+    uint64_t version = hdf5_take(run, 1), rank = hdf5_take(run, 1);
+    hdf5_skip(run, 1);
+    uint64_t kind = hdf5_take(run, 1); // of version 2; 2: no data at all
+    hdf5_skip(run, version == 1 ? 4 : 0);
+    if (version < 1 || version > 2 || rank > TENSOR_MAX_RANK || (version == 2 && kind > 1)) {
+        return bad(header, run, "a kind of shape that is not supported", error);
+    }
+    set->rank = (int)rank;
+    for (uint64_t i = 0; i < rank; i++) {
+        uint64_t extent = hdf5_take(run, 8);
+        set->shape[i] = (int64_t)extent;
+        if (extent > INT64_MAX) {
+            return bad(header, run, "an impossible shape", error);
+        }
+    }
+    header->object->has_space = 1;
+    return BERTH_OK;
+}
+
+// Types by whether they are floats, signed, and the logarithm of their size.
+static enum tensor_dtype dtype_of(int is_float, int is_signed, uint64_t size) {
+    static const enum tensor_dtype integers[2][4] = {
+        {TENSOR_U8, TENSOR_U16, TENSOR_U32, TENSOR_U64},
+        {TENSOR_I8, TENSOR_I16, TENSOR_I32, TENSOR_I64}};
+    static const enum tensor_dtype floats[4] = {TENSOR_OTHER, TENSOR_F16, TENSOR_F32, TENSOR_F64};
+    for (uint64_t i = 0; i < 4; i++) {
+        if (size == (uint64_t)1 << i) {
+            return is_float ? floats[i] : integers[is_signed][i];
+        }
+    }
+    return TENSOR_OTHER;
+}
+
+static enum berth_status read_type(struct header *header, struct hdf5_run *run,
+                                   struct berth_error *error) {
+    uint64_t kind = hdf5_take(run, 1) & 15, flags = hdf5_take(run, 3), size = hdf5_take(run, 4);
+    uint64_t offset = hdf5_take(run, 2), bits = hdf5_take(run, 2);
+    enum tensor_dtype dtype = dtype_of(kind == 1, (flags & 8) != 0, size);
+    if (kind > 1 || (flags & 1) != 0 || (kind == 1 && (flags & 64) != 0) || offset != 0 ||
+        bits != 8 * size || dtype == TENSOR_OTHER) {
+        return bad(header, run,
+                   "a kind of numbers that is not supported: expected little-endian "
+                   "integers or floats of 1 to 8 bytes",
+                   error);
+    }
+    header->object->set.dtype = dtype;
+    header->object->has_type = 1;
+    return BERTH_OK;
+}
+
+static enum berth_status read_filters(struct header *header, struct hdf5_run *run,
+                                      struct berth_error *error) {
+    struct hdf5_dataset *set = &header->object->set;
+    uint64_t version = hdf5_take(run, 1), count = hdf5_take(run, 1);
+    hdf5_skip(run, version == 1 ? 6 : 0);
+    if (version < 1 || version > 2 || count > 2) {
+        return bad(header, run, "filters that are not supported: expected gzip or shuffle", error);
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t filter = hdf5_take(run, 2), name = version == 1 ? hdf5_take(run, 2) : 0;
+        hdf5_skip(run, 2);
+        uint64_t values = hdf5_take(run, 2);
+        hdf5_skip(run, (name + 7) / 8 * 8 + 4 * (values + (version == 1 ? values % 2 : 0)));
+        if (filter != HDF5_DEFLATE && filter != HDF5_SHUFFLE) {
+            return bad(header, run, "a filter that is not supported: expected gzip or shuffle",
+                       error);
+        }
+        if (i > 0 && set->filters[0] == (enum hdf5_filter)filter) {
+            return bad(header, run, "a filter stands there twice, which is not supported", error);
+        }
+        set->filters[i] = (enum hdf5_filter)filter;
+    }
+    if (count == 2 && set->filters[0] == HDF5_DEFLATE) {
+        return bad(header, run, "gzip before shuffle, which is not supported", error);
+    }
+    set->filter_count = (int)count;
+    return BERTH_OK;
+}
+
+static void read_chunk_shape(struct header *header, struct hdf5_run *run, uint64_t count,
+                             size_t size) {
+    for (uint64_t i = 0; i < count; i++) {
+        header->object->set.chunk[i] = (int64_t)(hdf5_take(run, size) & INT64_MAX);
+    }
+    hdf5_skip(run, size); // of one number
+    header->object->chunk_rank = (int)count;
+}
+
+// The newest form: flags, shape, and one of several kinds of index.
+static enum berth_status read_new_chunks(struct header *header, struct hdf5_run *run,
+                                         struct berth_error *error) {
+    struct hdf5_object *object = header->object;
+    uint64_t flags = hdf5_take(run, 1), count = hdf5_take(run, 1), size = hdf5_take(run, 1);
+    if (count < 1 || count > TENSOR_MAX_RANK + 1 || size < 1 || size > 8) {
+        return bad(header, run, "an impossible shape of chunks", error);
+    }
+    read_chunk_shape(header, run, count - 1, (size_t)size);
+    uint64_t index = hdf5_take(run, 1);
+    object->index = (enum hdf5_index)index;
+    if (index < HDF5_INDEX_ONE || index > HDF5_INDEX_FIXED) {
+        return bad(header, run,
+                   "a kind of index of chunks that is not supported: write the file "
+                   "with h5py's default libver",
+                   error);
+    }
+    if (index == HDF5_INDEX_ONE && (flags & 2) != 0) {
+        object->one_size = hdf5_take(run, 8);
+        object->one_mask = (uint32_t)hdf5_take(run, 4);
+    }
+    hdf5_skip(run, index == HDF5_INDEX_FIXED ? 1 : 0);
+    object->index_address = hdf5_take(run, 8);
+    return BERTH_OK;
+}
+
+static enum berth_status read_chunked(struct header *header, struct hdf5_run *run, uint64_t version,
+                                      struct berth_error *error) {
+    struct hdf5_object *object = header->object;
+    object->is_chunked = 1;
+    if (version >= 4) {
+        return read_new_chunks(header, run, error);
+    }
+    uint64_t count = hdf5_take(run, 1);
+    object->index = HDF5_INDEX_TREE;
+    object->index_address = hdf5_take(run, 8);
+    if (count < 1 || count > TENSOR_MAX_RANK + 1) {
+        return bad(header, run, "an impossible shape of chunks", error);
+    }
+    read_chunk_shape(header, run, count - 1, 4);
+    return BERTH_OK;
+}
+
+static enum berth_status read_layout(struct header *header, struct hdf5_run *run,
+                                     struct berth_error *error) {
+    struct hdf5_object *object = header->object;
+    uint64_t version = hdf5_take(run, 1), kind = hdf5_take(run, 1);
+    object->has_layout = 1;
+    if (version < 3 || version > 5 || kind > 2) {
+        return bad(header, run, "a kind of layout that is not supported", error);
+    }
+    if (kind == 2) {
+        return read_chunked(header, run, version, error);
+    }
+    object->set.address = kind == 1 ? hdf5_take(run, 8) : 0;
+    object->stored = hdf5_take(run, kind == 1 ? 8 : 2);
+    if (kind == 0) {
+        object->set.address = run->begin + run->at;
+        hdf5_skip(run, object->stored);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status read_symbol_table(struct header *header, struct hdf5_run *run,
+                                           struct berth_error *error) {
+    (void)error;
+    header->object->is_group = 1;
+    header->object->tree = hdf5_take(run, 8);
+    header->object->heap = hdf5_take(run, 8);
+    return BERTH_OK;
+}
+
+static enum berth_status read_link_info(struct header *header, struct hdf5_run *run,
+                                        struct berth_error *error) {
+    (void)error;
+    hdf5_skip(run, 1);
+    hdf5_skip(run, (hdf5_take(run, 1) & 1) != 0 ? 8 : 0);
+    header->object->is_dense = hdf5_take(run, 8) != HDF5_NOWHERE;
+    return BERTH_OK;
+}
+
+static enum berth_status read_link(struct header *header, struct hdf5_run *run,
+                                   struct berth_error *error) {
+    uint64_t version = hdf5_take(run, 1), flags = hdf5_take(run, 1);
+    uint64_t kind = (flags & 8) != 0 ? hdf5_take(run, 1) : 0;
+    hdf5_skip(run, ((flags & 4) != 0 ? 8 : 0) + ((flags & 16) != 0 ? 1 : 0));
+    uint64_t length = hdf5_take(run, (size_t)1 << (flags & 3));
+    const unsigned char *name = run->bytes + run->at;
+    hdf5_skip(run, length);
+    if (kind != 0 || header->object->links == NULL) { // a soft link, or nobody asks
+        return BERTH_OK;
+    }
+    uint64_t address = hdf5_take(run, 8);
+    if (version != 1 || run->is_short || length == 0 ||
+        memchr(name, '\0', (size_t)length) != NULL) {
+        return bad(header, run, "an entry of a group is damaged", error);
+    }
+    return hdf5_links_put(header->object->links, name, (size_t)length, address, error);
+}
+
+static enum berth_status read_continuation(struct header *header, struct hdf5_run *run,
+                                           struct berth_error *error) {
+    struct block block = {.address = hdf5_take(run, 8)};
+    block.length = hdf5_take(run, 8);
+    if (header->version == 2) { // a signature before the messages, a checksum behind
+        int fits = block.length >= 8 && block.address <= UINT64_MAX - 4;
+        block.address += fits ? 4 : 0;
+        block.length -= fits ? 8 : 0;
+    }
+    if (header->block_count == BLOCKS_MAX) {
+        return bad(header, run, "the header is in too many pieces", error);
+    }
+    header->blocks[header->block_count++] = block;
+    return BERTH_OK;
+}
+
+static enum berth_status read_message(struct header *header, uint64_t type, struct hdf5_run *run,
+                                      struct berth_error *error) {
+    static const struct {
+        uint64_t type;
+        enum berth_status (*read)(struct header *, struct hdf5_run *, struct berth_error *);
+    } kinds[] = {
+        {1, read_space},  {2, read_link_info}, {3, read_type},          {6, read_link},
+        {8, read_layout}, {11, read_filters},  {16, read_continuation}, {17, read_symbol_table},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (kinds[i].type == type) {
+            TRY(kinds[i].read(header, run, error));
+            return run->is_short ? bad(header, run, "a part of a header is too short", error)
+                                 : BERTH_OK;
+        }
+    }
+    return BERTH_OK;
+}
+
+// --- blocks -------------------------------------------------------------------------------------
+
+static enum berth_status read_messages(struct header *header, struct hdf5_run *run,
+                                       struct berth_error *error) {
+    size_t head = header->version == 1 ? 8 : header->tracks_order ? 6 : 4;
+    while (run->length - run->at >= head) {
+        uint64_t type = hdf5_take(run, header->version == 1 ? 2 : 1), length = hdf5_take(run, 2);
+        uint64_t flags = hdf5_take(run, 1);
+        hdf5_skip(run, head - (header->version == 1 ? 5 : 4));
+        struct hdf5_run message = {
+            .bytes = run->bytes + run->at, .length = (size_t)length, .begin = run->begin + run->at};
+        hdf5_skip(run, length);
+        if (run->is_short) {
+            return bad(header, run, "a part of a header goes beyond it", error);
+        }
+        if ((flags & FLAG_SHARED) != 0 && (type == 1 || type == 3 || type == 11)) {
+            return bad(header, run, "a header refers to parts elsewhere, which is not supported",
+                       error);
+        }
+        TRY(read_message(header, type, &message, error));
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status read_prefix(struct header *header, uint64_t address,
+                                     struct berth_error *error) {
+    unsigned char *bytes;
+    struct hdf5_run run;
+    uint64_t left = address < header->file->size ? header->file->size - address : 0;
+    uint64_t length = left < PREFIX_MAX ? left : PREFIX_MAX;
+    length = length > PREFIX_MIN ? length : PREFIX_MIN; // fewer: describing it fails
+    TRY(hdf5_describe(header->file, address, length, &bytes, &run, error));
+    if (memcmp(bytes, "OHDR\2", 5) == 0) {
+        hdf5_skip(&run, 5);
+        uint64_t flags = hdf5_take(&run, 1);
+        hdf5_skip(&run, ((flags & 32) != 0 ? 16 : 0) + ((flags & 16) != 0 ? 4 : 0));
+        header->version = 2;
+        header->tracks_order = (flags & 4) != 0;
+        header->blocks->length = hdf5_take(&run, (size_t)1 << (flags & 3));
+    } else {
+        header->version = (int)hdf5_take(&run, 1);
+        hdf5_skip(&run, 7);
+        header->blocks->length = hdf5_take(&run, 4);
+        hdf5_skip(&run, 4);
+    }
+    header->blocks->address = address + run.at;
+    header->block_count = 1;
+    int is_short = run.is_short;
+    memory_free(bytes);
+    return is_short || header->version < 1 || header->version > 2
+               ? hdf5_wrong(header->file, address, "expected the header of a group or data set",
+                            error)
+               : BERTH_OK;
+}
+
+// Elements of `bytes` size each in a shape; 0 in *fits when that is beyond any file.
+static uint64_t volume(const int64_t *shape, int rank, uint64_t bytes, int *fits) {
+    for (int i = 0; i < rank; i++) {
+        if (shape[i] > 0 && bytes > (uint64_t)INT64_MAX / (uint64_t)shape[i]) {
+            *fits = 0;
+            return 0;
+        }
+        bytes *= (uint64_t)shape[i];
+    }
+    return bytes;
+}
+
+// Whether a row of a chunk is out of proportion to one of the data set, which may be narrower where
+// it can grow.
+static int is_wide(const struct hdf5_dataset *set) {
+    int fits = 1;
+    uint64_t size = tensor_dtype_size(set->dtype);
+    uint64_t chunk = volume(set->chunk + 1, set->rank - 1, size, &fits);
+    uint64_t row = volume(set->shape + 1, set->rank - 1, size, &fits);
+    return !fits || chunk / CHUNK_WIDTH_LIMIT > row + ((uint64_t)1 << 16);
+}
+
+static enum berth_status check_set(struct header *header, struct berth_error *error) {
+    struct hdf5_object *object = header->object;
+    struct hdf5_dataset *set = &object->set;
+    int fits = object->has_space && object->has_type;
+    set->bytes = volume(set->shape, set->rank, tensor_dtype_size(set->dtype), &fits);
+    if (!object->is_chunked) {
+        fits = fits && set->filter_count == 0 &&
+               (object->stored == set->bytes || set->address == HDF5_NOWHERE);
+        set->stored = set->bytes;
+    }
+    fits = fits && (!object->is_chunked || (set->rank > 0 && object->chunk_rank == set->rank));
+    for (int i = 0; object->is_chunked && i < set->rank; i++) {
+        fits = fits && set->chunk[i] > 0;
+        set->grid[i] =
+            fits ? set->shape[i] / set->chunk[i] + (set->shape[i] % set->chunk[i] > 0) : 0;
+    }
+    int small = fits && (!object->is_chunked || !is_wide(set));
+    fits = fits &&
+           (!object->is_chunked ||
+            volume(set->chunk, set->rank, tensor_dtype_size(set->dtype), &small) <= UINT32_MAX);
+    return fits && small
+               ? BERTH_OK
+               : hdf5_wrong(header->file, object->address,
+                            "shape, type and layout of a data set do not fit each other", error);
+}
+
+enum berth_status hdf5_read_header(struct hdf5_file *file, uint64_t address,
+                                   struct hdf5_object *object, struct berth_error *error) {
+    struct header header = {.file = file, .object = object};
+    object->address = address;
+    TRY(read_prefix(&header, address, error));
+    for (size_t i = 0; i < header.block_count; i++) {
+        unsigned char *bytes;
+        struct hdf5_run run;
+        TRY(hdf5_describe(file, header.blocks[i].address, header.blocks[i].length, &bytes, &run,
+                          error));
+        enum berth_status status = read_messages(&header, &run, error);
+        memory_free(bytes);
+        TRY(status);
+    }
+    return object->has_layout ? check_set(&header, error) : BERTH_OK;
+}

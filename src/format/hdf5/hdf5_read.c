@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// The numbers of an HDF5 data set: rows are gathered from the chunks that they lie in.
+#include "core/memory.h"
+#include "format/hdf5/hdf5_parts.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+uint64_t hdf5_row_bytes(const struct hdf5_dataset *set) {
+    uint64_t bytes = tensor_dtype_size(set->dtype);
+    for (int i = 1; i < set->rank; i++) {
+        bytes *= (uint64_t)set->shape[i];
+    }
+    return bytes;
+}
+
+// Rows while they are gathered.
+struct gathering {
+    const struct hdf5_file *file;
+    const struct hdf5_dataset *set;
+    int64_t first, rows;
+    unsigned char *to;
+    unsigned char *picked, *ordered; // the rows of one chunk that count, shuffled and not
+    size_t row_bytes, chunk_bytes;   // of a chunk
+};
+
+// --- one chunk ----------------------------------------------------------------------------------
+
+// A chunk's bytes as they go by, of which those of some rows are picked. Shuffled, the chunk is
+// `planes` parts, of which each holds one byte of every number; else it is one part.
+struct picking {
+    struct gathering *gathering;
+    const struct hdf5_chunk *chunk;
+    uint64_t read;                     // bytes of the stored chunk
+    size_t planes, plane, begin, each; // bytes of a plane, of it before the rows, and of the rows
+    enum berth_status status;          // of reading
+    struct berth_error *error;
+};
+
+// Byte b of every number stands together; puts them back.
+static void unshuffle(const struct picking *picking) {
+    const struct gathering *gathering = picking->gathering;
+    for (size_t i = 0; i < picking->each; i++) {
+        for (size_t b = 0; b < picking->planes; b++) {
+            gathering->ordered[i * picking->planes + b] = gathering->picked[b * picking->each + i];
+        }
+    }
+}
+
+static enum berth_status damaged(const struct gathering *gathering, const struct hdf5_chunk *chunk,
+                                 struct berth_error *error) {
+    return error_set(error, BERTH_BAD_DATA,
+                     "%s: HDF5 file: data set %s: its chunk at byte %" PRIu64
+                     " cannot be unpacked: the file is damaged",
+                     gathering->file->file.path, gathering->set->name, chunk->address);
+}
+
+static size_t give(void *context, unsigned char *to, size_t room) {
+    struct picking *picking = context;
+    uint64_t left = picking->chunk->size - picking->read;
+    size_t length = left < room ? (size_t)left : room;
+    picking->status = hdf5_bytes(picking->gathering->file, picking->chunk->address + picking->read,
+                                 to, length, picking->error);
+    picking->read += length;
+    return picking->status == BERTH_OK ? length : 0;
+}
+
+static void take(void *context, uint64_t at, const unsigned char *bytes, size_t length) {
+    const struct picking *picking = context;
+    for (size_t i = 0; i < picking->planes; i++) {
+        uint64_t begin = (uint64_t)i * picking->plane + picking->begin;
+        uint64_t end = begin + picking->each, stop = at + length;
+        uint64_t from = begin > at ? begin : at, to = end < stop ? end : stop;
+        if (from < to) {
+            memcpy(picking->gathering->picked + i * picking->each + (size_t)(from - begin),
+                   bytes + (size_t)(from - at), (size_t)(to - from));
+        }
+    }
+}
+
+static enum berth_status take_plain(struct picking *picking) {
+    const struct gathering *gathering = picking->gathering;
+    for (size_t i = 0; i < picking->planes; i++) {
+        TRY(hdf5_bytes(gathering->file,
+                       picking->chunk->address + (uint64_t)i * picking->plane + picking->begin,
+                       gathering->picked + i * picking->each, picking->each, picking->error));
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status take_packed(struct picking *picking) {
+    const struct gathering *gathering = picking->gathering;
+    const struct deflate_pieces pieces = {.give = give, .take = take, .context = picking};
+    int done = deflate_unpack(&pieces, gathering->chunk_bytes);
+    TRY(picking->status);
+    return done > 0 ? BERTH_OK
+           : done < 0
+               ? error_no_memory(picking->error, gathering->chunk_bytes, gathering->set->name)
+               : damaged(gathering, picking->chunk, picking->error);
+}
+
+static int has_filter(const struct hdf5_dataset *set, const struct hdf5_chunk *chunk,
+                      enum hdf5_filter filter) {
+    for (int i = 0; i < set->filter_count; i++) {
+        if (set->filters[i] == filter && (chunk->mask >> i & 1) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+// The bytes of rows [first, first + rows) of the chunk, within the gathering.
+static enum berth_status pick(struct gathering *gathering, const struct hdf5_chunk *chunk,
+                              int64_t first, int64_t rows, const unsigned char **bytes,
+                              struct berth_error *error) {
+    const struct hdf5_dataset *set = gathering->set;
+    int shuffled = has_filter(set, chunk, HDF5_SHUFFLE);
+    struct picking picking = {.gathering = gathering,
+                              .chunk = chunk,
+                              .planes = shuffled ? tensor_dtype_size(set->dtype) : 1,
+                              .error = error};
+    picking.plane = gathering->chunk_bytes / picking.planes;
+    picking.begin = (size_t)first * gathering->row_bytes / picking.planes;
+    picking.each = (size_t)rows * gathering->row_bytes / picking.planes;
+    TRY(has_filter(set, chunk, HDF5_DEFLATE) ? take_packed(&picking) : take_plain(&picking));
+    *bytes = gathering->picked;
+    if (shuffled) {
+        unshuffle(&picking);
+        *bytes = gathering->ordered;
+    }
+    return BERTH_OK;
+}
+
+// --- its place among the rows -------------------------------------------------------------------
+
+// A part of a chunk: where it begins in the data set, its shape.
+struct box {
+    int64_t at[TENSOR_MAX_RANK], shape[TENSOR_MAX_RANK];
+    int rank;
+};
+
+// Moves to the next line, all dimensions but the last; 0 after the last line.
+static int next_line(const struct box *box, int64_t index[TENSOR_MAX_RANK]) {
+    for (int i = box->rank - 2; i >= 0; i--) {
+        if (++index[i] < box->shape[i]) {
+            return 1;
+        }
+        index[i] = 0;
+    }
+    return 0;
+}
+
+// `from` begins with the chunk's first row that is in the box.
+static void copy_box(const struct gathering *gathering, const struct box *box,
+                     const unsigned char *from) {
+    const struct hdf5_dataset *set = gathering->set;
+    size_t size = tensor_dtype_size(set->dtype);
+    int last = box->rank - 1;
+    int64_t index[TENSOR_MAX_RANK] = {0};
+    do {
+        int64_t source = 0, target = 0;
+        for (int i = 0; i < box->rank; i++) {
+            int64_t begin = i == 0 ? gathering->first : 0;
+            source = source * set->chunk[i] + index[i];
+            target =
+                target * (i == 0 ? gathering->rows : set->shape[i]) + box->at[i] + index[i] - begin;
+        }
+        memcpy(gathering->to + (size_t)target * size, from + (size_t)source * size,
+               (size_t)box->shape[last] * size);
+    } while (next_line(box, index));
+}
+
+// The part of chunk number `number` that lies among the rows; *skipped: rows of it before them.
+static int box_of(const struct gathering *gathering, size_t number, struct box *box,
+                  int64_t *skipped) {
+    const struct hdf5_dataset *set = gathering->set;
+    int64_t left = (int64_t)number;
+    box->rank = set->rank;
+    for (int i = set->rank; i-- > 0;) {
+        box->at[i] = left % set->grid[i] * set->chunk[i];
+        left /= set->grid[i];
+        int64_t room = set->shape[i] - box->at[i];
+        box->shape[i] = room < set->chunk[i] ? room : set->chunk[i];
+    }
+    int64_t end = gathering->first + gathering->rows;
+    int64_t chunk_end = box->at[0] + box->shape[0];
+    int64_t from = box->at[0] > gathering->first ? box->at[0] : gathering->first;
+    int64_t to = chunk_end < end ? chunk_end : end;
+    *skipped = from - box->at[0];
+    box->at[0] = from;
+    box->shape[0] = to - from;
+    return to > from;
+}
+
+static enum berth_status gather_chunk(struct gathering *gathering, size_t number,
+                                      struct berth_error *error) {
+    struct box box;
+    int64_t skipped;
+    const unsigned char *bytes;
+    if (!box_of(gathering, number, &box, &skipped)) {
+        return BERTH_OK;
+    }
+    TRY(pick(gathering, &gathering->set->chunks[number], skipped, box.shape[0], &bytes, error));
+    copy_box(gathering, &box, bytes);
+    return BERTH_OK;
+}
+
+static enum berth_status gather(struct gathering *gathering, struct berth_error *error) {
+    const struct hdf5_dataset *set = gathering->set;
+    size_t slabs = (size_t)set->grid[0], each = set->chunk_count / slabs;
+    size_t first = (size_t)(gathering->first / set->chunk[0]) * each;
+    int64_t rows = gathering->rows < set->chunk[0] ? gathering->rows : set->chunk[0];
+    gathering->row_bytes = gathering->chunk_bytes / (size_t)set->chunk[0];
+    gathering->picked = memory_array((size_t)rows, gathering->row_bytes);
+    gathering->ordered = memory_array((size_t)rows, gathering->row_bytes);
+    if (gathering->picked == NULL || gathering->ordered == NULL) {
+        return error_no_memory(error, 2 * (size_t)rows * gathering->row_bytes, set->name);
+    }
+    int64_t end = gathering->first + gathering->rows;
+    for (size_t i = first; i < set->chunk_count && (int64_t)(i / each) * set->chunk[0] < end; i++) {
+        TRY(gather_chunk(gathering, i, error));
+    }
+    return BERTH_OK;
+}
+
+// --- reading ------------------------------------------------------------------------------------
+
+enum berth_status hdf5_read(const struct hdf5_file *file, const struct hdf5_dataset *set,
+                            int64_t first, int64_t rows, void *to, struct berth_error *error) {
+    int64_t all = set->rank > 0 ? set->shape[0] : 1;
+    if (first < 0 || rows < 0 || first > all || rows > all - first) {
+        return error_set(error, BERTH_INTERNAL,
+                         "%s: rows %" PRId64 " to %" PRId64 " of %s, which has %" PRId64,
+                         file->file.path, first, first + rows, set->name, all);
+    }
+    uint64_t row = hdf5_row_bytes(set);
+    if (rows == 0 || row == 0) {
+        return BERTH_OK;
+    }
+    if (set->chunk_count == 0) {
+        return hdf5_bytes(file, set->address + (uint64_t)first * row, to,
+                          (size_t)((uint64_t)rows * row), error);
+    }
+    struct gathering gathering = {.file = file,
+                                  .set = set,
+                                  .first = first,
+                                  .rows = rows,
+                                  .to = to,
+                                  .chunk_bytes = (size_t)hdf5_chunk_bytes(set)};
+    enum berth_status status = gather(&gathering, error);
+    memory_free(gathering.picked);
+    memory_free(gathering.ordered);
+    return status;
+}
+
+static int64_t integer_at(const unsigned char *bytes, size_t size, int is_signed) {
+    uint64_t number = 0;
+    for (size_t i = size; i-- > 0;) {
+        number = number << 8 | bytes[i];
+    }
+    if (is_signed && size < 8 && number >> (8 * size - 1) != 0) {
+        number |= UINT64_MAX << 8 * size;
+    }
+    return is_signed || number <= INT64_MAX ? (int64_t)number : INT64_MAX;
+}
+
+// Whether the type is an integer's, and a signed one.
+static int is_integer(enum tensor_dtype dtype, int *is_signed) {
+    *is_signed =
+        dtype == TENSOR_I8 || dtype == TENSOR_I16 || dtype == TENSOR_I32 || dtype == TENSOR_I64;
+    return *is_signed || dtype == TENSOR_U8 || dtype == TENSOR_U16 || dtype == TENSOR_U32 ||
+           dtype == TENSOR_U64;
+}
+
+static enum berth_status convert(const struct hdf5_file *file, const struct hdf5_dataset *set,
+                                 const unsigned char *from, size_t count, int32_t *to,
+                                 struct berth_error *error) {
+    size_t size = tensor_dtype_size(set->dtype);
+    int is_signed;
+    if (!is_integer(set->dtype, &is_signed)) {
+        return error_set(error, BERTH_BAD_DATA, "%s: data set %s: expected integers, found %s",
+                         file->file.path, set->name, tensor_dtype_name(set->dtype));
+    }
+    for (size_t i = 0; i < count; i++) {
+        int64_t number = integer_at(from + i * size, size, is_signed);
+        if (number < INT32_MIN || number > INT32_MAX) {
+            return error_set(error, BERTH_BAD_DATA,
+                             "%s: data set %s: a number is beyond 32 bits: the file is damaged",
+                             file->file.path, set->name);
+        }
+        to[i] = (int32_t)number;
+    }
+    return BERTH_OK;
+}
+
+enum berth_status hdf5_read_i32(const struct hdf5_file *file, const struct hdf5_dataset *set,
+                                int64_t first, int64_t rows, int32_t *to,
+                                struct berth_error *error) {
+    uint64_t row = hdf5_row_bytes(set);
+    if (set->dtype == TENSOR_I32) {
+        return hdf5_read(file, set, first, rows, to, error);
+    }
+    unsigned char *own = memory_array((size_t)rows, (size_t)row);
+    if (own == NULL) {
+        return error_no_memory(error, (size_t)((uint64_t)rows * row), set->name);
+    }
+    enum berth_status status = hdf5_read(file, set, first, rows, own, error);
+    if (status == BERTH_OK) {
+        size_t count = (size_t)((uint64_t)rows * row) / tensor_dtype_size(set->dtype);
+        status = convert(file, set, own, count, to, error);
+    }
+    memory_free(own);
+    return status;
+}

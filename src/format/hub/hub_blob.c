@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "format/hub/hub_blob.h"
+
+#include "core/file.h"
+#include "core/file_partial.h"
+#include "core/memory.h"
+#include "format/checksum/digest.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define STAMP_SIZE 128
+
+// "SIZE NUMBER MODIFIED CHANGED": another content has another time of change at least, which no
+// program can set.
+static void print_stamp(const struct file_stamp *stamp, char text[STAMP_SIZE]) {
+    snprintf(text, STAMP_SIZE, "%" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64, stamp->size,
+             stamp->number, stamp->modified_ns, stamp->changed_ns);
+}
+
+static int is_remembered(const char *note, const char *wanted) {
+    struct file_stamp stamp;
+    char *text = NULL;
+    size_t length;
+    int same = file_stamp_of(note, &stamp, NULL) == BERTH_OK && stamp.is_own &&
+               file_read(note, STAMP_SIZE, &text, &length, NULL) == BERTH_OK &&
+               strcmp(text, wanted) == 0;
+    memory_free(text);
+    return same;
+}
+
+// Failing is no error: the next look at the file hashes it again.
+static void remember(const char *repo, const char *note, const char *stamp) {
+    char *folder = path_join(repo, "verified");
+    if (folder != NULL && dir_make(folder, NULL) == BERTH_OK && file_lies_in(folder, repo)) {
+        (void)file_write(note, stamp, strlen(stamp), NULL);
+    }
+    memory_free(folder);
+}
+
+static enum berth_status check_content(const char *blob, const char *name, enum digest_kind kind,
+                                       struct berth_error *error) {
+    char found[DIGEST_HEX_SIZE];
+    TRY(digest_file(kind, blob, found, error));
+    return strcmp(found, name) == 0
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA,
+                           "%s: the cached file is damaged: expected the %s of its name, found %s; "
+                           "remove it and run `berth fetch` again",
+                           blob, digest_name(kind), found);
+}
+
+static enum berth_status check_named(const char *repo, const char *blob, const char *name,
+                                     enum digest_kind kind, struct berth_error *error) {
+    struct file_stamp before, after;
+    char seen[STAMP_SIZE], still[STAMP_SIZE], below[DIGEST_HEX_SIZE + 16];
+    TRY(file_stamp_of(blob, &before, error));
+    print_stamp(&before, seen);
+    snprintf(below, sizeof below, "verified/%s", name);
+    char *note = path_join(repo, below);
+    if (note == NULL) {
+        return file_no_path(error);
+    }
+    enum berth_status status = BERTH_OK;
+    if (!is_remembered(note, seen)) {
+        status = check_content(blob, name, kind, error);
+        if (status == BERTH_OK && file_stamp_of(blob, &after, NULL) == BERTH_OK) {
+            print_stamp(&after, still);
+            if (strcmp(seen, still) == 0) {
+                remember(repo, note, seen);
+            }
+        }
+    }
+    memory_free(note);
+    return status;
+}
+
+enum berth_status hub_blob_check(const char *repo, const char *path, struct berth_error *error) {
+    static const enum digest_kind kinds[] = {DIGEST_SHA256, DIGEST_GIT_BLOB};
+    char *blob = file_resolve(path);
+    if (blob == NULL) {
+        return error_set(error, BERTH_NO_INPUT, "%s: cannot find the file it leads to", path);
+    }
+    const char *name = strrchr(blob, '/') + 1;
+    enum berth_status status = BERTH_OK;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (digest_is_hex(kinds[i], name)) {
+            status = check_named(repo, blob, name, kinds[i], error);
+        }
+    }
+    memory_free(blob);
+    return status;
+}

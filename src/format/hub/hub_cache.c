@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names and places of Hugging Face's cache.
+#include "format/hub/hub_cache.h"
+
+#include "core/file_partial.h"
+#include "core/memory.h"
+#include "format/checksum/digest.h"
+#include "format/hub/hub_blob.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define ID_LIMIT 96
+#define PART_LIMIT 255
+#define PATH_LIMIT 1024
+#define SNAPSHOT_DEPTH 4
+
+// --- places -------------------------------------------------------------------------------------
+
+// The variable's value; NULL when it is not set or empty.
+static const char *variable(const char *name) {
+    const char *value = getenv(name);
+    return value != NULL && *value != '\0' ? value : NULL;
+}
+
+static char *home_folder(const char *below) {
+    const char *home = variable("HOME");
+    return path_join(home != NULL ? home : ".", below);
+}
+
+static char *expand(const char *path) {
+    return strncmp(path, "~/", 2) == 0 ? home_folder(path + 2) : memory_string(path);
+}
+
+static char *below(char *folder, const char *name) {
+    char *path = folder != NULL ? path_join(folder, name) : NULL;
+    memory_free(folder);
+    return path;
+}
+
+static char *hf_home(void) {
+    const char *set = variable("HF_HOME"), *xdg = variable("XDG_CACHE_HOME");
+    if (set != NULL) {
+        return expand(set);
+    }
+    return xdg != NULL ? below(expand(xdg), "huggingface") : home_folder(".cache/huggingface");
+}
+
+char *hub_cache_root(void) {
+    const char *set = variable("HF_HUB_CACHE");
+    set = set != NULL ? set : variable("HUGGINGFACE_HUB_CACHE");
+    return set != NULL ? expand(set) : below(hf_home(), "hub");
+}
+
+char *hub_assets_root(void) {
+    const char *set = variable("HF_ASSETS_CACHE");
+    return below(set != NULL ? expand(set) : below(hf_home(), "assets"), "berth");
+}
+
+char *hub_token_path(void) {
+    const char *set = variable("HF_TOKEN_PATH");
+    return set != NULL ? expand(set) : below(hf_home(), "token");
+}
+
+int hub_is_truthy(const char *value) {
+    static const char *const words[] = {"1", "on", "yes", "true"};
+    for (size_t i = 0; value != NULL && i < sizeof words / sizeof *words; i++) {
+        if (strcasecmp(value, words[i]) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+// --- names --------------------------------------------------------------------------------------
+
+static int is_plain(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+// One half of an id.
+static int is_id_part(const char *text, size_t length) {
+    if (length == 0 || !is_plain(text[0]) || !is_plain(text[length - 1])) {
+        return 0;
+    }
+    for (size_t i = 0; i < length; i++) {
+        int mark = text[i] == '.' || text[i] == '-';
+        if (!mark && !is_plain(text[i])) {
+            return 0;
+        }
+        if (mark && text[i + 1] == text[i]) {
+            return 0; // "--" separates the halves in folder names, ".." leads upwards
+        }
+    }
+    return 1;
+}
+
+int hub_is_id(const char *text) {
+    const char *slash = strchr(text, '/');
+    if (strlen(text) > ID_LIMIT) {
+        return 0;
+    }
+    return slash == NULL ? is_id_part(text, strlen(text))
+                         : is_id_part(text, (size_t)(slash - text)) &&
+                               is_id_part(slash + 1, strlen(slash + 1));
+}
+
+int hub_is_commit(const char *text) {
+    return digest_is_hex(DIGEST_GIT_BLOB, text);
+}
+
+int hub_is_safe_path(const char *path) {
+    size_t length = strlen(path);
+    if (length == 0 || length > PATH_LIMIT) {
+        return 0;
+    }
+    for (const char *part = path;; part++) {
+        size_t size = strcspn(part, "/");
+        int dots = size <= 2 && strspn(part, ".") >= size; // "", "." and ".."
+        if (dots || size > PART_LIMIT) {
+            return 0;
+        }
+        for (size_t i = 0; i < size; i++) {
+            if (iscntrl((unsigned char)part[i]) || part[i] == '\\') {
+                return 0;
+            }
+        }
+        part += size;
+        if (*part == '\0') {
+            return 1;
+        }
+    }
+}
+
+char *hub_repo_folder(const char *root, const char *type, const char *id) {
+    char name[ID_LIMIT + 32];
+    const char *slash = strchr(id, '/');
+    if (slash == NULL) {
+        snprintf(name, sizeof name, "%ss--%s", type, id);
+    } else {
+        snprintf(name, sizeof name, "%ss--%.*s--%s", type, (int)(slash - id), id, slash + 1);
+    }
+    return path_join(root, name);
+}
+
+// --- finding ------------------------------------------------------------------------------------
+
+// The commit of a branch or tag; empty when there is no such ref.
+static enum berth_status read_ref(const char *repo, const char *revision,
+                                  char commit[HUB_COMMIT_SIZE], struct berth_error *error) {
+    char *path = below(path_join(repo, "refs"), revision);
+    char *text = NULL;
+    size_t length;
+    enum berth_status status = BERTH_OK;
+    commit[0] = '\0';
+    if (path == NULL) {
+        return file_no_path(error);
+    }
+    if (file_exists(path)) {
+        status = file_read(path, PATH_LIMIT, &text, &length, error);
+        if (status == BERTH_OK && strlen(text) == length && hub_is_commit(text)) {
+            memcpy(commit, text, HUB_COMMIT_SIZE);
+        } else if (status == BERTH_OK) {
+            status = error_set(error, BERTH_BAD_DATA,
+                               "%s: expected a commit (40 hexadecimal digits); remove the file and "
+                               "fetch again",
+                               path);
+        }
+    }
+    memory_free(text);
+    memory_free(path);
+    return status;
+}
+
+// Blobs that several repositories share lie in ROOT/blobs.
+static int stays_inside(const char *path, const char *repo) {
+    char *parent = below(path_join(repo, ".."), "blobs");
+    int inside = file_lies_in(path, repo) || (parent != NULL && file_lies_in(path, parent));
+    memory_free(parent);
+    return inside;
+}
+
+static enum berth_status check_entry(const char *path, const char *repo,
+                                     struct berth_error *error) {
+    if (!file_exists(path) && !dir_exists(path)) {
+        return error_set(error, BERTH_NO_INPUT,
+                         "%s: a link to a file that is not there: the snapshot is incomplete; "
+                         "`berth fetch` completes it",
+                         path);
+    }
+    if (!stays_inside(path, repo)) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: a link that leaves the cache's folder %s: refused", path, repo);
+    }
+    return file_exists(path) ? hub_blob_check(repo, path, error) : BERTH_OK;
+}
+
+// The folder, and what is in it down to `depth` folders more: nobody reads what lies deeper.
+static enum berth_status check_folder(const char *folder, const char *repo, int depth,
+                                      struct berth_error *error) {
+    char **names;
+    TRY(check_entry(folder, repo, error));
+    TRY(dir_list(folder, &names, error));
+    enum berth_status status = BERTH_OK;
+    for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
+        char *path = path_join(folder, names[i]);
+        status = path == NULL                    ? file_no_path(error)
+                 : depth > 0 && dir_exists(path) ? check_folder(path, repo, depth - 1, error)
+                                                 : check_entry(path, repo, error);
+        memory_free(path);
+    }
+    memory_free(names);
+    return status;
+}
+
+static enum berth_status find_commit(const char *repo, const char *revision,
+                                     char commit[HUB_COMMIT_SIZE], struct berth_error *error) {
+    if (hub_is_commit(revision)) {
+        memcpy(commit, revision, HUB_COMMIT_SIZE);
+        return BERTH_OK;
+    }
+    return read_ref(repo, revision, commit, error);
+}
+
+static enum berth_status find_folder(struct hub_snapshot *snapshot, const char *revision,
+                                     struct berth_error *error) {
+    TRY(find_commit(snapshot->repo, revision, snapshot->commit, error));
+    if (snapshot->commit[0] == '\0') {
+        return BERTH_OK;
+    }
+    char *folder = below(path_join(snapshot->repo, "snapshots"), snapshot->commit);
+    if (folder == NULL) {
+        return file_no_path(error);
+    }
+    if (!dir_exists(folder)) {
+        memory_free(folder);
+        return BERTH_OK;
+    }
+    snapshot->folder = folder;
+    return check_folder(folder, snapshot->repo, SNAPSHOT_DEPTH, error);
+}
+
+enum berth_status hub_snapshot_find(const char *root, const char *type, const char *id,
+                                    const char *revision, struct hub_snapshot *snapshot,
+                                    struct berth_error *error) {
+    *snapshot = (struct hub_snapshot){.repo = hub_repo_folder(root, type, id)};
+    if (snapshot->repo == NULL) {
+        return file_no_path(error);
+    }
+    if (!hub_is_safe_path(revision)) {
+        hub_snapshot_done(snapshot);
+        return error_set(error, BERTH_USAGE, "revision \"%s\": no name of a branch or commit",
+                         revision);
+    }
+    enum berth_status status = find_folder(snapshot, revision, error);
+    if (status != BERTH_OK) {
+        hub_snapshot_done(snapshot);
+    }
+    return status;
+}
+
+void hub_snapshot_done(struct hub_snapshot *snapshot) {
+    memory_free(snapshot->folder);
+    memory_free(snapshot->repo);
+    *snapshot = (struct hub_snapshot){0};
+}
+
+// --- publishing ---------------------------------------------------------------------------------
+
+// Makes the folder of `path`, which must lie in `folder`, whatever links others have put there.
+static enum berth_status make_parent(const char *path, const char *folder,
+                                     struct berth_error *error) {
+    char *parent = memory_string_of(path, (size_t)(strrchr(path, '/') - path));
+    if (parent == NULL) {
+        return file_no_path(error);
+    }
+    enum berth_status status = dir_make(parent, error);
+    if (status == BERTH_OK && !file_lies_in(parent, folder)) {
+        status = error_set(error, BERTH_BAD_DATA, "%s leaves the cache's folder %s: refused",
+                           parent, folder);
+    }
+    memory_free(parent);
+    return status;
+}
+
+enum berth_status hub_link_blob(const char *snapshot_folder, const char *path, const char *blob,
+                                struct berth_error *error) {
+    char target[PATH_LIMIT * 2] = "../../";
+    for (const char *at = strchr(path, '/'); at != NULL; at = strchr(at + 1, '/')) {
+        strncat(target, "../", sizeof target - strlen(target) - 1);
+    }
+    size_t used = strlen(target);
+    snprintf(target + used, sizeof target - used, "blobs/%s", blob);
+    char *link = path_join(snapshot_folder, path);
+    if (link == NULL) {
+        return file_no_path(error);
+    }
+    enum berth_status status = make_parent(link, snapshot_folder, error);
+    if (status == BERTH_OK) {
+        status = file_link(target, link, error);
+    }
+    memory_free(link);
+    return status;
+}
+
+enum berth_status hub_write_ref(const char *repo, const char *revision, const char *commit,
+                                struct berth_error *error) {
+    char found[HUB_COMMIT_SIZE];
+    if (read_ref(repo, revision, found, NULL) == BERTH_OK && strcmp(found, commit) == 0) {
+        return BERTH_OK;
+    }
+    char *path = below(path_join(repo, "refs"), revision);
+    if (path == NULL) {
+        return file_no_path(error);
+    }
+    enum berth_status status = make_parent(path, repo, error);
+    if (status == BERTH_OK) {
+        status = file_write(path, commit, strlen(commit), error);
+    }
+    memory_free(path);
+    return status;
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// {"sha": COMMIT, ...} and [{"type": "file", "path", "size", "oid", "lfs": {"oid", "size"}}, ...]
+// into a table.
+#include "format/hub/hub_listing.h"
+
+#include "core/memory.h"
+#include "format/json/json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILES_LIMIT ((size_t)1 << 20)
+
+static enum berth_status no_memory(struct berth_error *error) {
+    return error_set(error, BERTH_NO_MEMORY, "out of memory for a listing of the hub");
+}
+
+static enum berth_status bad_entry(const char *id, const char *path, struct berth_error *error) {
+    return error_set(error, BERTH_BAD_DATA,
+                     "%s: the hub lists \"%.100s\" with a path, a size or a digest that is none: "
+                     "refused",
+                     id, path != NULL ? path : "");
+}
+
+// The digest `text` of that kind, or 0.
+static int take_digest(enum digest_kind kind, const json *text, char to[DIGEST_HEX_SIZE]) {
+    const char *hex = json_text(text);
+    if (hex == NULL || !digest_is_hex(kind, hex)) {
+        return 0;
+    }
+    snprintf(to, DIGEST_HEX_SIZE, "%s", hex);
+    return 1;
+}
+
+static int take_file(const json *entry, struct hub_file *file) {
+    const json *lfs = json_member(entry, "lfs");
+    const json *size = json_member(lfs != NULL ? lfs : entry, "size");
+    const char *path = json_text(json_member(entry, "path"));
+    if (path == NULL || strlen(path) != json_text_length(json_member(entry, "path")) ||
+        !hub_is_safe_path(path) || !json_is_integer_value(size) || json_as_integer(size) < 0 ||
+        !take_digest(DIGEST_GIT_BLOB, json_member(entry, "oid"), file->blob_id)) {
+        return 0;
+    }
+    file->size = json_as_integer(size);
+    file->kind = lfs != NULL ? DIGEST_SHA256 : DIGEST_GIT_BLOB;
+    const json *oid = json_member(lfs != NULL ? lfs : entry, "oid");
+    return take_digest(file->kind, oid, file->etag);
+}
+
+static enum berth_status make_room(struct hub_listing *listing, struct berth_error *error) {
+    struct hub_file *grown =
+        memory_grow(listing->files, &listing->capacity, listing->count + 1, sizeof *grown);
+    if (grown == NULL) {
+        return no_memory(error);
+    }
+    listing->files = grown;
+    return BERTH_OK;
+}
+
+static enum berth_status add_entry(const char *id, const json *entry, struct hub_listing *listing,
+                                   struct berth_error *error) {
+    const char *type = json_text(json_member(entry, "type"));
+    if (type == NULL || strcmp(type, "file") != 0) {
+        return BERTH_OK; // a folder: its files are listed themselves
+    }
+    struct hub_file file = {.path = NULL};
+    const char *path = json_text(json_member(entry, "path"));
+    if (!take_file(entry, &file) || listing->count == FILES_LIMIT) {
+        return bad_entry(id, path, error);
+    }
+    TRY(make_room(listing, error));
+    file.path = memory_string(path);
+    if (file.path == NULL) {
+        return no_memory(error);
+    }
+    listing->files[listing->count++] = file;
+    return BERTH_OK;
+}
+
+// The JSON of an answer.
+static enum berth_status parse(const char *id, const char *text, size_t length, json **value,
+                               struct berth_error *error) {
+    enum berth_status status = json_read_memory(id, text, length, value, error);
+    return status == BERTH_OK || status == BERTH_NO_MEMORY
+               ? status
+               : error_prefix(error, BERTH_BAD_DATA, "the hub's answer makes no sense");
+}
+
+enum berth_status hub_listing_take_commit(struct hub_listing *listing, const char *id,
+                                          const char *text, size_t length,
+                                          struct berth_error *error) {
+    json *value;
+    TRY(parse(id, text, length, &value, error));
+    const char *sha = json_text(json_member(value, "sha"));
+    enum berth_status status = BERTH_OK;
+    if (sha != NULL && hub_is_commit(sha)) {
+        memcpy(listing->commit, sha, HUB_COMMIT_SIZE);
+    } else {
+        status = error_set(error, BERTH_BAD_DATA, "%s: the hub names no commit", id);
+    }
+    json_free(value);
+    return status;
+}
+
+enum berth_status hub_listing_add(struct hub_listing *listing, const char *id, const char *text,
+                                  size_t length, struct berth_error *error) {
+    json *page;
+    TRY(parse(id, text, length, &page, error));
+    enum berth_status status =
+        json_is_array_value(page)
+            ? BERTH_OK
+            : error_set(error, BERTH_BAD_DATA, "%s: the hub's listing is no list", id);
+    for (size_t i = 0; i < json_length(page) && status == BERTH_OK; i++) {
+        status = add_entry(id, json_at(page, i), listing, error);
+    }
+    json_free(page);
+    return status;
+}
+
+static int compare_paths(const void *a, const void *b) {
+    const struct hub_file *file_a = a, *file_b = b;
+    return strcmp(file_a->path, file_b->path);
+}
+
+enum berth_status hub_listing_sort(struct hub_listing *listing, const char *id,
+                                   struct berth_error *error) {
+    if (listing->count > 0) {
+        qsort(listing->files, listing->count, sizeof *listing->files, compare_paths);
+    }
+    for (size_t i = 1; i < listing->count; i++) {
+        if (strcmp(listing->files[i - 1].path, listing->files[i].path) == 0) {
+            return error_set(error, BERTH_BAD_DATA, "%s: the hub lists \"%s\" twice", id,
+                             listing->files[i].path);
+        }
+    }
+    return BERTH_OK;
+}
+
+void hub_listing_done(struct hub_listing *listing) {
+    for (size_t i = 0; i < listing->count; i++) {
+        memory_free((char *)listing->files[i].path);
+    }
+    memory_free(listing->files);
+    *listing = (struct hub_listing){.count = 0};
+}

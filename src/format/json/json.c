@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+// The only file that includes jansson, which parses and keeps the values; json_write.c writes them.
+//
+// Leaves out: comments, NaN and Infinity, and everything else that RFC 8259 leaves out.
+#include "format/json/json.h"
+
+#include "core/encoding.h"
+#include "core/memory.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+
+// A macro of jansson's; json.h's own name is meant below.
+#undef json_is_boolean
+
+#define JSON_FILE_LIMIT ((size_t)512 << 20)
+
+// --- reading ------------------------------------------------------------------------------------
+
+// jansson parses by recursion; this bounds it beforehand. Brackets inside strings do not count.
+static int is_too_deep(const char *bytes, size_t length) {
+    size_t depth = 0;
+    int in_string = 0;
+    for (size_t i = 0; i < length; i++) {
+        char c = bytes[i];
+        if (in_string && c == '\\') {
+            i++;
+        } else if (c == '"') {
+            in_string = !in_string;
+        } else if (!in_string && (c == '{' || c == '[') && ++depth > JSON_DEPTH_LIMIT) {
+            return 1;
+        } else if (!in_string && (c == '}' || c == ']') && depth > 0) {
+            depth--;
+        }
+    }
+    return 0;
+}
+
+// jansson passes over some NUL bytes between values. None may stand in JSON.
+static enum berth_status refuse_nul(const char *name, const char *bytes, size_t length,
+                                    struct berth_error *error) {
+    const char *nul = length > 0 ? memchr(bytes, '\0', length) : NULL;
+    if (nul == NULL) {
+        return BERTH_OK;
+    }
+    int line = 1, column = 0;
+    for (const char *at = bytes; at < nul; at++) {
+        line += *at == '\n';
+        column = *at == '\n' ? 0 : column + 1;
+    }
+    return error_set(error, BERTH_BAD_DATA,
+                     "%s: line %d, column %d (byte %zu): not valid JSON: a NUL byte", name, line,
+                     column + 1, (size_t)(nul - bytes));
+}
+
+static enum berth_status parse(const char *name, const char *bytes, size_t length, json **value,
+                               struct berth_error *error) {
+    TRY(refuse_nul(name, bytes, length, error));
+    if (is_too_deep(bytes, length)) {
+        return error_set(error, BERTH_BAD_DATA, "%s: JSON nested deeper than %d levels", name,
+                         JSON_DEPTH_LIMIT);
+    }
+    size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL;
+    json_error_t problem;
+    *value = json_loadb(bytes, length, flags, &problem);
+    if (*value == NULL && json_error_code(&problem) == json_error_numeric_overflow) {
+        // Tokenizer settings hold integers such as 1000000000000000019884624838656 for "no limit".
+        *value = json_loadb(bytes, length, flags | JSON_DECODE_INT_AS_REAL, &problem);
+    }
+    if (*value != NULL) {
+        return BERTH_OK;
+    }
+    if (json_error_code(&problem) == json_error_out_of_memory) {
+        return error_no_memory(error, length, name);
+    }
+    return error_set(error, BERTH_BAD_DATA, "%s: line %d, column %d (byte %d): not valid JSON: %s",
+                     name, problem.line, problem.column, problem.position, problem.text);
+}
+
+enum berth_status json_read_memory(const char *name, const char *bytes, size_t length, json **value,
+                                   struct berth_error *error) {
+    struct buffer own = {0};
+    *value = NULL;
+    enum berth_status status = encoding_normalise(name, &bytes, &length, &own, error);
+    if (status == BERTH_OK) {
+        status = parse(name, bytes, length, value, error);
+    }
+    buffer_done(&own);
+    return status;
+}
+
+enum berth_status json_read_file(const char *path, json **value, struct berth_error *error) {
+    char *bytes;
+    size_t length;
+    *value = NULL;
+    TRY(file_read(path, JSON_FILE_LIMIT, &bytes, &length, error));
+    enum berth_status status = json_read_memory(path, bytes, length, value, error);
+    memory_free(bytes);
+    return status;
+}
+
+void json_free(json *value) {
+    json_decref(value);
+}
+
+// --- types and children -------------------------------------------------------------------------
+
+int json_is_object_value(const json *value) {
+    return json_is_object(value);
+}
+
+int json_is_array_value(const json *value) {
+    return json_is_array(value);
+}
+
+int json_is_text(const json *value) {
+    return json_is_string(value);
+}
+
+int json_is_number_value(const json *value) {
+    return json_is_number(value);
+}
+
+int json_is_integer_value(const json *value) {
+    if (json_is_integer(value)) {
+        return 1;
+    }
+    double real = json_real_value(value);
+    return json_is_real(value) && fabs(real) <= 0x1p53 && floor(real) == real;
+}
+
+int json_is_real_value(const json *value) {
+    return json_is_real(value);
+}
+
+int json_is_null_value(const json *value) {
+    return json_is_null(value);
+}
+
+int json_is_boolean(const json *value) {
+    return json_is_true(value) || json_is_false(value);
+}
+
+const json *json_member(const json *object, const char *key) {
+    return json_object_get(object, key);
+}
+
+size_t json_length(const json *value) {
+    return json_is_object(value) ? json_object_size(value) : json_array_size(value);
+}
+
+const json *json_at(const json *array, size_t index) {
+    return json_array_get(array, index);
+}
+
+const char *json_text(const json *value) {
+    return json_string_value(value);
+}
+
+size_t json_text_length(const json *value) {
+    return json_string_length(value);
+}
+
+int64_t json_as_integer(const json *value) {
+    if (json_is_integer(value)) {
+        return json_integer_value(value);
+    }
+    return json_is_integer_value(value) ? (int64_t)json_real_value(value) : 0;
+}
+
+double json_as_real(const json *value) {
+    return json_number_value(value);
+}
+
+int json_truth(const json *value) {
+    return json_is_true(value);
+}
+
+int json_walk_next(struct json_walk *walk) {
+    json_t *object = (json_t *)walk->object; // iterators may change an object; this one does not
+    walk->iterator = walk->key == NULL ? json_object_iter(object)
+                                       : json_object_iter_next(object, walk->iterator);
+    if (walk->iterator == NULL) {
+        return 0;
+    }
+    walk->key = json_object_iter_key(walk->iterator);
+    walk->value = json_object_iter_value(walk->iterator);
+    return 1;
+}
+
+void json_remove(json *object, const char *key) {
+    json_object_del(object, key);
+}
+
+// --- typed members ------------------------------------------------------------------------------
+
+static const char *type_name(const json *value) {
+    switch (json_typeof(value)) {
+    case JSON_OBJECT:
+        return "an object";
+    case JSON_ARRAY:
+        return "an array";
+    case JSON_STRING:
+        return "text";
+    case JSON_INTEGER:
+        return "an integer";
+    case JSON_REAL:
+        return "a real number";
+    case JSON_TRUE:
+    case JSON_FALSE:
+        return "true or false";
+    case JSON_NULL:
+        return "null";
+    }
+    return "an unknown type";
+}
+
+static enum berth_status wrong_type(const char *name, const char *key, const char *expected,
+                                    const json *found, struct berth_error *error) {
+    return error_set(error, BERTH_CONFIG, "%s: key \"%s\": expected %s, found %s", name, key,
+                     expected, type_name(found));
+}
+
+enum berth_status json_get_integer(const json *object, const char *name, const char *key,
+                                   int64_t *result, struct berth_error *error) {
+    const json *value = json_member(object, key);
+    if (value == NULL) {
+        return BERTH_OK;
+    }
+    if (!json_is_integer_value(value)) {
+        return wrong_type(name, key, "an integer", value, error);
+    }
+    *result = json_as_integer(value);
+    return BERTH_OK;
+}
+
+enum berth_status json_get_real(const json *object, const char *name, const char *key,
+                                double *result, struct berth_error *error) {
+    const json *value = json_member(object, key);
+    if (value == NULL) {
+        return BERTH_OK;
+    }
+    if (!json_is_number(value)) {
+        return wrong_type(name, key, "a number", value, error);
+    }
+    *result = json_number_value(value);
+    return BERTH_OK;
+}
+
+enum berth_status json_get_boolean(const json *object, const char *name, const char *key,
+                                   int *result, struct berth_error *error) {
+    const json *value = json_member(object, key);
+    if (value == NULL) {
+        return BERTH_OK;
+    }
+    if (!json_is_boolean(value)) {
+        return wrong_type(name, key, "true or false", value, error);
+    }
+    *result = json_is_true(value);
+    return BERTH_OK;
+}
+
+enum berth_status json_get_text(const json *object, const char *name, const char *key,
+                                const char **result, struct berth_error *error) {
+    const json *value = json_member(object, key);
+    if (value == NULL) {
+        return BERTH_OK;
+    }
+    if (!json_is_string(value)) {
+        return wrong_type(name, key, "text", value, error);
+    }
+    *result = json_string_value(value);
+    return BERTH_OK;
+}
+
+// --- building -----------------------------------------------------------------------------------
+
+json *json_new_object(void) {
+    return json_object();
+}
+
+json *json_new_array(void) {
+    return json_array();
+}
+
+json *json_new_text(const char *text) {
+    return json_string(text);
+}
+
+json *json_new_integer(int64_t value) {
+    return json_integer(value);
+}
+
+json *json_new_real(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+json *json_new_boolean(int value) {
+    return value ? json_true() : json_false();
+}
+
+json *json_new_null(void) {
+    return json_null();
+}
+
+json *json_copy_deep(const json *value) {
+    return json_deep_copy(value);
+}
+
+int json_set(json *object, const char *key, json *value) {
+    return json_object_set_new(object, key, value);
+}
+
+int json_append(json *array, json *value) {
+    return json_array_append_new(array, value);
+}

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// The scanner. No function calls itself: nested values are skipped with a stack of brackets.
+#include "format/json/json_scan.h"
+
+#include "format/utf8.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SKIP_DEPTH 64
+
+static int is_blank(char c) {
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+static int is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+// The byte `ahead` of the present one, '\0' behind the end.
+static char look(const struct json_scan *scan, size_t ahead) {
+    return ahead < scan->length - scan->at ? scan->text[scan->at + ahead] : '\0';
+}
+
+enum berth_status json_scan_wrong(const struct json_scan *scan, const char *expected,
+                                  struct berth_error *error) {
+    char found[32] = "the end";
+    if (scan->at < scan->length) {
+        unsigned char c = (unsigned char)scan->text[scan->at];
+        const char *format = c > 0x20 && c < 0x7F ? "'%c'" : "byte 0x%02x";
+        snprintf(found, sizeof found, format, c);
+    }
+    return error_set(error, BERTH_BAD_DATA, "%s: header byte %zu: expected %s, found %s",
+                     scan->name, scan->at, expected, found);
+}
+
+char json_scan_peek(struct json_scan *scan) {
+    while (is_blank(look(scan, 0))) {
+        scan->at++;
+    }
+    return look(scan, 0);
+}
+
+enum berth_status json_scan_expect(struct json_scan *scan, char c, struct berth_error *error) {
+    if (json_scan_peek(scan) != c) {
+        return json_scan_wrong(scan, (char[]){'\'', c, '\'', '\0'}, error);
+    }
+    scan->at++;
+    return BERTH_OK;
+}
+
+enum berth_status json_scan_more(struct json_scan *scan, char close, int *first, int *more,
+                                 struct berth_error *error) {
+    char next = json_scan_peek(scan);
+    *more = next != close;
+    if (*more && !*first) {
+        TRY(json_scan_expect(scan, ',', error));
+    } else if (!*more) {
+        scan->at++;
+    }
+    *first = 0;
+    return BERTH_OK;
+}
+
+enum berth_status json_scan_end(struct json_scan *scan, struct berth_error *error) {
+    json_scan_peek(scan);
+    return scan->at == scan->length ? BERTH_OK : json_scan_wrong(scan, "the end", error);
+}
+
+// --- strings ------------------------------------------------------------------------------------
+
+// Four hexadecimal digits; -1 when they are not there.
+static long hexadecimal(struct json_scan *scan) {
+    long value = 0;
+    for (size_t i = 0; i < 4; i++) {
+        char c = look(scan, i);
+        int digit = is_digit(c)            ? c - '0'
+                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                           : -1;
+        if (digit < 0) {
+            return -1;
+        }
+        value = value * 16 + digit;
+    }
+    scan->at += 4;
+    return value;
+}
+
+static size_t encode(long point, char *to) {
+    if (point < 0x80) {
+        to[0] = (char)point;
+        return 1;
+    }
+    size_t bytes = point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
+    static const unsigned char leads[] = {0, 0, 0xC0, 0xE0, 0xF0};
+    for (size_t i = bytes; i-- > 1; point >>= 6) {
+        to[i] = (char)(0x80 | (point & 0x3F));
+    }
+    to[0] = (char)(leads[bytes] | point);
+    return bytes;
+}
+
+// What follows "\u", written to `to` (never longer than the escape); surrogates come in pairs.
+static enum berth_status unicode_escape(struct json_scan *scan, char *to, size_t *bytes,
+                                        struct berth_error *error) {
+    long point = hexadecimal(scan);
+    if (point >= 0xD800 && point < 0xDC00 && look(scan, 0) == '\\' && look(scan, 1) == 'u') {
+        scan->at += 2;
+        long low = hexadecimal(scan);
+        point =
+            low >= 0xDC00 && low < 0xE000 ? 0x10000 + (point - 0xD800) * 0x400 + low - 0xDC00 : -1;
+    }
+    if (point <= 0 || (point >= 0xD800 && point < 0xE000)) {
+        return json_scan_wrong(scan, "the code of a character after \\u", error);
+    }
+    *bytes = encode(point, to);
+    return BERTH_OK;
+}
+
+// One escape, the backslash being the present byte.
+static enum berth_status escape(struct json_scan *scan, char *to, size_t *bytes,
+                                struct berth_error *error) {
+    static const char letters[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
+    char letter = look(scan, 1);
+    const char *place = letter == '\0' ? NULL : strchr(letters, letter);
+    scan->at += 1;
+    if (letter == 'u') {
+        scan->at++;
+        return unicode_escape(scan, to, bytes, error);
+    }
+    if (place == NULL) {
+        return json_scan_wrong(scan, "a letter of an escape", error);
+    }
+    scan->at++;
+    *to = values[place - letters];
+    *bytes = 1;
+    return BERTH_OK;
+}
+
+enum berth_status json_scan_text(struct json_scan *scan, char **value, struct berth_error *error) {
+    TRY(json_scan_expect(scan, '"', error));
+    char *to = scan->text + scan->at;
+    *value = to;
+    while (look(scan, 0) != '"') {
+        size_t bytes = 0;
+        if (look(scan, 0) == '\\') {
+            TRY(escape(scan, to, &bytes, error));
+            to += bytes;
+            continue;
+        }
+        size_t left = scan->length - scan->at;
+        bytes = left > 0 ? utf8_character(scan->text + scan->at, left) : 0;
+        if (bytes == 0 || (unsigned char)look(scan, 0) < 0x20) {
+            return json_scan_wrong(scan, "well-formed UTF-8 up to the closing '\"'", error);
+        }
+        memmove(to, scan->text + scan->at, bytes);
+        to += bytes;
+        scan->at += bytes;
+    }
+    *to = '\0'; // on the closing quote at the latest
+    scan->at++;
+    return BERTH_OK;
+}
+
+enum berth_status json_scan_key(struct json_scan *scan, char **key, struct berth_error *error) {
+    TRY(json_scan_text(scan, key, error));
+    return json_scan_expect(scan, ':', error);
+}
+
+// --- numbers and the rest -----------------------------------------------------------------------
+
+enum berth_status json_scan_unsigned(struct json_scan *scan, uint64_t *value,
+                                     struct berth_error *error) {
+    char first = json_scan_peek(scan);
+    if (!is_digit(first) || (first == '0' && is_digit(look(scan, 1)))) {
+        return json_scan_wrong(scan, "an integer of 0 or more", error);
+    }
+    *value = 0;
+    for (; is_digit(look(scan, 0)); scan->at++) {
+        if (__builtin_mul_overflow(*value, 10, value) ||
+            __builtin_add_overflow(*value, (uint64_t)(look(scan, 0) - '0'), value)) {
+            return json_scan_wrong(scan, "an integer below 2^64", error);
+        }
+    }
+    char next = look(scan, 0);
+    if (next == '.' || next == 'e' || next == 'E') {
+        return json_scan_wrong(scan, "an integer, not a fraction", error);
+    }
+    return BERTH_OK;
+}
+
+static size_t skip_digits(struct json_scan *scan) {
+    size_t start = scan->at;
+    while (is_digit(look(scan, 0))) {
+        scan->at++;
+    }
+    return scan->at - start;
+}
+
+static enum berth_status skip_number(struct json_scan *scan, struct berth_error *error) {
+    scan->at += look(scan, 0) == '-';
+    char first = look(scan, 0);
+    size_t digits = skip_digits(scan);
+    int valid = digits > 0 && (first != '0' || digits == 1);
+    if (valid && look(scan, 0) == '.') {
+        scan->at++;
+        valid = skip_digits(scan) > 0;
+    }
+    if (valid && (look(scan, 0) == 'e' || look(scan, 0) == 'E')) {
+        scan->at++;
+        scan->at += look(scan, 0) == '-' || look(scan, 0) == '+';
+        valid = skip_digits(scan) > 0;
+    }
+    return valid ? BERTH_OK : json_scan_wrong(scan, "a JSON value", error);
+}
+
+static enum berth_status skip_plain(struct json_scan *scan, struct berth_error *error) {
+    static const char *const words[] = {"true", "false", "null"};
+    char *text;
+    if (json_scan_peek(scan) == '"') {
+        return json_scan_text(scan, &text, error);
+    }
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        size_t length = strlen(words[i]);
+        if (length <= scan->length - scan->at &&
+            memcmp(scan->text + scan->at, words[i], length) == 0) {
+            scan->at += length;
+            return BERTH_OK;
+        }
+    }
+    return skip_number(scan, error);
+}
+
+// The brackets that are open, innermost last, and whether the innermost one has no element yet.
+struct skip_stack {
+    char close[SKIP_DEPTH];
+    int depth;
+    int first;
+};
+
+static enum berth_status skip_open(struct json_scan *scan, struct skip_stack *stack,
+                                   struct berth_error *error) {
+    if (stack->depth == SKIP_DEPTH) {
+        return json_scan_wrong(scan, "lists nested less deeply", error);
+    }
+    stack->close[stack->depth++] = look(scan, 0) == '{' ? '}' : ']';
+    stack->first = 1;
+    scan->at++;
+    return BERTH_OK;
+}
+
+enum berth_status json_scan_skip(struct json_scan *scan, struct berth_error *error) {
+    struct skip_stack stack = {.depth = 0};
+    do {
+        int more = 1;
+        if (stack.depth > 0) {
+            char close = stack.close[stack.depth - 1];
+            TRY(json_scan_more(scan, close, &stack.first, &more, error));
+            char *key;
+            if (more && close == '}') {
+                TRY(json_scan_key(scan, &key, error));
+            }
+        }
+        char next = json_scan_peek(scan);
+        if (!more) {
+            stack.depth--;
+        } else if (next == '{' || next == '[') {
+            TRY(skip_open(scan, &stack, error));
+        } else {
+            TRY(skip_plain(scan, error));
+        }
+    } while (stack.depth > 0);
+    return BERTH_OK;
+}

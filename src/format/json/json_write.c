@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// The text of JSON values. jansson's own "%.17g" prints 0.1 as 0.10000000000000001, and readers of
+// predictions compare files with Python's: reals are the shortest text that reads back the same, in
+// Python's spelling.
+#include "core/memory.h"
+#include "core/number.h"
+#include "format/json/json.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct output {
+    char *text;
+    size_t length, capacity;
+    enum json_style style;
+    int failed; // memory ran out, or nested too deep
+};
+
+static void put(struct output *out, const char *bytes, size_t length) {
+    if (out->failed) {
+        return;
+    }
+    char *text = memory_grow(out->text, &out->capacity, out->length + length + 1, 1);
+    if (text == NULL) {
+        out->failed = 1;
+        return;
+    }
+    out->text = text;
+    memcpy(out->text + out->length, bytes, length);
+    out->length += length;
+    out->text[out->length] = '\0';
+}
+
+static void put_text(struct output *out, const char *text) {
+    put(out, text, strlen(text));
+}
+
+// The code point at `bytes`, which jansson has checked to be UTF-8; *used gets its bytes.
+static uint32_t decode(const unsigned char *bytes, size_t *used) {
+    *used = bytes[0] < 0x80 ? 1 : bytes[0] < 0xE0 ? 2 : bytes[0] < 0xF0 ? 3 : 4;
+    uint32_t point = *used == 1 ? bytes[0] : bytes[0] & (0xFFu >> (*used + 1));
+    for (size_t i = 1; i < *used; i++) {
+        point = point << 6 | (bytes[i] & 0x3Fu);
+    }
+    return point;
+}
+
+static void put_unicode_escape(struct output *out, uint32_t point) {
+    char text[16];
+    if (point >= 0x10000) {
+        point -= 0x10000;
+        snprintf(text, sizeof text, "\\u%04x\\u%04x", (unsigned)(0xD800 + (point >> 10)),
+                 (unsigned)(0xDC00 + (point & 0x3FF)));
+    } else {
+        snprintf(text, sizeof text, "\\u%04x", (unsigned)point);
+    }
+    put_text(out, text);
+}
+
+static void put_string(struct output *out, const char *text, size_t length) {
+    static const char short_escapes[] = "\"\"\\\\\bb\ff\nn\rr\tt"; // pairs: character, letter
+    put(out, "\"", 1);
+    for (size_t i = 0, used; i < length; i += used) {
+        uint32_t point = decode((const unsigned char *)text + i, &used);
+        const char *escape = short_escapes;
+        while (*escape != '\0' && (uint32_t)*escape != point) {
+            escape += 2;
+        }
+        if (*escape != '\0') {
+            put(out, (char[]){'\\', escape[1]}, 2);
+        } else if (point < 0x20 || (point >= 0x7F && out->style == JSON_INDENT_4_ASCII)) {
+            put_unicode_escape(out, point);
+        } else {
+            put(out, text + i, used);
+        }
+    }
+    put(out, "\"", 1);
+}
+
+// The scientific form with the fewest digits that reads back the same, "1.25e-05", but for zeros at
+// the end of the mantissa.
+static void print_scientific(char *text, size_t size, double value) {
+    double back = NAN;
+    int first = fabs(value) < 1e-300 ? 1 : 15; // 15 digits always survive, but for subnormals
+    for (int digits = first; digits <= 17 && back != value; digits++) {
+        number_format(text, size, "%.*e", digits - 1, value);
+        if (!number_parse_real(text, &back)) {
+            back = NAN;
+        }
+    }
+}
+
+// Python's repr(): an exponent below 1e-4 and from 1e16 on, else at least one decimal.
+static void put_real(struct output *out, double value) {
+    char text[64];
+    print_scientific(text, sizeof text, value);
+    char *e = strchr(text, 'e');
+    char *last = e - 1; // last digit of the mantissa that is not a zero
+    while (*last == '0' && last > text + 1) {
+        last--;
+    }
+    last -= *last == '.';
+    char exponent_text[8];
+    snprintf(exponent_text, sizeof exponent_text, "%s", e);
+    int64_t exponent = 0;
+    number_parse_integer(exponent_text + 1, &exponent);
+    if (exponent < -4 || exponent >= 16) {
+        snprintf(last + 1, sizeof exponent_text, "%s", exponent_text);
+    } else {
+        const char *point = strchr(text, '.');
+        int digits_behind = last > point && point != NULL ? (int)(last - point) : 0;
+        int decimals = digits_behind - (int)exponent;
+        number_format(text, sizeof text, "%.*f", decimals > 1 ? decimals : 1, value);
+    }
+    put_text(out, text);
+}
+
+static int is_compact(enum json_style style) {
+    return style == JSON_COMPACT || style == JSON_COMPACT_SORTED;
+}
+
+static void put_line_break(struct output *out, int depth) {
+    if (is_compact(out->style)) {
+        return;
+    }
+    put(out, "\n", 1);
+    for (int i = 0; i < depth * (out->style == JSON_INDENT_2_SORTED ? 2 : 4); i++) {
+        put(out, " ", 1);
+    }
+}
+
+static void put_value(struct output *out, const json *value, int depth);
+
+static void put_array(struct output *out, const json *array, int depth) {
+    size_t count = json_length(array);
+    put(out, "[", 1);
+    for (size_t i = 0; i < count; i++) {
+        put_text(out, i == 0 ? "" : is_compact(out->style) ? ", " : ",");
+        put_line_break(out, depth + 1);
+        put_value(out, json_at(array, i), depth + 1);
+    }
+    if (count > 0) {
+        put_line_break(out, depth);
+    }
+    put(out, "]", 1);
+}
+
+static int compare_keys(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+// The object's keys, sorted when the style says so.
+static const char **object_keys(const json *object, enum json_style style) {
+    size_t count = 0;
+    const char **keys = memory_array(json_length(object), sizeof *keys);
+    struct json_walk walk = {.object = object};
+    while (keys != NULL && json_walk_next(&walk)) {
+        keys[count++] = walk.key;
+    }
+    if (keys != NULL && (style == JSON_INDENT_2_SORTED || style == JSON_COMPACT_SORTED)) {
+        qsort(keys, count, sizeof *keys, compare_keys);
+    }
+    return keys;
+}
+
+static void put_object(struct output *out, const json *object, int depth) {
+    size_t count = json_length(object);
+    const char **keys = object_keys(object, out->style);
+    if (keys == NULL) {
+        out->failed = 1;
+        return;
+    }
+    put(out, "{", 1);
+    for (size_t i = 0; i < count; i++) {
+        put_text(out, i == 0 ? "" : is_compact(out->style) ? ", " : ",");
+        put_line_break(out, depth + 1);
+        put_string(out, keys[i], strlen(keys[i]));
+        put_text(out, ": ");
+        put_value(out, json_member(object, keys[i]), depth + 1);
+    }
+    if (count > 0) {
+        put_line_break(out, depth);
+    }
+    put(out, "}", 1);
+    memory_free(keys);
+}
+
+static void put_value(struct output *out, const json *value, int depth) {
+    char text[32];
+    if (value == NULL || depth > JSON_DEPTH_LIMIT) {
+        out->failed = 1;
+    } else if (json_is_object_value(value)) {
+        put_object(out, value, depth);
+    } else if (json_is_array_value(value)) {
+        put_array(out, value, depth);
+    } else if (json_is_text(value)) {
+        put_string(out, json_text(value), json_text_length(value));
+    } else if (json_is_real_value(value)) {
+        put_real(out, json_as_real(value));
+    } else if (json_is_number_value(value)) {
+        snprintf(text, sizeof text, "%" PRId64, json_as_integer(value));
+        put_text(out, text);
+    } else if (json_is_boolean(value)) {
+        put_text(out, json_truth(value) ? "true" : "false");
+    } else {
+        put_text(out, "null");
+    }
+}
+
+char *json_write(const json *value, enum json_style style) {
+    struct output out = {.style = style};
+    put_value(&out, value, 0);
+    if (out.failed) {
+        memory_free(out.text);
+        return NULL;
+    }
+    return out.text;
+}
+
+enum berth_status json_write_file(const json *value, enum json_style style, const char *path,
+                                  struct berth_error *error) {
+    char *text = json_write(value, style);
+    if (text == NULL) {
+        return error_set(error, BERTH_NO_MEMORY, "out of memory for the text of %s", path);
+    }
+    struct file_writer writer;
+    enum berth_status status = file_writer_open(&writer, path, error);
+    if (status == BERTH_OK) {
+        (void)file_writer_put(&writer, text, strlen(text), error);
+        (void)file_writer_put(&writer, "\n", 1, error);
+        status = file_writer_commit(&writer, error);
+        file_writer_abort(&writer);
+    }
+    memory_free(text);
+    return status;
+}

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading sorted tables, in one pass from the first key to the last: the restarts and the keys of
+// the index, which are for searching, are checked but not needed.
+#include "format/tensorflow/sorted_table.h"
+
+#include "format/checksum/crc32c.h"
+
+#include <string.h>
+
+#define FOOTER_BYTES 48
+#define MAGIC_BYTES 8
+#define TRAILER_BYTES 5 // type and checksum
+
+static const unsigned char magic[MAGIC_BYTES] = {0x57, 0xfb, 0x80, 0x8b, 0x24, 0x75, 0x47, 0xdb};
+
+static enum berth_status damaged(const struct sorted_table *table, size_t at, const char *what,
+                                 struct berth_error *error) {
+    return error_set(error, BERTH_BAD_DATA, "%s: byte %zu of %zu: %s", table->name, at,
+                     table->length, what);
+}
+
+static uint32_t read_u32(const unsigned char *bytes) {
+    return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
+           (uint32_t)bytes[3] << 24;
+}
+
+// --- blocks -------------------------------------------------------------------------------------
+
+struct handle {
+    uint64_t begin, size;
+};
+
+// A varint of the shortest form: any other could hide a flipped bit.
+static enum berth_status read_shortest(struct protobuf_reader *reader, uint64_t *value,
+                                       struct berth_error *error) {
+    const unsigned char *begin = reader->at;
+    TRY(protobuf_varint(reader, value, error));
+    return reader->at - begin > 1 && reader->at[-1] == 0
+               ? error_set(error, BERTH_BAD_DATA, "%s: a place that is written too long",
+                           reader->name)
+               : BERTH_OK;
+}
+
+static enum berth_status read_handle(struct protobuf_reader *reader, struct handle *handle,
+                                     struct berth_error *error) {
+    TRY(read_shortest(reader, &handle->begin, error));
+    return read_shortest(reader, &handle->size, error);
+}
+
+// The block must lie at [begin, end), its trailer included.
+static enum berth_status check_place(const struct sorted_table *table, const struct handle *handle,
+                                     size_t begin, size_t end, struct berth_error *error) {
+    if (handle->begin != begin || end - begin < TRAILER_BYTES ||
+        handle->size > end - begin - TRAILER_BYTES) {
+        return damaged(table, begin, "expected a block here that ends before the next part", error);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status check_trailer(const struct sorted_table *table,
+                                       const struct handle *handle, struct berth_error *error) {
+    const unsigned char *block = table->bytes + handle->begin, *trailer = block + handle->size;
+    uint32_t computed = crc32c(0, block, (size_t)handle->size + 1);
+    if (computed != crc32c_unmask(read_u32(trailer + 1))) {
+        return damaged(table, (size_t)handle->begin,
+                       "the checksum of the block that begins here is wrong: the file is damaged",
+                       error);
+    }
+    if (*trailer == 1) {
+        return damaged(table, (size_t)handle->begin,
+                       "a block compressed with Snappy, which is not supported; TensorFlow writes "
+                       "checkpoints without compression",
+                       error);
+    }
+    return *trailer == 0
+               ? BERTH_OK
+               : damaged(table, (size_t)handle->begin, "a block of an unknown type", error);
+}
+
+// Opens a block whose place has been checked.
+static enum berth_status open_block(const struct sorted_table *table, const struct handle *handle,
+                                    struct sorted_table_block *block, struct berth_error *error) {
+    TRY(check_trailer(table, handle, error));
+    size_t size = (size_t)handle->size;
+    const unsigned char *begin = table->bytes + handle->begin;
+    uint64_t restarts = size >= 4 ? read_u32(begin + size - 4) : 0;
+    if (restarts == 0 || restarts > (size - 4) / 4) {
+        return damaged(table, (size_t)handle->begin, "a block without a list of restarts", error);
+    }
+    size_t entries = size - 4 - 4 * (size_t)restarts;
+    block->begin = (size_t)handle->begin;
+    block->entries = protobuf_read(begin, entries, table->name);
+    block->restarts = begin + entries;
+    block->restart_count = (size_t)restarts;
+    block->restarts_seen = 0;
+    block->has_key = 0;
+    return BERTH_OK;
+}
+
+// Where in the table the block is read.
+static size_t place(const struct sorted_table_block *block) {
+    return block->begin + (size_t)(block->entries.at - block->entries.begin);
+}
+
+static int restarts_here(const struct sorted_table_block *block) {
+    return block->restarts_seen < block->restart_count &&
+           read_u32(block->restarts + 4 * block->restarts_seen) ==
+               (size_t)(block->entries.at - block->entries.begin);
+}
+
+// Below 0, 0 or above 0 as memcmp; a key is above those that it begins with.
+static int compare(const unsigned char *a, size_t a_length, const unsigned char *b,
+                   size_t b_length) {
+    int order = memcmp(a, b, a_length < b_length ? a_length : b_length);
+    return order != 0 ? order : (a_length > b_length) - (a_length < b_length);
+}
+
+static int compare_keys(const struct sorted_table_key *a, const struct sorted_table_key *b) {
+    return compare(a->bytes, a->length, b->bytes, b->length);
+}
+
+static void copy_key(struct sorted_table_key *to, const struct sorted_table_key *from) {
+    to->length = from->length;
+    memcpy(to->bytes, from->bytes, from->length + 1);
+}
+
+// The block's key becomes `own` bytes behind the first `shared` of the one before.
+static enum berth_status take_key(const struct sorted_table *table,
+                                  struct sorted_table_block *block, uint64_t shared, uint64_t own,
+                                  struct berth_error *error) {
+    size_t left = (size_t)(block->entries.end - block->entries.at);
+    if (shared > (block->has_key ? block->key.length : 0) || own > left) {
+        return damaged(table, place(block), "a key that leaves its block", error);
+    }
+    if (own > SORTED_TABLE_KEY_LIMIT - shared) {
+        return damaged(table, place(block), "a key that is longer than 1024 bytes", error);
+    }
+    struct sorted_table_key *key = &block->key;
+    const unsigned char *bytes = block->entries.at;
+    size_t common = (size_t)shared;
+    if (block->has_key &&
+        compare(bytes, (size_t)own, key->bytes + common, key->length - common) <= 0) {
+        return damaged(table, place(block), "a key that is not above the one before it", error);
+    }
+    memcpy(key->bytes + common, bytes, (size_t)own);
+    key->length = common + (size_t)own;
+    key->bytes[key->length] = '\0';
+    block->has_key = 1;
+    block->entries.at += own;
+    return BERTH_OK;
+}
+
+// The next entry of a block; block->key is its key.
+static enum berth_status next_in_block(const struct sorted_table *table,
+                                       struct sorted_table_block *block,
+                                       struct sorted_table_entry *entry, int *more,
+                                       struct berth_error *error) {
+    struct protobuf_reader *entries = &block->entries;
+    *more = entries->at < entries->end;
+    int restart = restarts_here(block);
+    // A block without entries has one restart, at 0.
+    block->restarts_seen += restart && (*more || entries->at == entries->begin);
+    if (!*more) {
+        return block->restarts_seen == block->restart_count
+                   ? BERTH_OK
+                   : damaged(table, place(block), "restarts that are no entries' places", error);
+    }
+    if (entries->at == entries->begin && !restart) {
+        return damaged(table, place(block), "the first entry is not the first restart", error);
+    }
+    uint64_t shared, own, value;
+    TRY(protobuf_varint(entries, &shared, error));
+    TRY(protobuf_varint(entries, &own, error));
+    TRY(protobuf_varint(entries, &value, error));
+    if (restart && shared != 0) {
+        return damaged(table, place(block), "a restart that shares bytes with the key before it",
+                       error);
+    }
+    TRY(take_key(table, block, shared, own, error));
+    if (value > (uint64_t)(entries->end - entries->at)) {
+        return damaged(table, place(block), "a value that leaves its block", error);
+    }
+    *entry = (struct sorted_table_entry){.key = (const char *)block->key.bytes,
+                                         .key_length = block->key.length,
+                                         .value = entries->at,
+                                         .value_length = (size_t)value};
+    entries->at += value;
+    return BERTH_OK;
+}
+
+// --- the table ----------------------------------------------------------------------------------
+
+static enum berth_status read_footer(const struct sorted_table *table, struct handle *empty,
+                                     struct handle *index, struct berth_error *error) {
+    if (table->length < FOOTER_BYTES) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: %zu bytes are too few for the index of a TensorFlow checkpoint",
+                         table->name, table->length);
+    }
+    const unsigned char *footer = table->bytes + table->length - FOOTER_BYTES;
+    if (memcmp(footer + FOOTER_BYTES - MAGIC_BYTES, magic, MAGIC_BYTES) != 0) {
+        return error_set(
+            error, BERTH_BAD_DATA,
+            "%s: does not end like the index of a TensorFlow checkpoint: truncated, or "
+            "another kind of file",
+            table->name);
+    }
+    struct protobuf_reader reader = protobuf_read(footer, FOOTER_BYTES - MAGIC_BYTES, table->name);
+    TRY(read_handle(&reader, empty, error));
+    TRY(read_handle(&reader, index, error));
+    for (; reader.at < reader.end; reader.at++) {
+        if (*reader.at != 0) {
+            return damaged(table, (size_t)(reader.at - table->bytes),
+                           "expected zeros up to the end of the footer", error);
+        }
+    }
+    return BERTH_OK;
+}
+
+// The block for which TensorFlow has no use.
+static enum berth_status check_empty(const struct sorted_table *table, const struct handle *handle,
+                                     struct berth_error *error) {
+    struct sorted_table_block block = {0};
+    struct sorted_table_entry entry;
+    int more;
+    TRY(open_block(table, handle, &block, error));
+    TRY(next_in_block(table, &block, &entry, &more, error));
+    return more ? damaged(table, block.begin, "expected a block without entries", error) : BERTH_OK;
+}
+
+enum berth_status sorted_table_open(struct sorted_table *table, const void *bytes, size_t length,
+                                    const char *name, struct berth_error *error) {
+    struct handle empty, index;
+    *table = (struct sorted_table){.bytes = bytes, .length = length, .name = name};
+    TRY(read_footer(table, &empty, &index, error));
+    size_t end = length - FOOTER_BYTES;
+    if (index.begin > end) {
+        return damaged(table, end, "the index begins behind its end", error);
+    }
+    TRY(check_place(table, &index, (size_t)index.begin, end, error));
+    if (empty.begin > index.begin) {
+        return damaged(table, end, "the parts of the file are out of order", error);
+    }
+    TRY(check_place(table, &empty, (size_t)empty.begin, (size_t)index.begin, error));
+    if (index.begin + index.size + TRAILER_BYTES != end ||
+        empty.begin + empty.size + TRAILER_BYTES != index.begin) {
+        return damaged(table, end, "there is something between the parts of the file", error);
+    }
+    TRY(check_empty(table, &empty, error));
+    TRY(open_block(table, &index, &table->index, error));
+    table->data_end = (size_t)empty.begin;
+    return BERTH_OK;
+}
+
+// The block that has been read to its end must not have a key above its entry of the index.
+static enum berth_status leave_block(struct sorted_table *table, struct berth_error *error) {
+    if (!table->has_key) {
+        return BERTH_OK;
+    }
+    copy_key(&table->separator, &table->index.key);
+    return compare_keys(&table->separator, &table->last) >= 0
+               ? BERTH_OK
+               : damaged(table, place(&table->index),
+                         "a key of the index that is below its block's last", error);
+}
+
+// Opens the next data block; *more is 0 when there is none.
+static enum berth_status next_block(struct sorted_table *table, int *more,
+                                    struct berth_error *error) {
+    struct sorted_table_entry entry;
+    TRY(leave_block(table, error));
+    TRY(next_in_block(table, &table->index, &entry, more, error));
+    if (!*more) {
+        return table->read_end == table->data_end
+                   ? BERTH_OK
+                   : damaged(table, table->read_end, "a block that is not in the index", error);
+    }
+    struct protobuf_reader value = protobuf_read(entry.value, entry.value_length, table->name);
+    struct handle handle;
+    TRY(read_handle(&value, &handle, error));
+    if (value.at != value.end) {
+        return damaged(table, place(&table->index), "an entry of the index that is too long",
+                       error);
+    }
+    TRY(check_place(table, &handle, table->read_end, table->data_end, error));
+    table->read_end += (size_t)handle.size + TRAILER_BYTES;
+    return open_block(table, &handle, &table->data, error);
+}
+
+// The first entry of the next block, above what separates it from the one before.
+static enum berth_status first_of_block(struct sorted_table *table,
+                                        struct sorted_table_entry *entry, int *more,
+                                        struct berth_error *error) {
+    TRY(next_block(table, more, error));
+    if (!*more) {
+        return BERTH_OK;
+    }
+    TRY(next_in_block(table, &table->data, entry, more, error));
+    if (!*more) {
+        return damaged(table, table->data.begin, "a data block without entries", error);
+    }
+    return !table->has_key || compare_keys(&table->data.key, &table->separator) > 0
+               ? BERTH_OK
+               : damaged(table, place(&table->data), "a key that is not above the block before it",
+                         error);
+}
+
+enum berth_status sorted_table_next(struct sorted_table *table, struct sorted_table_entry *entry,
+                                    int *more, struct berth_error *error) {
+    TRY(next_in_block(table, &table->data, entry, more, error));
+    if (!*more) {
+        TRY(first_of_block(table, entry, more, error));
+    }
+    if (*more) {
+        copy_key(&table->last, &table->data.key);
+        table->has_key = 1;
+    }
+    return BERTH_OK;
+}

@@ -1,0 +1,588 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading TensorFlow's checkpoints. The index is read whole (it has a limit), data stay on disk.
+//
+// Leaves out: slices of partitioned variables, big-endian files, quantized types, text.
+#include "format/tensorflow/tensorflow.h"
+
+#include "core/memory.h"
+#include "format/checksum/crc32c.h"
+#include "format/protobuf/protobuf.h"
+#include "format/tensorflow/sorted_table.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#define INDEX_LIMIT ((size_t)16 << 20)
+#define NAMES_LIMIT ((size_t)64 << 20) // of all names together: a table may repeat itself cheaply
+#define SHARD_LIMIT 1000               // each is kept open
+#define FORMAT_VERSION 1               // of the bundle
+#define PIECE_BYTES 32768
+
+#define INDEX_ENDING ".index"
+
+// --- data types ---------------------------------------------------------------------------------
+
+static const struct type_row {
+    uint64_t number; // in TensorFlow's DataType
+    const char *name;
+    enum tensor_dtype dtype;
+} type_rows[] = {
+    {1, "F32", TENSOR_F32},      {2, "F64", TENSOR_F64},    {3, "I32", TENSOR_I32},
+    {4, "U8", TENSOR_U8},        {5, "I16", TENSOR_I16},    {6, "I8", TENSOR_I8},
+    {7, "STRING", TENSOR_OTHER}, {8, "C64", TENSOR_OTHER},  {9, "I64", TENSOR_I64},
+    {10, "BOOL", TENSOR_BOOL},   {14, "BF16", TENSOR_BF16}, {17, "U16", TENSOR_U16},
+    {19, "F16", TENSOR_F16},     {22, "U32", TENSOR_U32},   {23, "U64", TENSOR_U64},
+};
+#define TYPE_STRING 7
+
+static const struct type_row *find_type(uint64_t number) {
+    for (size_t i = 0; i < sizeof type_rows / sizeof *type_rows; i++) {
+        if (type_rows[i].number == number) {
+            return &type_rows[i];
+        }
+    }
+    return NULL;
+}
+
+unsigned tensorflow_dtype_number(enum tensor_dtype dtype) {
+    for (size_t i = 0; i < sizeof type_rows / sizeof *type_rows; i++) {
+        if (type_rows[i].dtype == dtype && dtype != TENSOR_OTHER) {
+            return (unsigned)type_rows[i].number;
+        }
+    }
+    return 0;
+}
+
+// --- the container ------------------------------------------------------------------------------
+
+// What the index says of a tensor beyond its entry.
+struct extra {
+    uint32_t shard;
+    uint32_t checksum; // not masked
+    int is_text;
+    atomic_uchar verified;
+    size_t name; // in `names`
+};
+
+struct bundle {
+    const char *path; // of the index
+    struct tensor_entry *entries;
+    struct extra *extras; // of the same tensors
+    size_t count, capacity;
+    char *names;
+    size_t names_length, names_capacity;
+    size_t ignored_fields;
+    struct file_reader *shards; // opened when a tensor lies in them
+    uint64_t shard_count;
+};
+
+static void close_bundle(struct bundle *bundle) {
+    for (uint64_t i = 0; bundle->shards != NULL && i < bundle->shard_count; i++) {
+        file_reader_close(&bundle->shards[i]);
+    }
+    memory_free(bundle->shards);
+    memory_free(bundle->entries);
+    memory_free(bundle->extras);
+    memory_free(bundle->names);
+    memory_free(bundle);
+}
+
+// --- reading messages ---------------------------------------------------------------------------
+
+// The fields of a message that may stand at most once; a table of them is one reader's memory.
+struct seen {
+    uint32_t fields; // bit k: field k
+};
+
+static enum berth_status once(struct seen *seen, const struct protobuf_reader *reader,
+                              const struct protobuf_field *field, enum protobuf_wire wire,
+                              struct berth_error *error) {
+    if (seen->fields & 1u << field->number) {
+        return error_set(error, BERTH_BAD_DATA, "%s: field %u is given twice", reader->name,
+                         field->number);
+    }
+    seen->fields |= 1u << field->number;
+    return protobuf_expect(reader, field, wire, error);
+}
+
+// VersionDef {1 producer, 2 min_consumer, 3 bad_consumers}: whether version 1 may read the file.
+static enum berth_status check_version(struct protobuf_reader reader, struct berth_error *error) {
+    struct protobuf_field field;
+    int more;
+    for (;;) {
+        TRY(protobuf_next(&reader, &field, &more, error));
+        if (!more) {
+            return BERTH_OK;
+        }
+        if (field.number == 2 && (field.wire != PROTOBUF_VARINT || field.value > FORMAT_VERSION)) {
+            return error_set(error, BERTH_BAD_DATA,
+                             "%s: asks for a reader of version %llu of the format, this is %d: the "
+                             "file is from a newer TensorFlow",
+                             reader.name, (unsigned long long)field.value, FORMAT_VERSION);
+        }
+    }
+}
+
+// BundleHeaderProto {1 num_shards, 2 endianness, 3 version}
+static enum berth_status read_header(struct bundle *bundle, const struct sorted_table_entry *entry,
+                                     struct berth_error *error) {
+    struct protobuf_reader reader = protobuf_read(entry->value, entry->value_length, bundle->path);
+    struct protobuf_field field;
+    struct seen seen = {0};
+    for (;;) {
+        int more;
+        TRY(protobuf_next(&reader, &field, &more, error));
+        if (!more) {
+            break;
+        }
+        if (field.number == 1) {
+            TRY(once(&seen, &reader, &field, PROTOBUF_VARINT, error));
+            bundle->shard_count = field.value;
+        } else if (field.number == 2 && (field.wire != PROTOBUF_VARINT || field.value != 0)) {
+            return error_set(error, BERTH_BAD_DATA,
+                             "%s: its numbers are big-endian, which is not supported", reader.name);
+        } else if (field.number == 3) {
+            TRY(once(&seen, &reader, &field, PROTOBUF_BYTES, error));
+            TRY(check_version(protobuf_inside(&reader, &field), error));
+        }
+    }
+    if (bundle->shard_count == 0 || bundle->shard_count > SHARD_LIMIT) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: %llu files of data are announced; expected 1 to %d", bundle->path,
+                         (unsigned long long)bundle->shard_count, SHARD_LIMIT);
+    }
+    return BERTH_OK;
+}
+
+// TensorShapeProto.Dim {1 size, 2 name}
+static enum berth_status read_dimension(struct protobuf_reader reader, int64_t *size,
+                                        struct berth_error *error) {
+    struct protobuf_field field;
+    struct seen seen = {0};
+    *size = 0;
+    for (;;) {
+        int more;
+        TRY(protobuf_next(&reader, &field, &more, error));
+        if (!more) {
+            return BERTH_OK;
+        }
+        if (field.number == 1) {
+            TRY(once(&seen, &reader, &field, PROTOBUF_VARINT, error));
+            *size = (int64_t)field.value;
+        }
+    }
+}
+
+// TensorShapeProto {2 dim, 3 unknown_rank}
+static enum berth_status read_shape(struct protobuf_reader reader, struct tensor_entry *entry,
+                                    struct berth_error *error) {
+    struct protobuf_field field;
+    for (;;) {
+        int more;
+        TRY(protobuf_next(&reader, &field, &more, error));
+        if (!more) {
+            return BERTH_OK;
+        }
+        if (field.number != 2) {
+            return error_set(error, BERTH_BAD_DATA, "%s: a shape that is not known", reader.name);
+        }
+        TRY(protobuf_expect(&reader, &field, PROTOBUF_BYTES, error));
+        if (entry->rank == TENSOR_MAX_RANK) {
+            return error_set(error, BERTH_BAD_DATA, "%s: a shape of more than %d dimensions",
+                             reader.name, TENSOR_MAX_RANK);
+        }
+        int64_t *size = &entry->shape[entry->rank++];
+        TRY(read_dimension(protobuf_inside(&reader, &field), size, error));
+        if (*size < 0) {
+            return error_set(error, BERTH_BAD_DATA, "%s: a dimension of %lld elements", reader.name,
+                             (long long)*size);
+        }
+    }
+}
+
+static enum berth_status set_type(const struct protobuf_reader *reader, uint64_t number,
+                                  struct tensor_entry *entry, struct extra *extra,
+                                  struct berth_error *error) {
+    const struct type_row *row = find_type(number);
+    if (row == NULL) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: TensorFlow's data type number %llu is not supported", reader->name,
+                         (unsigned long long)number);
+    }
+    entry->dtype = row->dtype;
+    snprintf(entry->dtype_name, sizeof entry->dtype_name, "%s", row->name);
+    extra->is_text = number == TYPE_STRING;
+    return BERTH_OK;
+}
+
+// What a BundleEntryProto says, before it is checked.
+struct raw_entry {
+    uint64_t shard, offset, size;
+    struct seen seen;
+};
+
+enum {
+    FIELD_DTYPE = 1,
+    FIELD_SHAPE,
+    FIELD_SHARD,
+    FIELD_OFFSET,
+    FIELD_SIZE,
+    FIELD_CRC,
+    FIELD_SLICES
+};
+
+static enum berth_status read_field(const struct protobuf_reader *reader,
+                                    const struct protobuf_field *field, struct raw_entry *raw,
+                                    struct tensor_entry *entry, struct extra *extra,
+                                    struct berth_error *error) {
+    uint64_t *const numbers[] = {
+        [FIELD_SHARD] = &raw->shard, [FIELD_OFFSET] = &raw->offset, [FIELD_SIZE] = &raw->size};
+    if (field->number == FIELD_SHAPE) {
+        TRY(once(&raw->seen, reader, field, PROTOBUF_BYTES, error));
+        return read_shape(protobuf_inside(reader, field), entry, error);
+    }
+    if (field->number == FIELD_CRC) {
+        TRY(once(&raw->seen, reader, field, PROTOBUF_FIXED32, error));
+        extra->checksum = crc32c_unmask((uint32_t)field->value);
+        return BERTH_OK;
+    }
+    TRY(once(&raw->seen, reader, field, PROTOBUF_VARINT, error));
+    if (field->number == FIELD_DTYPE) {
+        return set_type(reader, field->value, entry, extra, error);
+    }
+    *numbers[field->number] = field->value;
+    return BERTH_OK;
+}
+
+// BundleEntryProto {1 dtype, 2 shape, 3 shard_id, 4 offset, 5 size, 6 crc32c, 7 slices}
+static enum berth_status read_entry(struct bundle *bundle, struct protobuf_reader reader,
+                                    struct raw_entry *raw, struct tensor_entry *entry,
+                                    struct extra *extra, struct berth_error *error) {
+    struct protobuf_field field;
+    for (;;) {
+        int more;
+        TRY(protobuf_next(&reader, &field, &more, error));
+        if (!more) {
+            break;
+        }
+        if (field.number == FIELD_SLICES) {
+            return error_set(error, BERTH_BAD_DATA,
+                             "%s: is cut into slices (a partitioned variable), which is not "
+                             "supported; save it whole",
+                             reader.name);
+        }
+        if (field.number < FIELD_SLICES) {
+            TRY(read_field(&reader, &field, raw, entry, extra, error));
+        } else {
+            bundle->ignored_fields++;
+        }
+    }
+    if (!(raw->seen.fields & 1u << FIELD_DTYPE) || !(raw->seen.fields & 1u << FIELD_CRC)) {
+        return error_set(error, BERTH_BAD_DATA, "%s: without a data type or a checksum",
+                         reader.name);
+    }
+    return BERTH_OK;
+}
+
+// --- checking entries ---------------------------------------------------------------------------
+
+static enum berth_status check_size(const char *name, const struct raw_entry *raw,
+                                    const struct tensor_entry *entry, int is_text,
+                                    struct berth_error *error) {
+    uint64_t bits = is_text ? 8 : tensor_dtype_bits(entry->dtype_name), bytes, count = 1;
+    int overflow = 0;
+    for (int i = 0; i < entry->rank; i++) {
+        overflow |= __builtin_mul_overflow(count, (uint64_t)entry->shape[i], &count);
+    }
+    overflow |= count > INT64_MAX || __builtin_mul_overflow(count, bits / 8, &bytes);
+    if (overflow) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: its shape has more elements than can be counted", name);
+    }
+    // Every text has at least the byte of its length.
+    if (is_text ? raw->size < bytes : raw->size != bytes) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: %" PRIu64 " bytes, but %" PRIu64 " elements of %s need %" PRIu64,
+                         name, raw->size, count, entry->dtype_name, bytes);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status check_entry(const struct bundle *bundle, const char *name,
+                                     const struct raw_entry *raw, struct tensor_entry *entry,
+                                     struct extra *extra, struct berth_error *error) {
+    TRY(check_size(name, raw, entry, extra->is_text, error));
+    if (raw->shard >= bundle->shard_count) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: lies in file %" PRIu64 " of the %" PRIu64 " files of data", name,
+                         raw->shard, bundle->shard_count);
+    }
+    entry->begin = raw->offset;
+    if (__builtin_add_overflow(raw->offset, raw->size, &entry->end) || entry->end > INT64_MAX) {
+        return error_set(error, BERTH_BAD_DATA, "%s: lies at byte %" PRIu64 ", beyond any file",
+                         name, raw->offset);
+    }
+    extra->shard = (uint32_t)raw->shard;
+    return BERTH_OK;
+}
+
+// A key that begins with a byte 0 is that of a slice: the tensor's name follows up to the next 0.
+static enum berth_status check_name(const struct bundle *bundle,
+                                    const struct sorted_table_entry *key,
+                                    struct berth_error *error) {
+    if (key->key[0] == '\0') {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: tensor \"%.200s\" is cut into slices (a partitioned variable), which "
+                         "is not supported; save it whole",
+                         bundle->path, key->key + 1);
+    }
+    for (size_t i = 0; i < key->key_length; i++) {
+        unsigned char byte = (unsigned char)key->key[i];
+        if (byte < ' ' || byte == 0x7f) {
+            return error_set(error, BERTH_BAD_DATA,
+                             "%s: a tensor whose name has the control character %u at place %zu",
+                             bundle->path, byte, i);
+        }
+    }
+    return BERTH_OK;
+}
+
+// --- collecting entries -------------------------------------------------------------------------
+
+static enum berth_status keep_name(struct bundle *bundle, const struct sorted_table_entry *key,
+                                   size_t *at, struct berth_error *error) {
+    size_t needed = bundle->names_length + key->key_length + 1;
+    if (needed > NAMES_LIMIT) {
+        return error_set(error, BERTH_BAD_DATA, "%s: its names have more than %zu bytes",
+                         bundle->path, NAMES_LIMIT);
+    }
+    char *grown = memory_grow(bundle->names, &bundle->names_capacity, needed, 1);
+    if (grown == NULL) {
+        return error_no_memory(error, needed, bundle->path);
+    }
+    bundle->names = grown;
+    *at = bundle->names_length;
+    memcpy(bundle->names + *at, key->key, key->key_length + 1);
+    bundle->names_length = needed;
+    return BERTH_OK;
+}
+
+static enum berth_status make_room(struct bundle *bundle, struct berth_error *error) {
+    size_t needed = bundle->count + 1, capacity = bundle->capacity; // that of the extras
+    struct tensor_entry *entries = memory_grow(bundle->entries, &capacity, needed, sizeof *entries);
+    if (entries == NULL) {
+        return error_no_memory(error, needed * sizeof *entries, bundle->path);
+    }
+    bundle->entries = entries;
+    struct extra *extras = memory_grow(bundle->extras, &bundle->capacity, needed, sizeof *extras);
+    if (extras == NULL) {
+        return error_no_memory(error, needed * sizeof *extras, bundle->path);
+    }
+    bundle->extras = extras;
+    return BERTH_OK;
+}
+
+static enum berth_status add_entry(struct bundle *bundle, const struct sorted_table_entry *key,
+                                   struct berth_error *error) {
+    TRY(check_name(bundle, key, error));
+    TRY(make_room(bundle, error));
+    char name[512]; // for messages
+    snprintf(name, sizeof name, "%.255s: tensor \"%.200s\"", bundle->path, key->key);
+    struct tensor_entry *entry = &bundle->entries[bundle->count];
+    struct extra *extra = &bundle->extras[bundle->count];
+    struct raw_entry raw = {0};
+    *entry = (struct tensor_entry){0};
+    *extra = (struct extra){0};
+    struct protobuf_reader reader = protobuf_read(key->value, key->value_length, name);
+    TRY(read_entry(bundle, reader, &raw, entry, extra, error));
+    TRY(check_entry(bundle, name, &raw, entry, extra, error));
+    TRY(keep_name(bundle, key, &extra->name, error));
+    bundle->count++;
+    return BERTH_OK;
+}
+
+static enum berth_status read_table(struct bundle *bundle, const char *bytes, size_t length,
+                                    struct berth_error *error) {
+    struct sorted_table table;
+    struct sorted_table_entry entry;
+    int more;
+    TRY(sorted_table_open(&table, bytes, length, bundle->path, error));
+    TRY(sorted_table_next(&table, &entry, &more, error));
+    if (!more || entry.key_length != 0) {
+        return error_set(error, BERTH_BAD_DATA, "%s: without the header of a TensorFlow checkpoint",
+                         bundle->path);
+    }
+    TRY(read_header(bundle, &entry, error));
+    for (;;) {
+        TRY(sorted_table_next(&table, &entry, &more, error));
+        if (!more) {
+            break;
+        }
+        TRY(add_entry(bundle, &entry, error));
+    }
+    for (size_t i = 0; i < bundle->count; i++) {
+        bundle->entries[i].name = bundle->names + bundle->extras[i].name;
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status read_index(struct bundle *bundle, struct berth_error *error) {
+    char *bytes;
+    size_t length;
+    TRY(file_read(bundle->path, INDEX_LIMIT, &bytes, &length, error));
+    enum berth_status status = read_table(bundle, bytes, length, error);
+    memory_free(bytes);
+    return status;
+}
+
+// --- the files of data --------------------------------------------------------------------------
+
+static enum berth_status open_shard(struct bundle *bundle, uint32_t shard,
+                                    struct berth_error *error) {
+    size_t prefix = strlen(bundle->path) - strlen(INDEX_ENDING), size = prefix + 64;
+    char *path = memory_new(size);
+    if (path == NULL) {
+        return file_no_path(error);
+    }
+    snprintf(path, size, "%.*s.data-%05u-of-%05u", (int)prefix, bundle->path, shard,
+             (unsigned)bundle->shard_count);
+    enum berth_status status = file_reader_open(&bundle->shards[shard], path, error);
+    memory_free(path);
+    return status;
+}
+
+// Every file is as long as its tensors need, no more and no less.
+static enum berth_status check_shards(const struct bundle *bundle, const uint64_t *ends,
+                                      struct berth_error *error) {
+    for (uint64_t i = 0; i < bundle->shard_count; i++) {
+        const struct file_reader *shard = &bundle->shards[i];
+        if (shard->descriptor >= 0 && shard->size != ends[i]) {
+            return error_set(error, BERTH_BAD_DATA,
+                             "%s: the tensors need %" PRIu64 " bytes, the file has %" PRIu64
+                             ": it is %s",
+                             shard->path, ends[i], shard->size,
+                             ends[i] > shard->size ? "truncated" : "followed by something else");
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status open_shards(struct bundle *bundle, struct berth_error *error) {
+    enum berth_status status = BERTH_OK;
+    uint64_t *ends = memory_array_zeroed(bundle->shard_count, sizeof *ends);
+    bundle->shards = memory_array(bundle->shard_count, sizeof *bundle->shards);
+    for (uint64_t i = 0; bundle->shards != NULL && i < bundle->shard_count; i++) {
+        bundle->shards[i] = (struct file_reader){.descriptor = -1};
+    }
+    if (ends == NULL || bundle->shards == NULL) {
+        memory_free(ends);
+        return error_no_memory(error, bundle->shard_count * sizeof *bundle->shards, bundle->path);
+    }
+    for (size_t i = 0; i < bundle->count; i++) {
+        uint32_t shard = bundle->extras[i].shard;
+        if (bundle->shards[shard].descriptor < 0) {
+            TRY_DONE(open_shard(bundle, shard, error));
+        }
+        ends[shard] = bundle->entries[i].end > ends[shard] ? bundle->entries[i].end : ends[shard];
+    }
+    TRY_DONE(check_shards(bundle, ends, error));
+done:
+    memory_free(ends);
+    return status;
+}
+
+// --- data ---------------------------------------------------------------------------------------
+
+static enum berth_status compare_checksum(const struct bundle *bundle, size_t i, uint32_t computed,
+                                          struct berth_error *error) {
+    struct extra *extra = &bundle->extras[i];
+    if (computed != extra->checksum) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: tensor \"%s\": the checksum of its data is %08" PRIx32
+                         ", the index says %08" PRIx32 ": the file is damaged",
+                         bundle->shards[extra->shard].path, bundle->entries[i].name, computed,
+                         extra->checksum);
+    }
+    atomic_store(&extra->verified, 1);
+    return BERTH_OK;
+}
+
+// Reads the tensor once over for its checksum alone.
+static enum berth_status verify(const struct bundle *bundle, size_t i, struct berth_error *error) {
+    const struct tensor_entry *entry = &bundle->entries[i];
+    const struct file_reader *shard = &bundle->shards[bundle->extras[i].shard];
+    char piece[PIECE_BYTES];
+    uint32_t crc = 0;
+    for (uint64_t at = entry->begin; at < entry->end;) {
+        uint64_t left = entry->end - at;
+        size_t now = left < sizeof piece ? (size_t)left : sizeof piece;
+        TRY(file_reader_at(shard, at, piece, now, error));
+        crc = crc32c(crc, piece, now);
+        at += now;
+    }
+    return compare_checksum(bundle, i, crc, error);
+}
+
+static enum berth_status read_data(const struct tensor_file *file, const struct tensor_entry *entry,
+                                   uint64_t first, size_t bytes, void *to,
+                                   struct berth_error *error) {
+    const struct bundle *bundle = file->container;
+    size_t i = (size_t)(entry - bundle->entries);
+    uint64_t size = entry->end - entry->begin;
+    if (first > size || bytes > size - first) {
+        return error_set(error, BERTH_INTERNAL, "%s: tensor \"%s\": no bytes %" PRIu64 " to %zu",
+                         file->path, entry->name, first, bytes);
+    }
+    if (bundle->extras[i].is_text) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: tensor \"%s\": expected numbers, found text, which is not read",
+                         file->path, entry->name);
+    }
+    int verified = atomic_load(&bundle->extras[i].verified), whole = bytes == size;
+    if (!verified && !whole) {
+        TRY(verify(bundle, i, error));
+    }
+    const struct file_reader *shard = &bundle->shards[bundle->extras[i].shard];
+    TRY(file_reader_at(shard, entry->begin + first, to, bytes, error));
+    return verified || !whole ? BERTH_OK : compare_checksum(bundle, i, crc32c(0, to, bytes), error);
+}
+
+// --- as one of many containers -------------------------------------------------------------------
+
+// By the name: the format's magic is at the end of the file, and the prefix in front of ".index" is
+// needed to find the data.
+static int recognise(const char *path, const unsigned char *head, size_t length) {
+    return tensor_path_ends(path, INDEX_ENDING);
+}
+
+static enum berth_status open_file(struct tensor_file *file, struct berth_error *error) {
+    struct bundle *bundle = memory_array_zeroed(1, sizeof *bundle);
+    if (bundle == NULL) {
+        return error_no_memory(error, sizeof *bundle, file->path);
+    }
+    bundle->path = file->path;
+    enum berth_status status;
+    TRY_DONE(read_index(bundle, error));
+    TRY_DONE(open_shards(bundle, error));
+    file->container = bundle;
+    file->entries = bundle->entries;
+    file->count = bundle->count;
+    file->ignored_keys = bundle->ignored_fields;
+    return BERTH_OK;
+done:
+    close_bundle(bundle);
+    return status;
+}
+
+static void close_file(struct tensor_file *file) {
+    close_bundle((struct bundle *)file->container);
+}
+
+const struct tensor_format tensorflow_format = {.name = "tensorflow",
+                                                .recognise = recognise,
+                                                .open = open_file,
+                                                .read = read_data,
+                                                .close = close_file,
+                                                .find = tensorflow_find};

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which bundle of a folder is meant. The text file `checkpoint` is a CheckpointState in protocol
+// buffers' text form; its line model_checkpoint_path: "..." names the newest prefix, often by a
+// path on the machine that wrote it: only its last part counts.
+#include "core/memory.h"
+#include "format/tensorflow/tensorflow.h"
+
+#include <string.h>
+
+#define STATE_LIMIT ((size_t)1 << 20)
+#define STATE_KEY "model_checkpoint_path:"
+#define INDEX_ENDING ".index"
+
+// The text between quotes that begins at `at`, in place and without backslashes; "" when it has
+// none.
+static char *unquote(char *at) {
+    at += strspn(at, " \t");
+    if (*at != '"') {
+        return at + strlen(at);
+    }
+    char *begin = ++at, *to = begin;
+    for (; *at != '\0' && *at != '"' && *at != '\n'; at++) {
+        at += *at == '\\' && at[1] != '\0';
+        *to++ = *at;
+    }
+    *to = '\0';
+    return begin;
+}
+
+// The value of the state's key, within the text, or NULL.
+static char *find_newest(char *state) {
+    size_t length = strlen(STATE_KEY);
+    for (char *line = state; line != NULL; line = strchr(line, '\n')) {
+        line += strspn(line, " \t\n");
+        if (strncmp(line, STATE_KEY, length) == 0) {
+            return unquote(line + length);
+        }
+    }
+    return NULL;
+}
+
+// FOLDER/NAME.index if it is there, newly allocated.
+static enum berth_status take(const char *folder, const char *name, char **path,
+                              struct berth_error *error) {
+    size_t length = strlen(name);
+    char *file = memory_new(length + sizeof INDEX_ENDING);
+    if (file != NULL) {
+        memcpy(file, name, length);
+        memcpy(file + length, INDEX_ENDING, sizeof INDEX_ENDING);
+        *path = path_join(folder, file);
+    }
+    memory_free(file);
+    if (*path == NULL) {
+        return file_no_path(error);
+    }
+    if (length == 0 || !file_exists(*path)) {
+        memory_free(*path);
+        *path = NULL;
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status ask_state(const char *folder, char **path, struct berth_error *error) {
+    char *state_path = path_join(folder, "checkpoint"), *state = NULL;
+    size_t length;
+    enum berth_status status = BERTH_OK;
+    if (state_path == NULL) {
+        return file_no_path(error);
+    }
+    if (file_exists(state_path)) {
+        status = file_read(state_path, STATE_LIMIT, &state, &length, error);
+    }
+    char *newest = state != NULL ? find_newest(state) : NULL;
+    if (newest != NULL) {
+        char *slash = strrchr(newest, '/');
+        status = take(folder, slash != NULL ? slash + 1 : newest, path, error);
+    }
+    memory_free(state);
+    memory_free(state_path);
+    return status;
+}
+
+enum berth_status tensorflow_find(const char *folder, char **path, struct berth_error *error) {
+    *path = NULL;
+    TRY(ask_state(folder, path, error));
+    if (*path != NULL) {
+        return BERTH_OK;
+    }
+    char **names;
+    TRY(dir_list(folder, &names, error));
+    const char *only = NULL;
+    enum berth_status status = BERTH_OK;
+    for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
+        if (tensor_path_ends(names[i], INDEX_ENDING)) {
+            if (only != NULL) {
+                status = error_set(error, BERTH_NO_INPUT,
+                                   "%s: holds the TensorFlow checkpoints %s and %s, and no file "
+                                   "\"checkpoint\" says which is meant; leave one of them there",
+                                   folder, only, names[i]);
+            }
+            only = names[i];
+        }
+    }
+    if (status == BERTH_OK && only != NULL) {
+        *path = path_join(folder, only);
+        status = *path != NULL ? BERTH_OK : file_no_path(error);
+    }
+    memory_free(names);
+    return status;
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writing TensorFlow's checkpoints: one file of data, no gaps. For the same tensors the index is
+// byte for byte TensorFlow's.
+#include "core/memory.h"
+#include "format/checksum/crc32c.h"
+#include "format/protobuf/protobuf.h"
+#include "format/tensorflow/sorted_table.h"
+#include "format/tensorflow/tensorflow.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DATA_ENDING ".data-00000-of-00001"
+
+struct tensorflow_written {
+    char *name;
+    enum tensor_dtype dtype;
+    int rank;
+    int64_t shape[TENSOR_MAX_RANK];
+    uint64_t offset, size;
+    uint32_t checksum;
+};
+
+// --- paths --------------------------------------------------------------------------------------
+
+static char *join(const char *prefix, const char *ending, struct berth_error *error) {
+    size_t size = strlen(prefix) + strlen(ending) + 1;
+    char *path = memory_new(size);
+    if (path == NULL) {
+        (void)file_no_path(error);
+        return NULL;
+    }
+    snprintf(path, size, "%s%s", prefix, ending);
+    return path;
+}
+
+// --- the tensors --------------------------------------------------------------------------------
+
+enum berth_status tensorflow_writer_open(struct tensorflow_writer *writer, const char *prefix,
+                                         struct berth_error *error) {
+    *writer = (struct tensorflow_writer){.data = {.descriptor = -1}};
+    char *path = join(prefix, DATA_ENDING, error);
+    writer->prefix = memory_string(prefix);
+    if (path == NULL || writer->prefix == NULL) {
+        memory_free(path);
+        tensorflow_writer_abort(writer);
+        return file_no_path(error);
+    }
+    enum berth_status status = file_writer_open(&writer->data, path, error);
+    memory_free(path);
+    if (status != BERTH_OK) {
+        tensorflow_writer_abort(writer);
+    }
+    return status;
+}
+
+static enum berth_status make_room(struct tensorflow_writer *writer, struct berth_error *error) {
+    size_t needed = writer->count + 1;
+    struct tensorflow_written *grown =
+        memory_grow(writer->tensors, &writer->capacity, needed, sizeof *grown);
+    if (grown == NULL) {
+        return error_no_memory(error, needed * sizeof *grown, writer->prefix);
+    }
+    writer->tensors = grown;
+    return BERTH_OK;
+}
+
+static enum berth_status check_tensor(const struct tensorflow_writer *writer,
+                                      const struct tensor_out *tensor, struct berth_error *error) {
+    size_t length = strlen(tensor->name);
+    if (length == 0 || length > SORTED_TABLE_KEY_LIMIT) {
+        return error_set(error, BERTH_CANT_CREATE,
+                         "cannot write %s: a tensor's name of %zu bytes; expected 1 to %d",
+                         writer->prefix, length, SORTED_TABLE_KEY_LIMIT);
+    }
+    return tensorflow_dtype_number(tensor->dtype) != 0
+               ? BERTH_OK
+               : error_set(error, BERTH_CANT_CREATE,
+                           "cannot write %s: tensor \"%s\" is of type %s, which TensorFlow lacks",
+                           writer->prefix, tensor->name, tensor_dtype_name(tensor->dtype));
+}
+
+static size_t tensor_bytes(const struct tensor_out *tensor) {
+    size_t bytes = tensor_dtype_size(tensor->dtype);
+    for (int i = 0; i < tensor->rank; i++) {
+        bytes *= (size_t)tensor->shape[i];
+    }
+    return bytes;
+}
+
+enum berth_status tensorflow_writer_put(struct tensorflow_writer *writer,
+                                        const struct tensor_out *tensor,
+                                        struct berth_error *error) {
+    TRY(check_tensor(writer, tensor, error));
+    TRY(make_room(writer, error));
+    size_t bytes = tensor_bytes(tensor);
+    struct tensorflow_written *written = &writer->tensors[writer->count];
+    *written = (struct tensorflow_written){.name = memory_string(tensor->name),
+                                           .dtype = tensor->dtype,
+                                           .rank = tensor->rank,
+                                           .offset = writer->data_bytes,
+                                           .size = bytes,
+                                           .checksum = crc32c(0, tensor->data, bytes)};
+    if (written->name == NULL) {
+        return error_no_memory(error, strlen(tensor->name), "a name");
+    }
+    memcpy(written->shape, tensor->shape, sizeof written->shape);
+    writer->count++;
+    writer->data_bytes += bytes;
+    return file_writer_put(&writer->data, tensor->data, bytes, error);
+}
+
+// --- the index ----------------------------------------------------------------------------------
+
+static int compare_names(const void *a, const void *b) {
+    const struct tensorflow_written *left = a, *right = b;
+    return strcmp(left->name, right->name);
+}
+
+// BundleHeaderProto: one file of data, little-endian (0, which is not written), version 1.
+static void put_header(struct sorted_table_writer *table, struct protobuf_writer *message) {
+    protobuf_clear(message);
+    protobuf_put_varint(message, 1, 1);
+    size_t version = protobuf_begin(message, 3);
+    protobuf_put_varint(message, 1, 1);
+    protobuf_end(message, version);
+    sorted_table_put(table, "", message->bytes, message->length);
+}
+
+// BundleEntryProto; numbers that are 0 are not written, as proto3 has it.
+static void put_entry(struct sorted_table_writer *table, struct protobuf_writer *message,
+                      const struct tensorflow_written *tensor) {
+    protobuf_clear(message);
+    protobuf_put_varint(message, 1, tensorflow_dtype_number(tensor->dtype));
+    size_t shape = protobuf_begin(message, 2);
+    for (int i = 0; i < tensor->rank; i++) {
+        size_t dimension = protobuf_begin(message, 2);
+        if (tensor->shape[i] != 0) {
+            protobuf_put_varint(message, 1, (uint64_t)tensor->shape[i]);
+        }
+        protobuf_end(message, dimension);
+    }
+    protobuf_end(message, shape);
+    if (tensor->offset != 0) {
+        protobuf_put_varint(message, 4, tensor->offset);
+    }
+    if (tensor->size != 0) {
+        protobuf_put_varint(message, 5, tensor->size);
+    }
+    protobuf_put_fixed32(message, 6, crc32c_mask(tensor->checksum));
+    sorted_table_put(table, tensor->name, message->bytes, message->length);
+}
+
+static enum berth_status make_index(struct tensorflow_writer *writer,
+                                    struct sorted_table_writer *table, struct berth_error *error) {
+    struct protobuf_writer message = {0};
+    int failed = 0;
+    if (writer->count > 0) {
+        qsort(writer->tensors, writer->count, sizeof *writer->tensors, compare_names);
+    }
+    put_header(table, &message);
+    for (size_t i = 0; i < writer->count; i++) {
+        failed |= message.failed;
+        put_entry(table, &message, &writer->tensors[i]);
+        if (i > 0 && strcmp(writer->tensors[i - 1].name, writer->tensors[i].name) == 0) {
+            protobuf_done(&message);
+            return error_set(error, BERTH_INTERNAL, "cannot write %s: tensor \"%s\" is given twice",
+                             writer->prefix, writer->tensors[i].name);
+        }
+    }
+    failed |= message.failed;
+    protobuf_done(&message);
+    sorted_table_finish(table);
+    return failed || table->bytes.failed ? error_no_memory(error, table->bytes.length, "an index")
+                                         : BERTH_OK;
+}
+
+// --- the file `checkpoint` ----------------------------------------------------------------------
+
+// A quoted text of protocol buffers' text form.
+static void put_quoted(struct file_writer *file, const char *text, struct berth_error *error) {
+    (void)file_writer_put(file, "\"", 1, error);
+    for (; *text != '\0'; text++) {
+        if (*text == '"' || *text == '\\') {
+            (void)file_writer_put(file, "\\", 1, error);
+        }
+        (void)file_writer_put(file, text, 1, error);
+    }
+    (void)file_writer_put(file, "\"\n", 2, error);
+}
+
+static enum berth_status write_state(const char *prefix, struct berth_error *error) {
+    static const char *const keys[] = {"model_checkpoint_path: ", "all_model_checkpoint_paths: "};
+    const char *slash = strrchr(prefix, '/'), *name = slash != NULL ? slash + 1 : prefix;
+    char *folder = slash != NULL ? memory_string_of(prefix, (size_t)(slash - prefix) + 1)
+                                 : memory_string("./");
+    char *path = folder != NULL ? join(folder, "checkpoint", error) : NULL;
+    memory_free(folder);
+    if (path == NULL) {
+        return file_no_path(error);
+    }
+    struct file_writer file;
+    enum berth_status status = file_writer_open(&file, path, error);
+    memory_free(path);
+    TRY(status);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        (void)file_writer_put(&file, keys[i], strlen(keys[i]), error);
+        put_quoted(&file, name, error);
+    }
+    return file_writer_commit(&file, error);
+}
+
+// --- the end ------------------------------------------------------------------------------------
+
+static enum berth_status commit(struct tensorflow_writer *writer,
+                                const struct sorted_table_writer *table,
+                                struct berth_error *error) {
+    char *path = join(writer->prefix, ".index", error);
+    if (path == NULL) {
+        return BERTH_NO_MEMORY;
+    }
+    enum berth_status status;
+    TRY_DONE(file_remove(path, error));
+    TRY_DONE(file_writer_commit(&writer->data, error));
+    TRY_DONE(file_write(path, table->bytes.bytes, table->bytes.length, error));
+    TRY_DONE(write_state(writer->prefix, error));
+done:
+    memory_free(path);
+    return status;
+}
+
+enum berth_status tensorflow_writer_commit(struct tensorflow_writer *writer,
+                                           struct berth_error *error) {
+    struct sorted_table_writer table = {0};
+    enum berth_status status = make_index(writer, &table, error);
+    if (status == BERTH_OK) {
+        status = commit(writer, &table, error);
+    }
+    sorted_table_writer_done(&table);
+    tensorflow_writer_abort(writer); // frees; what is committed stays
+    return status;
+}
+
+void tensorflow_writer_abort(struct tensorflow_writer *writer) {
+    file_writer_abort(&writer->data);
+    for (size_t i = 0; i < writer->count; i++) {
+        memory_free(writer->tensors[i].name);
+    }
+    memory_free(writer->tensors);
+    memory_free(writer->prefix);
+    *writer = (struct tensorflow_writer){.data = {.descriptor = -1}};
+}
+
+static int compare_tensors(const void *a, const void *b) {
+    const struct tensor_out *const *left = a, *const *right = b;
+    return strcmp((*left)->name, (*right)->name);
+}
+
+enum berth_status tensorflow_write(const char *prefix, const struct tensor_out *tensors,
+                                   size_t count, struct berth_error *error) {
+    const struct tensor_out **sorted = memory_array(count, sizeof *sorted);
+    if (sorted == NULL) {
+        return error_no_memory(error, count * sizeof *sorted, prefix);
+    }
+    for (size_t i = 0; i < count; i++) {
+        sorted[i] = &tensors[i];
+    }
+    qsort(sorted, count, sizeof *sorted, compare_tensors);
+    struct tensorflow_writer writer;
+    enum berth_status status = tensorflow_writer_open(&writer, prefix, error);
+    for (size_t i = 0; i < count && status == BERTH_OK; i++) {
+        status = tensorflow_writer_put(&writer, sorted[i], error);
+    }
+    memory_free(sorted);
+    if (status == BERTH_OK) {
+        return tensorflow_writer_commit(&writer, error);
+    }
+    tensorflow_writer_abort(&writer);
+    return status;
+}

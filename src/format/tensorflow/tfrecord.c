@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records are read through a buffer of the file that grows to the largest record.
+#include "format/tensorflow/tfrecord.h"
+
+#include "core/memory.h"
+#include "format/checksum/crc32c.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define BUFFER_BYTES ((size_t)64 << 10)
+
+// --- reading ------------------------------------------------------------------------------------
+
+enum berth_status tfrecord_open(struct tfrecord_reader *reader, const char *path,
+                                struct berth_error *error) {
+    *reader = (struct tfrecord_reader){.file = {.descriptor = -1}};
+    return file_reader_open(&reader->file, path, error);
+}
+
+void tfrecord_close(struct tfrecord_reader *reader) {
+    file_reader_close(&reader->file);
+    memory_free(reader->buffer);
+    *reader = (struct tfrecord_reader){.file = {.descriptor = -1}};
+}
+
+static uint64_t left(const struct tfrecord_reader *reader) {
+    return reader->file.size - reader->at;
+}
+
+// Makes the `size` bytes from reader->at on, which the file has, stand in the buffer.
+static enum berth_status fill(struct tfrecord_reader *reader, size_t size,
+                              const unsigned char **bytes, struct berth_error *error) {
+    if (reader->at > reader->buffer_at + reader->filled) { // records were skipped
+        reader->buffer_at = reader->at;
+        reader->filled = 0;
+    }
+    size_t used = (size_t)(reader->at - reader->buffer_at);
+    if (used + size > reader->filled) {
+        if (size > reader->capacity) {
+            size_t capacity = size > BUFFER_BYTES ? size : BUFFER_BYTES;
+            unsigned char *grown = memory_resize(reader->buffer, capacity, 1);
+            if (grown == NULL) {
+                return error_no_memory(error, capacity, reader->file.path);
+            }
+            reader->buffer = grown;
+            reader->capacity = capacity;
+        }
+        size_t kept = reader->filled - used;
+        memmove(reader->buffer, reader->buffer + used, kept);
+        reader->buffer_at = reader->at;
+        reader->filled = kept;
+        used = 0;
+        uint64_t rest = left(reader) - kept;
+        size_t room = reader->capacity - kept, count = rest < room ? (size_t)rest : room;
+        TRY(file_reader_at(&reader->file, reader->at + kept, reader->buffer + kept, count, error));
+        reader->filled += count;
+    }
+    *bytes = reader->buffer + used;
+    return BERTH_OK;
+}
+
+static uint32_t read_u32(const unsigned char *bytes) {
+    return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
+           (uint32_t)bytes[3] << 24;
+}
+
+static enum berth_status check(const struct tfrecord_reader *reader, const unsigned char *bytes,
+                               size_t length, const char *what, struct berth_error *error) {
+    uint32_t computed = crc32c(0, bytes, length), stored = crc32c_unmask(read_u32(bytes + length));
+    return computed == stored
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA,
+                           "%s: record at byte %" PRIu64 ": the checksum of its %s is %08" PRIx32
+                           ", the file says %08" PRIx32 ": the file is damaged or no TFRecord file",
+                           reader->file.path, reader->at, what, computed, stored);
+}
+
+static enum berth_status cut(struct tfrecord_reader *reader, int *more, struct berth_error *error) {
+    if (reader->may_be_torn) {
+        reader->torn = left(reader);
+        *more = 0;
+        return BERTH_OK;
+    }
+    return error_set(error, BERTH_BAD_DATA,
+                     "%s: the file ends within the record at byte %" PRIu64 ": it is truncated",
+                     reader->file.path, reader->at);
+}
+
+// The length of the next record's data, of which the file has all; *more 0: there is none.
+static enum berth_status next_frame(struct tfrecord_reader *reader, uint64_t *size, int *more,
+                                    struct berth_error *error) {
+    const unsigned char *at = NULL;
+    *more = left(reader) > 0;
+    if (!*more) {
+        return BERTH_OK;
+    }
+    if (left(reader) < TFRECORD_HEADER_BYTES) {
+        return cut(reader, more, error);
+    }
+    TRY(fill(reader, TFRECORD_HEADER_BYTES, &at, error));
+    TRY(check(reader, at, 8, "length", error));
+    *size = (uint64_t)read_u32(at + 4) << 32 | read_u32(at);
+    uint64_t rest = left(reader) - TFRECORD_HEADER_BYTES;
+    return rest < TFRECORD_FOOTER_BYTES || *size > rest - TFRECORD_FOOTER_BYTES
+               ? cut(reader, more, error)
+               : BERTH_OK;
+}
+
+enum berth_status tfrecord_next(struct tfrecord_reader *reader, const unsigned char **bytes,
+                                size_t *length, int *more, struct berth_error *error) {
+    const unsigned char *at = NULL;
+    uint64_t size = 0;
+    TRY(next_frame(reader, &size, more, error));
+    if (!*more) {
+        return BERTH_OK;
+    }
+    size_t whole = TFRECORD_HEADER_BYTES + (size_t)size + TFRECORD_FOOTER_BYTES;
+    TRY(fill(reader, whole, &at, error));
+    TRY(check(reader, at + TFRECORD_HEADER_BYTES, (size_t)size, "data", error));
+    *bytes = at + TFRECORD_HEADER_BYTES;
+    *length = (size_t)size;
+    reader->at += whole;
+    return BERTH_OK;
+}
+
+enum berth_status tfrecord_skip(struct tfrecord_reader *reader, int *more,
+                                struct berth_error *error) {
+    uint64_t size = 0;
+    TRY(next_frame(reader, &size, more, error));
+    if (*more) {
+        reader->at += TFRECORD_HEADER_BYTES + size + TFRECORD_FOOTER_BYTES;
+    }
+    return BERTH_OK;
+}
+
+int tfrecord_recognise(const char *path) {
+    struct tfrecord_reader reader;
+    uint64_t size;
+    int more = 0;
+    enum berth_status status = tfrecord_open(&reader, path, NULL);
+    if (status == BERTH_OK) {
+        status = next_frame(&reader, &size, &more, NULL);
+    }
+    tfrecord_close(&reader);
+    return status == BERTH_OK && more;
+}
+
+// --- writing ------------------------------------------------------------------------------------
+
+static void write_checksum(const void *bytes, size_t length, unsigned char to[4]) {
+    uint32_t masked = crc32c_mask(crc32c(0, bytes, length));
+    for (int i = 0; i < 4; i++) {
+        to[i] = (unsigned char)(masked >> 8 * i);
+    }
+}
+
+void tfrecord_frame(const void *bytes, size_t length, unsigned char header[TFRECORD_HEADER_BYTES],
+                    unsigned char footer[TFRECORD_FOOTER_BYTES]) {
+    for (int i = 0; i < 8; i++) {
+        header[i] = (unsigned char)((uint64_t)length >> 8 * i);
+    }
+    write_checksum(header, 8, header + 8);
+    write_checksum(bytes, length, footer);
+}
+
+enum berth_status tfrecord_put(struct file_writer *writer, const void *bytes, size_t length,
+                               struct berth_error *error) {
+    unsigned char header[TFRECORD_HEADER_BYTES], footer[TFRECORD_FOOTER_BYTES];
+    tfrecord_frame(bytes, length, header, footer);
+    (void)file_writer_put(writer, header, sizeof header, error);
+    (void)file_writer_put(writer, bytes, length, error);
+    return file_writer_put(writer, footer, sizeof footer, error);
+}

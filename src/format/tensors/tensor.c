@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Types of numbers, and numbers of other types to f32: bf16 is the upper half of an f32; f16 has 1
+// sign, 5 exponent (bias 15) and 10 mantissa bits.
+#include "format/tensors/tensor.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// --- data types ---------------------------------------------------------------------------------
+
+static const struct dtype_row {
+    const char *name;
+    unsigned bits;
+    enum tensor_dtype dtype;
+} dtype_rows[] = {
+    {"BOOL", 8, TENSOR_BOOL},
+    {"U8", 8, TENSOR_U8},
+    {"I8", 8, TENSOR_I8},
+    {"I16", 16, TENSOR_I16},
+    {"U16", 16, TENSOR_U16},
+    {"F16", 16, TENSOR_F16},
+    {"BF16", 16, TENSOR_BF16},
+    {"I32", 32, TENSOR_I32},
+    {"U32", 32, TENSOR_U32},
+    {"F32", 32, TENSOR_F32},
+    {"F64", 64, TENSOR_F64},
+    {"I64", 64, TENSOR_I64},
+    {"U64", 64, TENSOR_U64},
+    {"F4", 4, TENSOR_OTHER},
+    {"F6_E2M3", 6, TENSOR_OTHER},
+    {"F6_E3M2", 6, TENSOR_OTHER},
+    {"F8_E5M2", 8, TENSOR_OTHER},
+    {"F8_E4M3", 8, TENSOR_OTHER},
+    {"F8_E8M0", 8, TENSOR_OTHER},
+    {"F8_E4M3FNUZ", 8, TENSOR_OTHER},
+    {"F8_E5M2FNUZ", 8, TENSOR_OTHER},
+    {"C64", 64, TENSOR_OTHER},
+};
+
+static const struct dtype_row *row_of_name(const char *name) {
+    for (size_t i = 0; i < sizeof dtype_rows / sizeof *dtype_rows; i++) {
+        if (strcmp(dtype_rows[i].name, name) == 0) {
+            return &dtype_rows[i];
+        }
+    }
+    return NULL;
+}
+
+int tensor_dtype_of(const char *name, struct tensor_entry *entry) {
+    const struct dtype_row *row = row_of_name(name);
+    if (row == NULL) {
+        return 0;
+    }
+    entry->dtype = row->dtype;
+    snprintf(entry->dtype_name, sizeof entry->dtype_name, "%s", row->name);
+    return 1;
+}
+
+unsigned tensor_dtype_bits(const char *name) {
+    const struct dtype_row *row = row_of_name(name);
+    return row != NULL ? row->bits : 0;
+}
+
+const char *tensor_dtype_name(enum tensor_dtype dtype) {
+    return dtype < TENSOR_OTHER ? dtype_rows[dtype].name : "other";
+}
+
+size_t tensor_dtype_size(enum tensor_dtype dtype) {
+    return dtype < TENSOR_OTHER ? dtype_rows[dtype].bits / 8 : 0;
+}
+
+// --- to f32 ---------------------------------------------------------------------------------
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files and memory have one byte order");
+
+static float from_bits(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static float from_f16(uint16_t half) {
+    uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
+    uint32_t exponent = half >> 10 & 0x1Fu, mantissa = half & 0x3FFu;
+    if (exponent == 0) { // zero and subnormals: mantissa * 2^-24
+        float value = (float)mantissa * 0x1p-24f;
+        return sign ? -value : value;
+    }
+    uint32_t wide = exponent == 31 ? 255 : exponent + 127 - 15; // 31: infinities and NaNs
+    return from_bits(sign | wide << 23 | mantissa << 13);
+}
+
+int tensor_is_convertible(enum tensor_dtype dtype) {
+    return dtype == TENSOR_F32 || dtype == TENSOR_F16 || dtype == TENSOR_BF16 ||
+           dtype == TENSOR_F64;
+}
+
+static void convert_halves(enum tensor_dtype dtype, const char *from, size_t count, float *to) {
+    for (size_t i = 0; i < count; i++) {
+        uint16_t half;
+        memcpy(&half, from + 2 * i, sizeof half);
+        to[i] = dtype == TENSOR_F16 ? from_f16(half) : from_bits((uint32_t)half << 16);
+    }
+}
+
+void tensor_convert(enum tensor_dtype dtype, const void *from, size_t count, float *to) {
+    if (dtype == TENSOR_F32) {
+        memcpy(to, from, count * sizeof *to);
+    } else if (dtype == TENSOR_F64) {
+        for (size_t i = 0; i < count; i++) {
+            double value;
+            memcpy(&value, (const char *)from + 8 * i, sizeof value);
+            to[i] = (float)value;
+        }
+    } else {
+        convert_halves(dtype, from, count, to);
+    }
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of containers, and what they share.
+#include "format/tensors/tensor_file.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+#include "format/containers/shards.h"
+#include "format/deepspeed/deepspeed.h"
+#include "format/safetensors/safetensors.h"
+#include "format/tensorflow/tensorflow.h"
+#include "format/torch/torch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// The first that recognises a file opens it.
+static const struct tensor_format *const formats[] = {&tensor_shards_format, &safetensors_format,
+                                                      &deepspeed_format,     &torch_zip_format,
+                                                      &torch_legacy_format,  &tensorflow_format};
+#define FORMAT_COUNT (sizeof formats / sizeof *formats)
+
+#define FORMAT_NAMES                                                                               \
+    "safetensors, PyTorch, DeepSpeed's model states, several of these by their .index.json, a "    \
+    "TensorFlow checkpoint by its .index"
+
+// --- opening ------------------------------------------------------------------------------------
+
+int tensor_path_ends(const char *path, const char *ending) {
+    size_t length = strlen(path), tail = strlen(ending);
+    return length > tail && strcmp(path + length - tail, ending) == 0;
+}
+
+static enum berth_status recognise(struct tensor_file *file, struct berth_error *error) {
+    unsigned char head[TENSOR_HEAD_BYTES];
+    struct file_reader reader;
+    TRY(file_reader_open(&reader, file->path, error));
+    size_t length = reader.size < sizeof head ? (size_t)reader.size : sizeof head;
+    enum berth_status status = file_reader_at(&reader, 0, head, length, error);
+    file_reader_close(&reader);
+    for (size_t i = 0; status == BERTH_OK && i < FORMAT_COUNT; i++) {
+        if (formats[i]->recognise(file->path, head, length)) {
+            file->format = formats[i];
+            return BERTH_OK;
+        }
+    }
+    return status != BERTH_OK
+               ? status
+               : error_set(error, BERTH_BAD_DATA,
+                           "%s: a file of weights of no known format (known: " FORMAT_NAMES ")",
+                           file->path);
+}
+
+static int compare_names(const void *a, const void *b) {
+    const struct tensor_entry *const *left = a, *const *right = b;
+    return strcmp((*left)->name, (*right)->name);
+}
+
+enum berth_status tensor_index_new(const struct tensor_entry *entries, size_t count,
+                                   const char *path, const struct tensor_entry ***by_name,
+                                   struct berth_error *error) {
+    const struct tensor_entry **index = memory_array(count, sizeof *index);
+    if (index == NULL) {
+        return error_no_memory(error, count * sizeof *index, path);
+    }
+    *by_name = index;
+    for (size_t i = 0; i < count; i++) {
+        index[i] = &entries[i];
+    }
+    qsort(index, count, sizeof *index, compare_names);
+    for (size_t i = 1; i < count; i++) {
+        if (strcmp(index[i - 1]->name, index[i]->name) == 0) {
+            return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\" is given twice", path,
+                             index[i]->name);
+        }
+    }
+    return BERTH_OK;
+}
+
+enum berth_status tensor_file_open(struct tensor_file *file, const char *path,
+                                   struct berth_error *error) {
+    enum berth_status status;
+    *file = (struct tensor_file){.path = memory_string(path)};
+    if (file->path == NULL) {
+        return file_no_path(error);
+    }
+    TRY_DONE(recognise(file, error));
+    TRY_DONE(file->format->open(file, error));
+    TRY_DONE(tensor_index_new(file->entries, file->count, file->path, &file->by_name, error));
+done:
+    if (status != BERTH_OK) {
+        tensor_file_close(file);
+    }
+    return status;
+}
+
+void tensor_file_close(struct tensor_file *file) {
+    if (file->container != NULL) {
+        file->format->close(file);
+    }
+    memory_free(file->by_name);
+    memory_free(file->path);
+    *file = (struct tensor_file){0};
+}
+
+enum berth_status tensor_file_find_in(const char *folder, char **path, struct berth_error *error) {
+    *path = NULL;
+    for (size_t i = 0; i < FORMAT_COUNT && *path == NULL; i++) {
+        if (formats[i]->find != NULL) {
+            TRY(formats[i]->find(folder, path, error));
+        }
+    }
+    return BERTH_OK;
+}
+
+// --- looking things up --------------------------------------------------------------------------
+
+static int compare_with_name(const void *name, const void *entry) {
+    return strcmp(name, (*(const struct tensor_entry *const *)entry)->name);
+}
+
+const struct tensor_entry *tensor_index_find(const struct tensor_entry *const *by_name,
+                                             size_t count, const char *name) {
+    const struct tensor_entry *const *found =
+        bsearch(name, by_name, count, sizeof *by_name, compare_with_name);
+    return found != NULL ? *found : NULL;
+}
+
+const struct tensor_entry *tensor_file_find(const struct tensor_file *file, const char *name) {
+    return tensor_index_find(file->by_name, file->count, name);
+}
+
+// --- data ---------------------------------------------------------------------------------------
+
+enum berth_status tensor_file_read(const struct tensor_file *file, const struct tensor_entry *entry,
+                                   void *to, struct berth_error *error) {
+    return file->format->read(file, entry, 0, (size_t)(entry->end - entry->begin), to, error);
+}
+
+enum berth_status tensor_file_read_f32(const struct tensor_file *file,
+                                       const struct tensor_entry *entry, int64_t first,
+                                       int64_t count, float *to, struct berth_error *error) {
+    if (!tensor_is_convertible(entry->dtype)) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: tensor \"%s\": expected F32, F16, BF16 or F64, found %s", file->path,
+                         entry->name, entry->dtype_name);
+    }
+    size_t size = tensor_dtype_size(entry->dtype);
+    if (entry->dtype == TENSOR_F32) {
+        return file->format->read(file, entry, (uint64_t)first * size, (size_t)count * size, to,
+                                  error);
+    }
+    char piece[32768];
+    int64_t per_piece = (int64_t)(sizeof piece / size);
+    for (int64_t done = 0; done < count; done += per_piece) {
+        int64_t now = count - done < per_piece ? count - done : per_piece;
+        TRY(file->format->read(file, entry, (uint64_t)(first + done) * size, (size_t)now * size,
+                               piece, error));
+        tensor_convert(entry->dtype, piece, (size_t)now, to + done);
+    }
+    return BERTH_OK;
+}

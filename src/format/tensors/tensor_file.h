@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// A file of named tensors, whatever its format: opened by what the file is, read tensor by tensor.
+//
+// A new container is one source file with a struct tensor_format, and a row in tensor_file.c.
+#ifndef BERTH_FORMAT_TENSOR_FILE_H
+#define BERTH_FORMAT_TENSOR_FILE_H
+
+#include "core/error.h"
+#include "format/tensors/tensor.h"
+
+struct tensor_file {
+    const struct tensor_format *format;
+    char *path;                         // for messages; of the file that was opened
+    const void *container;              // the format's own
+    const struct tensor_entry *entries; // borrowed from the container
+    size_t count;
+    size_t ignored_keys; // in the file's description, without a meaning here: worth a warning
+    const struct tensor_entry **by_name;
+};
+
+struct tensor_format {
+    const char *name; // "safetensors"
+    // Whether a file with this path and these first bytes (up to TENSOR_HEAD_BYTES) is one.
+    int (*recognise)(const char *path, const unsigned char *head, size_t length);
+    // Reads file->path's description; sets container, entries, count and ignored_keys. On failure
+    // nothing is left to close. The entries' names need not be distinct: tensor_file_open checks.
+    enum berth_status (*open)(struct tensor_file *file, struct berth_error *error);
+    // Bytes [first, first + bytes) of a tensor in row-major order, little-endian; both are
+    // multiples of the data type's size. Threads may read at the same time.
+    enum berth_status (*read)(const struct tensor_file *file, const struct tensor_entry *entry,
+                              uint64_t first, size_t bytes, void *to, struct berth_error *error);
+    void (*close)(struct tensor_file *file);
+    // The newest file of the format in a folder where others of any name may lie: *path is newly
+    // allocated, NULL when there is none. NULL: its files have fixed names (folder.c).
+    enum berth_status (*find)(const char *folder, char **path, struct berth_error *error);
+};
+#define TENSOR_HEAD_BYTES 64
+
+// Recognises and opens the file. One of no known format is BERTH_BAD_DATA, naming what is known.
+enum berth_status tensor_file_open(struct tensor_file *file, const char *path,
+                                   struct berth_error *error);
+void tensor_file_close(struct tensor_file *file);
+// What the first format that finds anything in the folder finds; *path NULL: none does.
+enum berth_status tensor_file_find_in(const char *folder, char **path, struct berth_error *error);
+// The tensor of that name, or NULL.
+const struct tensor_entry *tensor_file_find(const struct tensor_file *file, const char *name);
+// All of a tensor in its own type into to[end - begin].
+enum berth_status tensor_file_read(const struct tensor_file *file, const struct tensor_entry *entry,
+                                   void *to, struct berth_error *error);
+// Elements [first, first + count) as f32, converting from F32, F16, BF16 or F64; other types are
+// BERTH_BAD_DATA naming the tensor and its type.
+enum berth_status tensor_file_read_f32(const struct tensor_file *file,
+                                       const struct tensor_entry *entry, int64_t first,
+                                       int64_t count, float *to, struct berth_error *error);
+
+// entries[count] sorted by name: a new array (also after a failure, where it may be NULL), to be
+// freed with memory_free. Two of one name are BERTH_BAD_DATA, naming `path` and the tensor. find:
+// the entry of that name, or NULL.
+enum berth_status tensor_index_new(const struct tensor_entry *entries, size_t count,
+                                   const char *path, const struct tensor_entry ***by_name,
+                                   struct berth_error *error);
+const struct tensor_entry *tensor_index_find(const struct tensor_entry *const *by_name,
+                                             size_t count, const char *name);
+
+// For recognise(): whether the path ends so.
+int tensor_path_ends(const char *path, const char *ending);
+
+#endif

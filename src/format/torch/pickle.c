@@ -1,0 +1,546 @@
+// SPDX-License-Identifier: Apache-2.0
+// The opcodes (protocol 2, as torch.save writes it): one table, each a short function on the
+// machine of pickle_machine.h. What a finished pickle offers is in pickle_tree.c.
+#include "format/torch/pickle.h"
+
+#include "core/memory.h"
+#include "format/torch/pickle_machine.h"
+#include "format/torch/pickle_names.h"
+#include "format/torch/pickle_tree.h"
+#include "format/utf8.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define PROTOCOL 2
+
+typedef enum berth_status operation(struct machine *machine);
+static const struct opcode {
+    const char *name;
+    operation *run;    // NULL: known, and refused
+    unsigned argument; // bytes of the number that follows, items of a tuple, truth
+} opcodes[256];
+
+// --- texts --------------------------------------------------------------------------------------
+
+// Room for a text of `bytes` bytes, and the NUL behind it.
+static enum berth_status new_text(struct machine *machine, size_t bytes, uint64_t *place) {
+    struct pickle *pickle = machine->pickle;
+    if (bytes >= PICKLE_MAX_TEXTS - pickle->text_bytes) {
+        return machine_wrong(machine, "more than %u bytes of text", PICKLE_MAX_TEXTS);
+    }
+    char *texts = machine_reserve(machine, pickle->texts, &machine->text_room,
+                                  pickle->text_bytes + bytes + 1, 1);
+    if (texts == NULL) {
+        return BERTH_NO_MEMORY;
+    }
+    pickle->texts = texts;
+    *place = pickle->text_bytes;
+    texts[*place + bytes] = '\0';
+    pickle->text_bytes += bytes + 1;
+    return BERTH_OK;
+}
+
+// A text from the file, its length first, in as many bytes as the opcode says.
+static enum berth_status take_text(struct machine *machine, struct pickle_value *value) {
+    uint64_t bytes = 0;
+    TRY(machine_take_number(machine, opcodes[machine->opcode].argument, &bytes));
+    if (bytes > PICKLE_MAX_TEXT) {
+        return machine_wrong(machine, "a text of %" PRIu64 " bytes, the limit is %u", bytes,
+                             PICKLE_MAX_TEXT);
+    }
+    if (bytes > machine_bytes_left(machine)) {
+        return machine_wrong(machine,
+                             "a text of %" PRIu64 " bytes, %" PRIu64 " are left: it is truncated",
+                             bytes, machine_bytes_left(machine));
+    }
+    *value = (struct pickle_value){.kind = PICKLE_TEXT, .count = (uint32_t)bytes};
+    TRY(new_text(machine, (size_t)bytes, &value->place));
+    return machine_take(machine, machine->pickle->texts + value->place, (size_t)bytes);
+}
+
+static int is_utf8(const struct machine *machine, const struct pickle_value *text) {
+    return utf8_is_valid(machine->pickle->texts + text->place, text->count);
+}
+
+static enum berth_status run_text(struct machine *machine) {
+    struct pickle_value value = {0};
+    TRY(take_text(machine, &value));
+    return is_utf8(machine, &value) ? machine_push_value(machine, value)
+                                    : machine_wrong(machine, "a text that is not UTF-8");
+}
+
+// Python 2's str: text, or any bytes.
+static enum berth_status run_bytes(struct machine *machine) {
+    struct pickle_value value = {0};
+    TRY(take_text(machine, &value));
+    return is_utf8(machine, &value) ? machine_push_value(machine, value)
+                                    : machine_push_kind(machine, PICKLE_OPAQUE);
+}
+
+// --- numbers and constants ----------------------------------------------------------------------
+
+static enum berth_status run_none(struct machine *machine) {
+    return machine_push_kind(machine, PICKLE_NONE);
+}
+
+static enum berth_status run_truth(struct machine *machine) {
+    return machine_push_value(
+        machine, (struct pickle_value){.kind = PICKLE_TRUTH,
+                                       .integer = (int64_t)opcodes[machine->opcode].argument});
+}
+
+static enum berth_status push_integer(struct machine *machine, int64_t number) {
+    return machine_push_value(machine,
+                              (struct pickle_value){.kind = PICKLE_INTEGER, .integer = number});
+}
+
+static enum berth_status run_integer(struct machine *machine) {
+    uint64_t number = 0;
+    unsigned bytes = opcodes[machine->opcode].argument;
+    TRY(machine_take_number(machine, bytes, &number));
+    return push_integer(machine, bytes == 4 ? (int32_t)(uint32_t)number : (int64_t)number);
+}
+
+// An integer of any size, two's complement; beyond 64 bits it is opaque.
+static enum berth_status run_long(struct machine *machine) {
+    unsigned char raw[256];
+    uint64_t bytes = 0, number = 0;
+    TRY(machine_take_number(machine, 1, &bytes));
+    TRY(machine_take(machine, raw, (size_t)bytes));
+    if (bytes > 8) {
+        return machine_push_kind(machine, PICKLE_OPAQUE);
+    }
+    int negative = bytes > 0 && raw[bytes - 1] >= 0x80;
+    for (size_t i = 8; i-- > 0;) {
+        number = number << 8 | (i < bytes ? raw[i] : negative ? 0xFFu : 0);
+    }
+    return push_integer(machine, (int64_t)number);
+}
+
+static enum berth_status run_real(struct machine *machine) {
+    unsigned char raw[8];
+    uint64_t bits = 0;
+    struct pickle_value value = {.kind = PICKLE_REAL};
+    TRY(machine_take(machine, raw, sizeof raw));
+    for (size_t i = 0; i < sizeof raw; i++) { // big-endian
+        bits = bits << 8 | raw[i];
+    }
+    memcpy(&value.real, &bits, sizeof bits);
+    return machine_push_value(machine, value);
+}
+
+// --- lists --------------------------------------------------------------------------------------
+
+static enum berth_status run_mark(struct machine *machine) {
+    if (machine->mark_count == PICKLE_MAX_MARKS) {
+        return machine_wrong(machine, "more than %u marks on the stack", PICKLE_MAX_MARKS);
+    }
+    machine->marks[machine->mark_count++] = machine->depth;
+    return BERTH_OK;
+}
+
+static enum berth_status run_empty_list(struct machine *machine) {
+    return machine_push_kind(machine, PICKLE_LIST);
+}
+
+static enum berth_status run_empty_dict(struct machine *machine) {
+    return machine_push_kind(machine, PICKLE_DICT);
+}
+
+static enum berth_status run_tuple_of_mark(struct machine *machine) {
+    size_t first = 0, count = 0;
+    TRY(machine_pop_mark(machine, &first, &count));
+    return machine_push_tuple(machine, first, count);
+}
+
+static enum berth_status run_tuple(struct machine *machine) {
+    size_t count = opcodes[machine->opcode].argument;
+    if (machine->depth - machine_floor(machine) < count) {
+        return machine_wrong(machine, "the stack holds fewer than %zu values", count);
+    }
+    machine->depth -= count;
+    return machine_push_tuple(machine, machine->depth, count);
+}
+
+// The values stack[first .. first + count) go into the container that lies below them.
+static enum berth_status fill(struct machine *machine, enum pickle_kind kind, size_t first,
+                              size_t count) {
+    uint32_t container = 0;
+    TRY(machine_top(machine, &container));
+    const struct pickle_value *value = machine_value(machine, container);
+    if (value->kind != kind && value->kind != PICKLE_OPAQUE) {
+        return machine_wrong(machine, "what is to be filled is no %s",
+                             kind == PICKLE_DICT ? "dictionary" : "list");
+    }
+    if (kind == PICKLE_DICT && count % 2 != 0) {
+        return machine_wrong(machine, "a key without a value");
+    }
+    return machine_append(machine, container, first, count);
+}
+
+static enum berth_status run_append(struct machine *machine) {
+    uint32_t item = 0;
+    TRY(machine_pop(machine, &item));
+    return fill(machine, PICKLE_LIST, machine->depth, 1);
+}
+
+static enum berth_status run_appends(struct machine *machine) {
+    size_t first = 0, count = 0;
+    TRY(machine_pop_mark(machine, &first, &count));
+    return fill(machine, PICKLE_LIST, first, count);
+}
+
+static enum berth_status run_set_item(struct machine *machine) {
+    uint32_t key = 0, value = 0;
+    TRY(machine_pop(machine, &value));
+    TRY(machine_pop(machine, &key));
+    return fill(machine, PICKLE_DICT, machine->depth, 2);
+}
+
+static enum berth_status run_set_items(struct machine *machine) {
+    size_t first = 0, count = 0;
+    TRY(machine_pop_mark(machine, &first, &count));
+    return fill(machine, PICKLE_DICT, first, count);
+}
+
+// --- the memo -----------------------------------------------------------------------------------
+
+// Indices are counted from 0 or 1, one for each put: one beyond the bytes read so far is a trick.
+static enum berth_status run_put(struct machine *machine) {
+    uint64_t index = 0;
+    uint32_t value = 0;
+    TRY(machine_take_number(machine, opcodes[machine->opcode].argument, &index));
+    TRY(machine_top(machine, &value));
+    if (index >= PICKLE_MAX_MEMO || index > machine->at - machine->source.begin) {
+        return machine_wrong(machine, "memo %" PRIu64 " is beyond what can have been stored",
+                             index);
+    }
+    size_t room = machine->memo_count;
+    if (index >= room) {
+        uint32_t *memo =
+            machine_reserve(machine, machine->memo, &room, (size_t)index + 1, sizeof *memo);
+        if (memo == NULL) {
+            return BERTH_NO_MEMORY;
+        }
+        memset(memo + machine->memo_count, 0, (room - machine->memo_count) * sizeof *memo);
+        machine->memo = memo;
+        machine->memo_count = room;
+    }
+    machine->memo[index] = value + 1;
+    return BERTH_OK;
+}
+
+static enum berth_status run_get(struct machine *machine) {
+    uint64_t index = 0;
+    TRY(machine_take_number(machine, opcodes[machine->opcode].argument, &index));
+    if (index >= machine->memo_count || machine->memo[index] == 0) {
+        return machine_wrong(machine, "memo %" PRIu64 " was never stored", index);
+    }
+    return machine_push(machine, machine->memo[index] - 1);
+}
+
+// --- names and calls ----------------------------------------------------------------------------
+
+// A line of printable ASCII, appended to text[*length].
+static enum berth_status take_line(struct machine *machine, char *text, size_t *length) {
+    for (size_t i = 0; i <= PICKLE_MAX_NAME; i++) {
+        char c;
+        TRY(machine_take(machine, &c, 1));
+        if (c == '\n') {
+            return BERTH_OK;
+        }
+        if (c <= ' ' || c >= 0x7F) {
+            return machine_wrong(machine, "a name with the byte 0x%02x", (unsigned char)c);
+        }
+        text[(*length)++] = c;
+    }
+    return machine_wrong(machine, "a name of more than %u bytes", PICKLE_MAX_NAME);
+}
+
+static enum berth_status run_name(struct machine *machine) {
+    char name[2 * PICKLE_MAX_NAME + 8];
+    size_t length = 0;
+    TRY(take_line(machine, name, &length));
+    name[length++] = '.';
+    TRY(take_line(machine, name, &length));
+    name[length] = '\0';
+    unsigned row = pickle_find_name(name);
+    if (row == 0 && machine->trust == PICKLE_KNOWN_NAMES) {
+        return machine_wrong(machine, "the name %s, which no checkpoint needs; nothing was run",
+                             name);
+    }
+    struct pickle_value value = {
+        .kind = PICKLE_NAME, .detail = (uint8_t)row, .count = (uint32_t)length};
+    TRY(new_text(machine, length, &value.place));
+    memcpy(machine->pickle->texts + value.place, name, length);
+    return machine_push_value(machine, value);
+}
+
+static enum berth_status call_tensor(struct machine *machine, uint32_t arguments) {
+    const char *problem = pickle_check_tensor(machine->pickle, machine_value(machine, arguments));
+    if (problem != NULL) {
+        return machine_wrong(machine, "a tensor %s", problem);
+    }
+    return machine_push_value(machine,
+                              (struct pickle_value){.kind = PICKLE_TENSOR, .place = arguments});
+}
+
+static enum berth_status call_first(struct machine *machine, uint32_t arguments) {
+    if (machine_value(machine, arguments)->count > 0) {
+        uint32_t first = machine_item(machine, arguments, 0);
+        unsigned kind = machine_value(machine, first)->kind;
+        if (kind == PICKLE_TENSOR || kind == PICKLE_TUPLE) {
+            return machine_push(machine, first);
+        }
+    }
+    return machine_wrong(machine, "the first argument is neither a tensor nor a tuple");
+}
+
+// Empty, but for ordered dictionaries that Python 2 wrote: ([[key, value], ...],).
+static enum berth_status call_dict(struct machine *machine, uint32_t arguments) {
+    TRY(machine_push_kind(machine, PICKLE_DICT));
+    uint32_t dict = machine->stack[machine->depth - 1];
+    uint32_t pairs =
+        machine_value(machine, arguments)->count > 0 ? machine_item(machine, arguments, 0) : dict;
+    if (machine_value(machine, pairs)->kind != PICKLE_LIST) {
+        return BERTH_OK;
+    }
+    for (size_t i = 0; i < machine_value(machine, pairs)->count; i++) {
+        uint32_t pair = machine_item(machine, pairs, i);
+        const struct pickle_value *value = machine_value(machine, pair);
+        if ((value->kind != PICKLE_LIST && value->kind != PICKLE_TUPLE) || value->count != 2) {
+            return machine_wrong(machine, "entry %zu of a dictionary is no pair", i);
+        }
+        for (size_t k = 0; k < 2; k++) {
+            TRY(machine_push(machine, machine_item(machine, pair, k)));
+        }
+        machine->depth -= 2;
+        TRY(machine_append(machine, dict, machine->depth, 2));
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status call_opaque(struct machine *machine, uint32_t arguments) {
+    return machine_push_value(
+        machine, (struct pickle_value){.kind = PICKLE_OPAQUE, .count = 1, .place = arguments});
+}
+
+// The callable and its tuple of arguments, taken from the stack.
+static enum berth_status pop_call(struct machine *machine, uint32_t *called, uint32_t *arguments) {
+    TRY(machine_pop(machine, arguments));
+    TRY(machine_pop(machine, called));
+    const struct pickle_value *value = machine_value(machine, *called);
+    if (value->kind != PICKLE_NAME && value->kind != PICKLE_OPAQUE) {
+        return machine_wrong(machine, "what is to be called is no name");
+    }
+    if (machine_value(machine, *arguments)->kind != PICKLE_TUPLE) {
+        return machine_wrong(machine, "the arguments are no tuple");
+    }
+    return BERTH_OK;
+}
+
+// A call of what the table of names does not know, or means nothing to call.
+static enum berth_status call_unknown(struct machine *machine, uint32_t called, uint32_t arguments,
+                                      enum pickle_trust needed) {
+    const struct pickle_value *value = machine_value(machine, called);
+    if (machine->trust >= needed) {
+        return call_opaque(machine, arguments);
+    }
+    const char *name =
+        value->kind == PICKLE_NAME ? machine->pickle->texts + value->place : "an opaque value";
+    return machine_wrong(machine, "calls %s, which no checkpoint needs; nothing was run", name);
+}
+
+static enum berth_status (*const calls[])(struct machine *, uint32_t) = {
+    [PICKLE_MEANS_TENSOR] = call_tensor,
+    [PICKLE_MEANS_FIRST] = call_first,
+    [PICKLE_MEANS_DICT] = call_dict,
+    [PICKLE_MEANS_OPAQUE] = call_opaque,
+};
+
+static enum berth_status run_call(struct machine *machine) {
+    uint32_t called = 0, arguments = 0;
+    TRY(pop_call(machine, &called, &arguments));
+    enum pickle_meaning meaning = pickle_names[machine_value(machine, called)->detail].meaning;
+    return calls[meaning] != NULL ? calls[meaning](machine, arguments)
+                                  : call_unknown(machine, called, arguments, PICKLE_CALLS);
+}
+
+// An object made without a call of its class: of interest are torch's Parameter and dictionaries.
+static enum berth_status run_new_object(struct machine *machine) {
+    uint32_t called = 0, arguments = 0;
+    TRY(pop_call(machine, &called, &arguments));
+    enum pickle_meaning meaning = pickle_names[machine_value(machine, called)->detail].meaning;
+    return meaning == PICKLE_MEANS_FIRST || meaning == PICKLE_MEANS_DICT
+               ? calls[meaning](machine, arguments)
+               : call_unknown(machine, called, arguments, PICKLE_OBJECTS);
+}
+
+// An object's state: attributes of dictionaries (_metadata) and of parameters mean nothing here.
+static enum berth_status run_build(struct machine *machine) {
+    uint32_t state = 0, object = 0;
+    TRY(machine_pop(machine, &state));
+    TRY(machine_top(machine, &object));
+    unsigned kind = machine_value(machine, object)->kind;
+    return kind == PICKLE_DICT || kind == PICKLE_TENSOR || kind == PICKLE_OPAQUE
+               ? BERTH_OK
+               : machine_wrong(machine, "a state for something that is no object");
+}
+
+static enum berth_status run_storage(struct machine *machine) {
+    uint32_t id = 0;
+    TRY(machine_pop(machine, &id));
+    const char *problem = pickle_check_storage(machine->pickle, machine_value(machine, id));
+    if (problem != NULL) {
+        return machine_wrong(machine, "a persistent id %s", problem);
+    }
+    return machine_push_value(machine, (struct pickle_value){.kind = PICKLE_STORAGE, .place = id});
+}
+
+// --- the frame ----------------------------------------------------------------------------------
+
+static enum berth_status run_protocol(struct machine *machine) {
+    uint64_t protocol = 0;
+    TRY(machine_take_number(machine, 1, &protocol));
+    return protocol == PROTOCOL ? BERTH_OK
+                                : machine_wrong(machine, "protocol %" PRIu64 ", only %d is read",
+                                                protocol, PROTOCOL);
+}
+
+static enum berth_status run_stop(struct machine *machine) {
+    if (machine->depth != 1 || machine->mark_count > 0) {
+        return machine_wrong(machine,
+                             "%zu values and %zu marks are left on the stack, expected one value",
+                             machine->depth, machine->mark_count);
+    }
+    machine->stopped = 1;
+    return BERTH_OK;
+}
+
+static const struct opcode opcodes[256] = {
+    [0x80] = {"PROTO", run_protocol, 0},
+    ['.'] = {"STOP", run_stop, 0},
+    ['('] = {"MARK", run_mark, 0},
+    ['N'] = {"NONE", run_none, 0},
+    [0x88] = {"NEWTRUE", run_truth, 1},
+    [0x89] = {"NEWFALSE", run_truth, 0},
+    ['K'] = {"BININT1", run_integer, 1},
+    ['M'] = {"BININT2", run_integer, 2},
+    ['J'] = {"BININT", run_integer, 4},
+    [0x8a] = {"LONG1", run_long, 0},
+    ['G'] = {"BINFLOAT", run_real, 0},
+    ['X'] = {"BINUNICODE", run_text, 4},
+    ['U'] = {"SHORT_BINSTRING", run_bytes, 1},
+    [')'] = {"EMPTY_TUPLE", run_tuple, 0},
+    [0x85] = {"TUPLE1", run_tuple, 1},
+    [0x86] = {"TUPLE2", run_tuple, 2},
+    [0x87] = {"TUPLE3", run_tuple, 3},
+    ['t'] = {"TUPLE", run_tuple_of_mark, 0},
+    [']'] = {"EMPTY_LIST", run_empty_list, 0},
+    [0x8f] = {"EMPTY_SET", run_empty_list, 0},
+    ['a'] = {"APPEND", run_append, 0},
+    ['e'] = {"APPENDS", run_appends, 0},
+    ['}'] = {"EMPTY_DICT", run_empty_dict, 0},
+    ['s'] = {"SETITEM", run_set_item, 0},
+    ['u'] = {"SETITEMS", run_set_items, 0},
+    ['q'] = {"BINPUT", run_put, 1},
+    ['r'] = {"LONG_BINPUT", run_put, 4},
+    ['h'] = {"BINGET", run_get, 1},
+    ['j'] = {"LONG_BINGET", run_get, 4},
+    ['c'] = {"GLOBAL", run_name, 0},
+    ['R'] = {"REDUCE", run_call, 0},
+    [0x81] = {"NEWOBJ", run_new_object, 0},
+    ['b'] = {"BUILD", run_build, 0},
+    ['Q'] = {"BINPERSID", run_storage, 0},
+    // Refused, by name.
+    ['0'] = {"POP", NULL, 0},
+    ['1'] = {"POP_MARK", NULL, 0},
+    ['2'] = {"DUP", NULL, 0},
+    ['F'] = {"FLOAT", NULL, 0},
+    ['I'] = {"INT", NULL, 0},
+    ['L'] = {"LONG", NULL, 0},
+    ['S'] = {"STRING", NULL, 0},
+    ['T'] = {"BINSTRING", NULL, 0},
+    ['V'] = {"UNICODE", NULL, 0},
+    ['P'] = {"PERSID", NULL, 0},
+    ['d'] = {"DICT", NULL, 0},
+    ['l'] = {"LIST", NULL, 0},
+    ['g'] = {"GET", NULL, 0},
+    ['p'] = {"PUT", NULL, 0},
+    ['i'] = {"INST", NULL, 0},
+    ['o'] = {"OBJ", NULL, 0},
+    [0x82] = {"EXT1", NULL, 0},
+    [0x83] = {"EXT2", NULL, 0},
+    [0x84] = {"EXT4", NULL, 0},
+    [0x8b] = {"LONG4", NULL, 0},
+    [0x8c] = {"SHORT_BINUNICODE", NULL, 0},
+    [0x8d] = {"BINUNICODE8", NULL, 0},
+    [0x8e] = {"BINBYTES8", NULL, 0},
+    [0x90] = {"ADDITEMS", NULL, 0},
+    [0x91] = {"FROZENSET", NULL, 0},
+    [0x92] = {"NEWOBJ_EX", NULL, 0},
+    [0x93] = {"STACK_GLOBAL", NULL, 0},
+    [0x94] = {"MEMOIZE", NULL, 0},
+    [0x95] = {"FRAME", NULL, 0},
+    [0x96] = {"BYTEARRAY8", NULL, 0},
+    [0x97] = {"NEXT_BUFFER", NULL, 0},
+    [0x98] = {"READONLY_BUFFER", NULL, 0},
+    ['B'] = {"BINBYTES", NULL, 0},
+    ['C'] = {"SHORT_BINBYTES", NULL, 0},
+};
+
+static enum berth_status run(struct machine *machine) {
+    while (!machine->stopped) {
+        machine->opcode_at = machine->at;
+        machine->opcode_name = opcodes['.'].name; // what is missing when nothing follows
+        TRY(machine_take(machine, &machine->opcode, 1));
+        machine->opcode_name = opcodes[machine->opcode].name;
+        if (opcodes[machine->opcode].run == NULL) {
+            return machine_wrong(machine, "an opcode that no checkpoint needs; nothing was run");
+        }
+        TRY(opcodes[machine->opcode].run(machine));
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status run_all(struct machine *machine, uint64_t *stopped) {
+    uint64_t bytes = machine_bytes_left(machine);
+    machine->window = memory_new(bytes < WINDOW_BYTES ? (size_t)bytes : WINDOW_BYTES);
+    if (machine->window == NULL) {
+        return error_no_memory(machine->error, WINDOW_BYTES, machine->source.file->path);
+    }
+    TRY(run(machine));
+    if (stopped != NULL) {
+        *stopped = machine->at;
+    } else if (machine_bytes_left(machine) > 0) {
+        return machine_wrong(machine, "%" PRIu64 " bytes follow the end",
+                             machine_bytes_left(machine));
+    }
+    machine->pickle->root = machine_value(machine, machine->stack[0]);
+    return pickle_check_keys(machine->pickle, machine->source.file->path, machine->error);
+}
+
+enum berth_status pickle_read(struct pickle *pickle, const struct pickle_source *source,
+                              enum pickle_trust trust, uint64_t *stopped,
+                              struct berth_error *error) {
+    *pickle = (struct pickle){0};
+    struct machine *machine = memory_array_zeroed(1, sizeof *machine);
+    if (machine == NULL) {
+        return error_no_memory(error, sizeof *machine, source->file->path);
+    }
+    machine->pickle = pickle;
+    machine->source = *source;
+    machine->trust = trust;
+    machine->at = source->begin;
+    machine->error = error;
+    enum berth_status status = run_all(machine, stopped);
+    memory_free(machine->window);
+    memory_free(machine->stack);
+    memory_free(machine->memo);
+    memory_free(machine);
+    if (status != BERTH_OK) {
+        pickle_done(pickle);
+    }
+    return status;
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Errors, memory, bytes, values and containers of the machine.
+#include "format/torch/pickle_machine.h"
+
+#include "core/memory.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+// --- errors and memory --------------------------------------------------------------------------
+
+enum berth_status machine_wrong(const struct machine *machine, const char *format, ...) {
+    char what[512], code[32];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    snprintf(code, sizeof code, "opcode 0x%02x", machine->opcode);
+    return error_set(machine->error, BERTH_BAD_DATA, "%s: %sbyte %" PRIu64 ": %s: %s",
+                     machine->source.file->path, machine->source.what,
+                     machine->opcode_at - machine->source.origin,
+                     machine->opcode_name != NULL ? machine->opcode_name : code, what);
+}
+
+void *machine_reserve(struct machine *machine, void *block, size_t *room, size_t needed,
+                      size_t size) {
+    void *grown = memory_grow(block, room, needed, size);
+    if (grown == NULL) {
+        (void)error_no_memory(machine->error, needed * size, machine->source.file->path);
+    }
+    return grown;
+}
+
+// --- bytes --------------------------------------------------------------------------------------
+
+uint64_t machine_bytes_left(const struct machine *machine) {
+    return machine->source.end - machine->at;
+}
+
+static enum berth_status fill_window(struct machine *machine) {
+    uint64_t left = machine_bytes_left(machine);
+    machine->window_begin = machine->at;
+    machine->window_bytes = left < WINDOW_BYTES ? (size_t)left : WINDOW_BYTES;
+    return file_reader_at(machine->source.file, machine->at, machine->window, machine->window_bytes,
+                          machine->error);
+}
+
+enum berth_status machine_take(struct machine *machine, void *to, size_t bytes) {
+    if (bytes > machine_bytes_left(machine)) {
+        return machine_wrong(machine, "%zu bytes are needed, %" PRIu64 " are left: it is truncated",
+                             bytes, machine_bytes_left(machine));
+    }
+    for (size_t done = 0; done < bytes;) {
+        uint64_t offset = machine->at - machine->window_begin;
+        if (offset >= machine->window_bytes) {
+            TRY(fill_window(machine));
+            continue;
+        }
+        size_t here = machine->window_bytes - (size_t)offset;
+        here = here < bytes - done ? here : bytes - done;
+        memcpy((char *)to + done, machine->window + offset, here);
+        done += here;
+        machine->at += here;
+    }
+    return BERTH_OK;
+}
+
+enum berth_status machine_take_number(struct machine *machine, unsigned bytes, uint64_t *number) {
+    unsigned char raw[8] = {0};
+    TRY(machine_take(machine, raw, bytes));
+    *number = 0;
+    for (unsigned i = bytes; i-- > 0;) {
+        *number = *number << 8 | raw[i];
+    }
+    return BERTH_OK;
+}
+
+// --- values -------------------------------------------------------------------------------------
+
+struct pickle_value *machine_value(const struct machine *machine, uint32_t index) {
+    return &machine->pickle->values[index];
+}
+
+enum berth_status machine_push(struct machine *machine, uint32_t index) {
+    if (machine->depth == PICKLE_MAX_STACK) {
+        return machine_wrong(machine, "more than %u values on the stack", PICKLE_MAX_STACK);
+    }
+    uint32_t *stack = machine_reserve(machine, machine->stack, &machine->stack_room,
+                                      machine->depth + 1, sizeof *stack);
+    if (stack == NULL) {
+        return BERTH_NO_MEMORY;
+    }
+    machine->stack = stack;
+    stack[machine->depth++] = index;
+    return BERTH_OK;
+}
+
+enum berth_status machine_push_value(struct machine *machine, struct pickle_value value) {
+    struct pickle *pickle = machine->pickle;
+    if (pickle->count == PICKLE_MAX_VALUES) {
+        return machine_wrong(machine, "more than %u values", PICKLE_MAX_VALUES);
+    }
+    struct pickle_value *values = machine_reserve(machine, pickle->values, &machine->value_room,
+                                                  pickle->count + 1, sizeof *values);
+    if (values == NULL) {
+        return BERTH_NO_MEMORY;
+    }
+    pickle->values = values;
+    values[pickle->count] = value;
+    return machine_push(machine, (uint32_t)pickle->count++);
+}
+
+enum berth_status machine_push_kind(struct machine *machine, enum pickle_kind kind) {
+    return machine_push_value(machine, (struct pickle_value){.kind = (uint8_t)kind});
+}
+
+size_t machine_floor(const struct machine *machine) {
+    return machine->mark_count > 0 ? machine->marks[machine->mark_count - 1] : 0;
+}
+
+enum berth_status machine_pop(struct machine *machine, uint32_t *index) {
+    if (machine->depth == machine_floor(machine)) {
+        return machine_wrong(machine, "the stack is empty");
+    }
+    *index = machine->stack[--machine->depth];
+    return BERTH_OK;
+}
+
+enum berth_status machine_top(struct machine *machine, uint32_t *index) {
+    TRY(machine_pop(machine, index));
+    machine->depth++;
+    return BERTH_OK;
+}
+
+enum berth_status machine_pop_mark(struct machine *machine, size_t *first, size_t *count) {
+    if (machine->mark_count == 0) {
+        return machine_wrong(machine, "there is no mark on the stack");
+    }
+    *first = machine->marks[--machine->mark_count];
+    *count = machine->depth - *first;
+    machine->depth = *first;
+    return BERTH_OK;
+}
+
+// --- containers ---------------------------------------------------------------------------------
+
+// The first of `count` new items behind the others.
+static enum berth_status new_items(struct machine *machine, size_t count, uint64_t *place) {
+    struct pickle *pickle = machine->pickle;
+    if (count > PICKLE_MAX_ITEMS - pickle->item_count) {
+        return machine_wrong(machine, "more than %u items in lists", PICKLE_MAX_ITEMS);
+    }
+    uint32_t *items = machine_reserve(machine, pickle->items, &machine->item_room,
+                                      pickle->item_count + count, sizeof *items);
+    if (items == NULL) {
+        return BERTH_NO_MEMORY;
+    }
+    pickle->items = items;
+    *place = pickle->item_count;
+    pickle->item_count += count;
+    return BERTH_OK;
+}
+
+static size_t room_of(const struct pickle_value *value) {
+    return value->detail == 0 ? 0 : (size_t)1 << value->detail;
+}
+
+// Adds the values at stack[first] to a list or dictionary; one that has outgrown its room moves
+// behind the others, into twice the room.
+enum berth_status machine_append(struct machine *machine, uint32_t container, size_t first,
+                                 size_t count) {
+    struct pickle_value *value = machine_value(machine, container);
+    if (value->kind == PICKLE_OPAQUE) {
+        return BERTH_OK;
+    }
+    size_t needed = value->count + count;
+    if (needed > room_of(value)) {
+        unsigned bits = 1;
+        uint64_t place = 0;
+        while (((size_t)1 << bits) < needed) {
+            bits++;
+        }
+        TRY(new_items(machine, (size_t)1 << bits, &place));
+        if (value->count > 0) { // else there may be no items at all
+            memcpy(machine->pickle->items + place, machine->pickle->items + value->place,
+                   value->count * sizeof *machine->pickle->items);
+        }
+        value->place = place;
+        value->detail = (uint8_t)bits;
+    }
+    for (size_t i = 0; i < count; i++) {
+        machine->pickle->items[value->place + value->count++] = machine->stack[first + i];
+    }
+    return BERTH_OK;
+}
+
+enum berth_status machine_push_tuple(struct machine *machine, size_t first, size_t count) {
+    struct pickle_value tuple = {.kind = PICKLE_TUPLE, .count = (uint32_t)count};
+    if (count > 0) {
+        TRY(new_items(machine, count, &tuple.place));
+        memcpy(machine->pickle->items + tuple.place, machine->stack + first,
+               count * sizeof *machine->stack);
+    }
+    return machine_push_value(machine, tuple);
+}
+
+uint32_t machine_item(const struct machine *machine, uint32_t container, size_t index) {
+    return machine->pickle->items[machine_value(machine, container)->place + index];
+}

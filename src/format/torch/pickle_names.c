@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table. A name that is not here is never called, whatever it does; one that is here is not
+// called either: the row says what its result would be.
+#include "format/torch/pickle_names.h"
+
+#include <stddef.h>
+#include <string.h>
+
+const struct pickle_name pickle_names[] = {
+    {"", PICKLE_MEANS_NOTHING, NULL},
+    {"torch._utils._rebuild_tensor_v2", PICKLE_MEANS_TENSOR, NULL},
+    {"torch._utils._rebuild_parameter", PICKLE_MEANS_FIRST, NULL},
+    {"torch.nn.parameter.Parameter", PICKLE_MEANS_FIRST, NULL},
+    {"torch.Size", PICKLE_MEANS_FIRST, NULL},
+    {"collections.OrderedDict", PICKLE_MEANS_DICT, NULL},
+    {"torch.FloatStorage", PICKLE_MEANS_STORAGE, "F32"},
+    {"torch.HalfStorage", PICKLE_MEANS_STORAGE, "F16"},
+    {"torch.BFloat16Storage", PICKLE_MEANS_STORAGE, "BF16"},
+    {"torch.DoubleStorage", PICKLE_MEANS_STORAGE, "F64"},
+    {"torch.LongStorage", PICKLE_MEANS_STORAGE, "I64"},
+    {"torch.IntStorage", PICKLE_MEANS_STORAGE, "I32"},
+    {"torch.ShortStorage", PICKLE_MEANS_STORAGE, "I16"},
+    {"torch.CharStorage", PICKLE_MEANS_STORAGE, "I8"},
+    {"torch.ByteStorage", PICKLE_MEANS_STORAGE, "U8"},
+    {"torch.BoolStorage", PICKLE_MEANS_STORAGE, "BOOL"},
+    {"torch.ComplexFloatStorage", PICKLE_MEANS_STORAGE, "C64"},
+    // What training scripts put beside their weights.
+    {"collections.defaultdict", PICKLE_MEANS_DICT, NULL},
+    {"torch.device", PICKLE_MEANS_OPAQUE, NULL},
+    {"__builtin__.set", PICKLE_MEANS_OPAQUE, NULL},
+    {"_codecs.encode", PICKLE_MEANS_OPAQUE, NULL}, // bytes, in protocol 2
+    {"numpy.dtype", PICKLE_MEANS_OPAQUE, NULL},
+    {"numpy.core.multiarray.scalar", PICKLE_MEANS_OPAQUE, NULL},
+    {"numpy.core.multiarray._reconstruct", PICKLE_MEANS_OPAQUE, NULL},
+    {"numpy._core.multiarray.scalar", PICKLE_MEANS_OPAQUE, NULL},
+    {"numpy._core.multiarray._reconstruct", PICKLE_MEANS_OPAQUE, NULL},
+};
+
+unsigned pickle_find_name(const char *name) {
+    unsigned row = sizeof pickle_names / sizeof *pickle_names - 1;
+    while (row > 0 && strcmp(pickle_names[row].name, name) != 0) {
+        row--;
+    }
+    return row;
+}

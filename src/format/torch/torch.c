@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: Apache-2.0
+// From pickled values to named tensors, and from tensors to numbers. What a file claims is checked
+// against its storages before anything is allocated for it: a tensor lies within its storage and is
+// no larger than the file.
+#include "format/torch/torch.h"
+
+#include "core/memory.h"
+#include "format/torch/torch_layout.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PATH_SIZE 4096u
+// A strided read fetches everything between its first and its last element at once when that is at
+// most this much, and four times what is wanted, more.
+#define SPAN_BYTES ((uint64_t)16 << 20)
+
+// --- the way to the tensors ---------------------------------------------------------------------
+
+// Made twice: without `entries` it only counts.
+struct walk {
+    struct torch_file *file;
+    char path[PATH_SIZE];
+    size_t length;
+    unsigned depth;
+    uint64_t visits, visit_limit;
+    size_t count, name_bytes;
+    struct tensor_entry *entries;
+    struct berth_error *error;
+};
+
+static enum berth_status wrong(const struct walk *walk, const char *what) {
+    return error_set(walk->error, BERTH_BAD_DATA, "%s: tensor \"%.300s\": %s",
+                     walk->file->archive.file.path, walk->path, what);
+}
+
+static void measure_shape(const struct pickle_tensor *tensor, struct torch_view *view) {
+    int64_t expected = 1;
+    view->contiguous = 1;
+    for (int i = tensor->rank; i-- > 0;) {
+        view->stride[i] = tensor->stride[i];
+        view->contiguous &= tensor->shape[i] <= 1 || tensor->stride[i] == expected;
+        if (__builtin_mul_overflow(expected, tensor->shape[i], &expected)) {
+            expected = 0; // refused when the elements are counted
+        }
+    }
+}
+
+// The number of elements, and where in the storage the last one ends; 0 when either overflows.
+static int measure_extent(const struct pickle_tensor *tensor, int64_t *elements, int64_t *end) {
+    int overflow = 0;
+    int64_t last = tensor->offset, reach;
+    *elements = 1;
+    for (int i = 0; i < tensor->rank; i++) {
+        overflow |= __builtin_mul_overflow(*elements, tensor->shape[i], elements);
+        if (tensor->shape[i] > 0) {
+            overflow |= __builtin_mul_overflow(tensor->shape[i] - 1, tensor->stride[i], &reach) ||
+                        __builtin_add_overflow(last, reach, &last);
+        }
+    }
+    if (*elements == 0) {
+        last = tensor->offset;
+    }
+    overflow |= __builtin_add_overflow(last, *elements > 0, end);
+    return !overflow;
+}
+
+static enum berth_status describe(const struct walk *walk, const struct pickle_tensor *tensor,
+                                  struct tensor_entry *entry, struct torch_view *view) {
+    const struct torch_file *file = walk->file;
+    int64_t elements, end;
+    uint64_t size, bytes, numel = (uint64_t)tensor->storage.numel;
+    tensor_dtype_of(tensor->storage.dtype_name, entry);
+    size = tensor_dtype_bits(entry->dtype_name) / 8;
+    entry->rank = tensor->rank;
+    memcpy(entry->shape, tensor->shape, sizeof entry->shape);
+    view->storage = torch_find_storage(file, tensor->storage.key);
+    if (view->storage == NULL) {
+        return wrong(walk, "the file does not hold its data");
+    }
+    if (numel > view->storage->size / size || numel * size != view->storage->size) {
+        return wrong(walk, "its storage has another size than the pickle says");
+    }
+    if (!measure_extent(tensor, &elements, &end) || (uint64_t)end > numel) {
+        return wrong(walk, "it reaches beyond its storage");
+    }
+    if (__builtin_mul_overflow((uint64_t)elements, size, &bytes) ||
+        bytes > file->archive.file.size) {
+        return wrong(walk, "it has more elements than the file has bytes for");
+    }
+    measure_shape(tensor, view);
+    entry->begin = view->storage->begin + (uint64_t)tensor->offset * size;
+    entry->end = entry->begin + bytes;
+    return BERTH_OK;
+}
+
+static enum berth_status add_tensor(struct walk *walk, const struct pickle_value *value) {
+    struct pickle_tensor tensor;
+    size_t length = strlen(walk->path) + 1;
+    pickle_tensor(&walk->file->pickle, value, &tensor);
+    if (walk->count == TORCH_MAX_TENSORS || length > TORCH_MAX_NAMES - walk->name_bytes) {
+        return wrong(walk, "too many tensors: the limits are 1,000,000 and 16 MiB of names");
+    }
+    if (walk->entries != NULL) {
+        struct tensor_entry *entry = &walk->entries[walk->count];
+        struct torch_view *view = &walk->file->views[walk->count];
+        char *name = walk->file->names + walk->name_bytes;
+        memcpy(name, walk->path, length);
+        *entry = (struct tensor_entry){.name = name};
+        *view = (struct torch_view){.value = value};
+        TRY(describe(walk, &tensor, entry, view));
+    }
+    walk->count++;
+    walk->name_bytes += length;
+    return BERTH_OK;
+}
+
+// Adds a part to the path: a key, or the number of an item.
+static enum berth_status enter(struct walk *walk, const struct pickle_value *parent, size_t index) {
+    const struct pickle *pickle = &walk->file->pickle;
+    const struct pickle_value *key = pickle_key(pickle, parent, index);
+    const char *text = pickle_is(key, PICKLE_TEXT) ? pickle_text(pickle, key) : NULL;
+    char number[32];
+    if (text == NULL) {
+        int64_t value = (int64_t)index;
+        pickle_integer(key, &value);
+        snprintf(number, sizeof number, "%" PRId64, value);
+        text = number;
+    } else if (strlen(text) != key->count) {
+        return wrong(walk, "a key below it holds a NUL");
+    }
+    const char *dot = walk->depth > 1 ? "." : "";
+    size_t room = sizeof walk->path - walk->length;
+    size_t used = (size_t)snprintf(walk->path + walk->length, room, "%s%s", dot, text);
+    if (used >= room) {
+        return wrong(walk, "its name is longer than 4,095 bytes");
+    }
+    walk->length += used;
+    return BERTH_OK;
+}
+
+static int is_inner(const struct pickle_value *value) {
+    return pickle_length(value) > 0 || pickle_is(value, PICKLE_TENSOR);
+}
+
+static enum berth_status walk_value(struct walk *walk, const struct pickle_value *value) {
+    if (pickle_is(value, PICKLE_TENSOR)) {
+        return add_tensor(walk, value);
+    }
+    if (walk->depth == TORCH_MAX_DEPTH) {
+        return wrong(walk, "dictionaries and lists more than 64 deep");
+    }
+    walk->depth++;
+    size_t length = walk->length, count = pickle_length(value);
+    for (size_t i = 0; i < count; i++) {
+        const struct pickle_value *child = pickle_item(&walk->file->pickle, value, i);
+        if (++walk->visits > walk->visit_limit) {
+            return wrong(walk, "values that hold one another many times over");
+        }
+        if (!is_inner(child)) {
+            continue;
+        }
+        TRY(enter(walk, value, i));
+        TRY(walk_value(walk, child));
+        walk->length = length;
+        walk->path[length] = '\0';
+    }
+    walk->depth--;
+    return BERTH_OK;
+}
+
+static enum berth_status walk_all(struct walk *walk) {
+    const struct pickle *pickle = &walk->file->pickle;
+    walk->visits = walk->depth = 0;
+    walk->length = walk->count = walk->name_bytes = 0;
+    snprintf(walk->path, sizeof walk->path, "%s",
+             pickle_is(pickle->root, PICKLE_TENSOR) ? "tensor" : "");
+    return walk_value(walk, pickle->root);
+}
+
+static enum berth_status list_tensors(struct torch_file *file, struct berth_error *error) {
+    struct walk walk = {.file = file,
+                        .visit_limit = 4 * (file->pickle.count + file->pickle.item_count),
+                        .error = error};
+    TRY(walk_all(&walk));
+    file->names = memory_new(walk.name_bytes);
+    file->entries = memory_array(walk.count, sizeof *file->entries);
+    file->views = memory_array(walk.count, sizeof *file->views);
+    if (file->names == NULL || file->entries == NULL || file->views == NULL) {
+        return error_no_memory(error, walk.count * (sizeof *file->entries + sizeof *file->views),
+                               file->archive.file.path);
+    }
+    walk.entries = file->entries;
+    TRY(walk_all(&walk));
+    file->count = walk.count;
+    return BERTH_OK;
+}
+
+// --- opening ------------------------------------------------------------------------------------
+
+static enum berth_status open_layout(struct torch_file *file, const char *path,
+                                     enum pickle_trust trust, struct berth_error *error) {
+    unsigned char head[TENSOR_HEAD_BYTES];
+    struct file_reader reader;
+    TRY(file_reader_open(&reader, path, error));
+    size_t length = reader.size < sizeof head ? (size_t)reader.size : sizeof head;
+    enum berth_status status = file_reader_at(&reader, 0, head, length, error);
+    file_reader_close(&reader);
+    TRY(status);
+    if (torch_is_zip(head, length)) {
+        return torch_open_zip(file, path, trust, error);
+    }
+    return torch_is_legacy(head, length)
+               ? torch_open_legacy(file, path, trust, error)
+               : error_set(error, BERTH_BAD_DATA,
+                           "%s: neither a zip archive nor a pickle as PyTorch writes them", path);
+}
+
+enum berth_status torch_open(struct torch_file *file, const char *path, enum pickle_trust trust,
+                             struct berth_error *error) {
+    *file = (struct torch_file){.archive.file.descriptor = -1};
+    enum berth_status status = open_layout(file, path, trust, error);
+    if (status == BERTH_OK) {
+        status = list_tensors(file, error);
+    }
+    if (status != BERTH_OK) {
+        torch_close(file);
+    }
+    return status;
+}
+
+void torch_close(struct torch_file *file) {
+    zip_close(&file->archive);
+    pickle_done(&file->pickle);
+    memory_free(file->storages);
+    memory_free(file->entries);
+    memory_free(file->views);
+    memory_free(file->names);
+    *file = (struct torch_file){.archive.file.descriptor = -1};
+}
+
+const struct tensor_entry *torch_tensor(const struct torch_file *file,
+                                        const struct pickle_value *value) {
+    for (size_t i = 0; i < file->count; i++) {
+        if (file->views[i].value == value) {
+            return &file->entries[i];
+        }
+    }
+    return NULL;
+}
+
+// --- data ---------------------------------------------------------------------------------------
+
+static enum berth_status damaged(const struct torch_file *file, const struct tensor_entry *entry,
+                                 struct berth_error *error) {
+    return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\" is damaged: its CRC-32 is wrong",
+                     file->archive.file.path, entry->name);
+}
+
+// Reads the storage that the tensor views once over for its CRC alone.
+static enum berth_status check_storage(const struct torch_file *file,
+                                       const struct tensor_entry *entry,
+                                       struct berth_error *error) {
+    const struct torch_storage *storage = file->views[entry - file->entries].storage;
+    unsigned char piece[32768];
+    uint32_t crc = 0;
+    for (uint64_t done = 0; done < storage->size; done += sizeof piece) {
+        uint64_t left = storage->size - done;
+        size_t now = left < sizeof piece ? (size_t)left : sizeof piece;
+        TRY(file_reader_at(&file->archive.file, storage->begin + done, piece, now, error));
+        crc = zip_crc(crc, piece, now);
+    }
+    return crc == storage->crc ? BERTH_OK : damaged(file, entry, error);
+}
+
+static enum berth_status read_block(const struct torch_file *file, const struct tensor_entry *entry,
+                                    uint64_t first, size_t bytes, void *to,
+                                    struct berth_error *error) {
+    const struct torch_storage *storage = file->views[entry - file->entries].storage;
+    int from_begin = entry->begin + first == storage->begin;
+    int whole = from_begin && bytes == storage->size;
+    if (storage->has_crc && from_begin && !whole) {
+        TRY(check_storage(file, entry, error));
+    }
+    TRY(file_reader_at(&file->archive.file, entry->begin + first, to, bytes, error));
+    return !storage->has_crc || !whole || zip_crc(0, to, bytes) == storage->crc
+               ? BERTH_OK
+               : damaged(file, entry, error);
+}
+
+// A walk over the elements of a strided tensor in row-major order, a run of neighbours at a time.
+struct strides {
+    const struct tensor_entry *entry;
+    const int64_t *stride;
+    int outer;   // dimensions above the runs
+    int64_t run; // elements in a whole run
+    int64_t index[TENSOR_MAX_RANK];
+    int64_t within; // elements of the present run that are done
+    int64_t place;  // of the present run in the storage, from the tensor's first element
+};
+
+static void find_runs(struct strides *walk) {
+    walk->outer = walk->entry->rank;
+    walk->run = 1;
+    while (walk->outer > 0 && (walk->entry->shape[walk->outer - 1] == 1 ||
+                               walk->stride[walk->outer - 1] == walk->run)) {
+        walk->run *= walk->entry->shape[--walk->outer];
+    }
+}
+
+static void go_to(struct strides *walk, int64_t element) {
+    int64_t rest = element / walk->run;
+    walk->within = element % walk->run;
+    walk->place = 0;
+    for (int i = walk->outer; i-- > 0;) {
+        walk->index[i] = rest % walk->entry->shape[i];
+        rest /= walk->entry->shape[i];
+        walk->place += walk->index[i] * walk->stride[i];
+    }
+}
+
+static void next_run(struct strides *walk) {
+    walk->within = 0;
+    for (int i = walk->outer; i-- > 0;) {
+        walk->place += walk->stride[i];
+        if (++walk->index[i] < walk->entry->shape[i]) {
+            return;
+        }
+        walk->place -= walk->index[i] * walk->stride[i];
+        walk->index[i] = 0;
+    }
+}
+
+// The least and the largest place of elements [first, last]: they share their indices down to some
+// dimension, below which all may occur.
+static void find_span(struct strides *walk, int64_t first, int64_t last, int64_t *low,
+                      int64_t *high) {
+    int64_t index[TENSOR_MAX_RANK] = {0};
+    int same = 0;
+    go_to(walk, first);
+    memcpy(index, walk->index, sizeof index);
+    go_to(walk, last);
+    *low = *high = 0;
+    while (same < walk->outer && index[same] == walk->index[same]) {
+        *low += index[same] * walk->stride[same];
+        same++;
+    }
+    *high = *low + walk->run - 1;
+    if (same < walk->outer) {
+        *low += index[same] * walk->stride[same];
+        *high += walk->index[same] * walk->stride[same];
+    }
+    for (int i = same + 1; i < walk->outer; i++) {
+        *high += (walk->entry->shape[i] - 1) * walk->stride[i];
+    }
+}
+
+// Copies runs from the bytes of the storage that are in memory (`span`), or from the file (NULL);
+// `base` is the place of the first of them.
+static enum berth_status copy_runs(const struct torch_file *file, struct strides *walk,
+                                   const char *span, int64_t base, size_t bytes, char *to,
+                                   struct berth_error *error) {
+    size_t size = tensor_dtype_bits(walk->entry->dtype_name) / 8;
+    for (size_t done = 0; done < bytes; next_run(walk)) {
+        uint64_t from = (uint64_t)(walk->place + walk->within - base) * size;
+        size_t now = (size_t)(walk->run - walk->within) * size;
+        now = now < bytes - done ? now : bytes - done;
+        if (span != NULL) {
+            memcpy(to + done, span + from, now);
+        } else {
+            TRY(file_reader_at(&file->archive.file, walk->entry->begin + from, to + done, now,
+                               error));
+        }
+        done += now;
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status read_strided(const struct torch_file *file,
+                                      const struct tensor_entry *entry, uint64_t first,
+                                      size_t bytes, void *to, struct berth_error *error) {
+    size_t size = tensor_dtype_bits(entry->dtype_name) / 8;
+    struct strides walk = {.entry = entry, .stride = file->views[entry - file->entries].stride};
+    int64_t element = (int64_t)(first / size), low, high;
+    find_runs(&walk);
+    find_span(&walk, element, element + (int64_t)(bytes / size) - 1, &low, &high);
+    go_to(&walk, element);
+    uint64_t span = (uint64_t)(high - low + 1) * size;
+    if (span > SPAN_BYTES + 4 * (uint64_t)bytes) {
+        return copy_runs(file, &walk, NULL, 0, bytes, to, error);
+    }
+    char *block = memory_new((size_t)span);
+    if (block == NULL) {
+        return error_no_memory(error, (size_t)span, entry->name);
+    }
+    enum berth_status status = file_reader_at(
+        &file->archive.file, entry->begin + (uint64_t)low * size, block, (size_t)span, error);
+    if (status == BERTH_OK) {
+        status = copy_runs(file, &walk, block, low, bytes, to, error);
+    }
+    memory_free(block);
+    return status;
+}
+
+enum berth_status torch_read(const struct torch_file *file, const struct tensor_entry *entry,
+                             uint64_t first, size_t bytes, void *to, struct berth_error *error) {
+    uint64_t size = entry->end - entry->begin;
+    if (first > size || bytes > size - first) {
+        return error_set(error, BERTH_INTERNAL, "%s: tensor \"%s\": no bytes %" PRIu64 " to %zu",
+                         file->archive.file.path, entry->name, first, bytes);
+    }
+    if (bytes == 0) {
+        return BERTH_OK;
+    }
+    return file->views[entry - file->entries].contiguous
+               ? read_block(file, entry, first, bytes, to, error)
+               : read_strided(file, entry, first, bytes, to, error);
+}
+
+// --- as two of many containers ------------------------------------------------------------------
+
+static int recognise_zip(const char *path, const unsigned char *head, size_t length) {
+    return torch_is_zip(head, length);
+}
+
+static int recognise_legacy(const char *path, const unsigned char *head, size_t length) {
+    return torch_is_legacy(head, length);
+}
+
+static enum berth_status open_file(struct tensor_file *file, struct berth_error *error) {
+    struct torch_file *container = memory_new(sizeof *container);
+    if (container == NULL) {
+        return error_no_memory(error, sizeof *container, file->path);
+    }
+    enum berth_status status = torch_open(container, file->path, PICKLE_OBJECTS, error);
+    if (status != BERTH_OK) {
+        memory_free(container);
+        return status;
+    }
+    file->container = container;
+    file->entries = container->entries;
+    file->count = container->count;
+    return BERTH_OK;
+}
+
+static enum berth_status read_file(const struct tensor_file *file, const struct tensor_entry *entry,
+                                   uint64_t first, size_t bytes, void *to,
+                                   struct berth_error *error) {
+    return torch_read(file->container, entry, first, bytes, to, error);
+}
+
+static void close_file(struct tensor_file *file) {
+    struct torch_file *container = (struct torch_file *)file->container;
+    torch_close(container);
+    memory_free(container);
+}
+
+const struct tensor_format torch_zip_format = {.name = "PyTorch",
+                                               .recognise = recognise_zip,
+                                               .open = open_file,
+                                               .read = read_file,
+                                               .close = close_file,
+                                               .find = torch_find};
+const struct tensor_format torch_legacy_format = {.name = "PyTorch (before 1.6)",
+                                                  .recognise = recognise_legacy,
+                                                  .open = open_file,
+                                                  .read = read_file,
+                                                  .close = close_file};

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which checkpoint of a folder is the newest: the one of the highest step.
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/number.h"
+#include "format/torch/torch.h"
+
+#include <string.h>
+
+#define PREFIX "ckpt_"
+#define ENDING ".pt"
+#define STEP_DIGITS ((size_t)18)
+
+// The step in "ckpt_<step>.pt", -1 when the name is another.
+static int64_t step_of(const char *name) {
+    char digits[STEP_DIGITS + 1];
+    int64_t step;
+    size_t length = strlen(name), around = strlen(PREFIX) + strlen(ENDING);
+    if (length <= around || length > around + STEP_DIGITS ||
+        strncmp(name, PREFIX, strlen(PREFIX)) != 0 || !tensor_path_ends(name, ENDING)) {
+        return -1;
+    }
+    length -= around;
+    memcpy(digits, name + strlen(PREFIX), length);
+    digits[length] = '\0';
+    return strspn(digits, "0123456789") == length && number_parse_integer(digits, &step) ? step
+                                                                                         : -1;
+}
+
+enum berth_status torch_find(const char *folder, char **path, struct berth_error *error) {
+    char **names;
+    const char *newest = NULL;
+    int64_t highest = -1;
+    *path = NULL;
+    TRY(dir_list(folder, &names, error));
+    for (size_t i = 0; names[i] != NULL; i++) {
+        int64_t step = step_of(names[i]);
+        if (step > highest) {
+            highest = step;
+            newest = names[i];
+        }
+    }
+    enum berth_status status = BERTH_OK;
+    if (newest != NULL) {
+        *path = path_join(folder, newest);
+        status = *path != NULL ? BERTH_OK : file_no_path(error);
+    }
+    memory_free(names);
+    return status;
+}

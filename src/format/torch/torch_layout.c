@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// The two layouts of a checkpoint. Today's: a zip archive of one folder with data.pkl and a file
+// data/KEY for each storage. Before 1.6: a magic number, the protocol, facts about the machine, the
+// object and the list of storage keys, each a pickle, then each storage as its number of elements
+// (8 bytes) and its bytes.
+#include "format/torch/torch_layout.h"
+
+#include "core/memory.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LEGACY_PROTOCOL 1001
+#define FOLDER_LIMIT ((size_t)4096) // bytes of the folder's name in the archive
+
+static const unsigned char zip_magic[] = {'P', 'K', 3, 4};
+// The pickle of 0x1950a86a20f9469cfc6c.
+static const unsigned char legacy_magic[] = {0x80, 0x02, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46,
+                                             0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19, 0x2e};
+
+int torch_is_zip(const unsigned char *head, size_t length) {
+    return length >= sizeof zip_magic && memcmp(head, zip_magic, sizeof zip_magic) == 0;
+}
+
+int torch_is_legacy(const unsigned char *head, size_t length) {
+    return length >= sizeof legacy_magic && memcmp(head, legacy_magic, sizeof legacy_magic) == 0;
+}
+
+int torch_compare_storages(const void *a, const void *b) {
+    const struct torch_storage *left = a, *right = b;
+    return strcmp(left->key, right->key);
+}
+
+const struct torch_storage *torch_find_storage(const struct torch_file *file, const char *key) {
+    struct torch_storage wanted = {.key = key};
+    return bsearch(&wanted, file->storages, file->storage_count, sizeof wanted,
+                   torch_compare_storages);
+}
+
+static enum berth_status new_storages(struct torch_file *file, size_t count,
+                                      struct berth_error *error) {
+    file->storages = memory_array(count, sizeof *file->storages);
+    return file->storages != NULL
+               ? BERTH_OK
+               : error_no_memory(error, count * sizeof *file->storages, file->archive.file.path);
+}
+
+// --- zip ----------------------------------------------------------------------------------------
+
+// The archive's only folder: FOLDER/.
+struct folder {
+    char path[FOLDER_LIMIT + 32];
+    size_t length;
+};
+
+static enum berth_status find_folder(const struct torch_file *file, struct folder *folder,
+                                     struct berth_error *error) {
+    const struct zip *zip = &file->archive;
+    const char *first = zip->count > 0 ? zip->entries[0].name : "";
+    const char *slash = strchr(first, '/');
+    folder->length = slash != NULL ? (size_t)(slash - first) + 1 : 0;
+    if (folder->length == 0 || folder->length > FOLDER_LIMIT) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: a zip archive without a folder: no PyTorch checkpoint",
+                         zip->file.path);
+    }
+    memcpy(folder->path, first, folder->length);
+    for (size_t i = 0; i < zip->count; i++) {
+        if (strncmp(zip->entries[i].name, folder->path, folder->length) != 0) {
+            return error_set(error, BERTH_BAD_DATA,
+                             "%s: a zip archive of several folders: no PyTorch checkpoint",
+                             zip->file.path);
+        }
+    }
+    return BERTH_OK;
+}
+
+static const struct zip_entry *find_in(const struct torch_file *file, struct folder *folder,
+                                       const char *name) {
+    snprintf(folder->path + folder->length, sizeof folder->path - folder->length, "%s", name);
+    return zip_find(&file->archive, folder->path);
+}
+
+static enum berth_status check_byte_order(const struct torch_file *file, struct folder *folder,
+                                          struct berth_error *error) {
+    char order[7] = "";
+    const struct zip_entry *entry = find_in(file, folder, "byteorder");
+    if (entry == NULL) { // older than the question
+        return BERTH_OK;
+    }
+    if (entry->size < sizeof order) {
+        TRY(file_reader_at(&file->archive.file, entry->begin, order, (size_t)entry->size, error));
+    }
+    return strcmp(order, "little") == 0
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA,
+                           "%s: byte order \"%s\": only \"little\" can be read",
+                           file->archive.file.path, order);
+}
+
+static enum berth_status list_storages(struct torch_file *file, struct folder *folder,
+                                       struct berth_error *error) {
+    TRY(new_storages(file, file->archive.count, error));
+    find_in(file, folder, "data/");
+    size_t length = strlen(folder->path);
+    for (size_t i = 0; i < file->archive.count; i++) {
+        const struct zip_entry *entry = &file->archive.entries[i];
+        if (strncmp(entry->name, folder->path, length) == 0) {
+            file->storages[file->storage_count++] =
+                (struct torch_storage){.key = entry->name + length,
+                                       .begin = entry->begin,
+                                       .size = entry->size,
+                                       .crc = entry->crc,
+                                       .has_crc = 1};
+        }
+    }
+    return BERTH_OK; // sorted, as the entries are
+}
+
+enum berth_status torch_open_zip(struct torch_file *file, const char *path, enum pickle_trust trust,
+                                 struct berth_error *error) {
+    struct folder folder;
+    TRY(zip_open(&file->archive, path, error));
+    TRY(find_folder(file, &folder, error));
+    if (find_in(file, &folder, "constants.pkl") != NULL) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: a TorchScript program, not a checkpoint: save the model's state_dict",
+                         path);
+    }
+    const struct zip_entry *entry = find_in(file, &folder, "data.pkl");
+    if (entry == NULL) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: a zip archive without data.pkl: no PyTorch checkpoint", path);
+    }
+    TRY(check_byte_order(file, &folder, error));
+    TRY(zip_check(&file->archive, entry, error));
+    struct pickle_source source = {.file = &file->archive.file,
+                                   .what = "data.pkl ",
+                                   .origin = entry->begin,
+                                   .begin = entry->begin,
+                                   .end = entry->begin + entry->size};
+    TRY(pickle_read(&file->pickle, &source, trust, NULL, error));
+    return list_storages(file, &folder, error);
+}
+
+// --- the older layout ---------------------------------------------------------------------------
+
+static enum berth_status wrong(const struct torch_file *file, uint64_t at, const char *what,
+                               struct berth_error *error) {
+    return error_set(error, BERTH_BAD_DATA, "%s: byte %" PRIu64 ": %s", file->archive.file.path, at,
+                     what);
+}
+
+// The next pickle; source->begin moves behind it.
+static enum berth_status read_next(struct pickle *pickle, struct pickle_source *source,
+                                   enum pickle_trust trust, struct berth_error *error) {
+    return pickle_read(pickle, source, trust, &source->begin, error);
+}
+
+static enum berth_status read_preface(const struct torch_file *file, struct pickle_source *source,
+                                      struct berth_error *error) {
+    struct pickle pickle;
+    int64_t protocol = 0;
+    TRY(read_next(&pickle, source, PICKLE_KNOWN_NAMES, error));
+    pickle_integer(pickle.root, &protocol);
+    pickle_done(&pickle);
+    if (protocol != LEGACY_PROTOCOL) {
+        return wrong(file, source->begin, "the protocol is not 1001", error);
+    }
+    TRY(read_next(&pickle, source, PICKLE_KNOWN_NAMES, error));
+    const struct pickle_value *little = pickle_member(&pickle, pickle.root, "little_endian");
+    int is_little = pickle_is(little, PICKLE_TRUTH) && little->integer == 1;
+    pickle_done(&pickle);
+    return is_little ? BERTH_OK
+                     : wrong(file, source->begin, "the file does not say that it is little-endian",
+                             error);
+}
+
+static size_t element_size(const struct pickle_storage *storage) {
+    return tensor_dtype_bits(storage->dtype_name) / 8;
+}
+
+// The storages that the object speaks of, each once, with the bytes it must have and begin = 0.
+static enum berth_status collect_storages(struct torch_file *file, struct berth_error *error) {
+    struct pickle_storage found;
+    size_t count = 0, kept = 0;
+    for (size_t i = 0; i < file->pickle.count; i++) {
+        count += pickle_is(&file->pickle.values[i], PICKLE_STORAGE);
+    }
+    TRY(new_storages(file, count, error));
+    for (size_t i = 0; i < file->pickle.count; i++) {
+        if (pickle_storage(&file->pickle, &file->pickle.values[i], &found)) {
+            struct torch_storage *storage = &file->storages[file->storage_count++];
+            *storage = (struct torch_storage){.key = found.key, .numel = (uint64_t)found.numel};
+            if (__builtin_mul_overflow((uint64_t)found.numel, element_size(&found),
+                                       &storage->size)) {
+                return wrong(file, 0, "a storage of more bytes than can be counted", error);
+            }
+        }
+    }
+    if (count > 0) {
+        qsort(file->storages, count, sizeof *file->storages, torch_compare_storages);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (kept > 0 && strcmp(file->storages[kept - 1].key, file->storages[i].key) == 0) {
+            if (file->storages[kept - 1].size != file->storages[i].size ||
+                file->storages[kept - 1].numel != file->storages[i].numel) {
+                return wrong(file, 0, "a storage of two sizes", error);
+            }
+            continue;
+        }
+        file->storages[kept++] = file->storages[i];
+    }
+    file->storage_count = kept;
+    return BERTH_OK;
+}
+
+// The storage whose key comes next: its number of bytes is known from the object, its number of
+// elements is given here once more.
+static enum berth_status place_storage(struct torch_file *file, const char *key, uint64_t *at,
+                                       struct berth_error *error) {
+    unsigned char raw[8];
+    uint64_t elements = 0;
+    struct torch_storage *storage = (struct torch_storage *)torch_find_storage(file, key);
+    if (storage == NULL || storage->begin != 0) {
+        return wrong(file, *at, "the list of storages names one twice, or one of no tensor", error);
+    }
+    if (file->archive.file.size - *at < sizeof raw) {
+        return wrong(file, *at, "a storage is missing: truncated", error);
+    }
+    TRY(file_reader_at(&file->archive.file, *at, raw, sizeof raw, error));
+    for (size_t i = sizeof raw; i-- > 0;) {
+        elements = elements << 8 | raw[i];
+    }
+    storage->begin = *at + sizeof raw;
+    if (elements != storage->numel || storage->size > file->archive.file.size - storage->begin) {
+        return wrong(file, *at, "a storage's size is not what its tensors say, or it is truncated",
+                     error);
+    }
+    *at = storage->begin + storage->size;
+    return BERTH_OK;
+}
+
+static enum berth_status place_storages(struct torch_file *file, const struct pickle *keys,
+                                        uint64_t at, struct berth_error *error) {
+    size_t count = pickle_length(keys->root);
+    if (!pickle_is(keys->root, PICKLE_LIST) || count != file->storage_count) {
+        return wrong(file, at, "no list of the storages that the tensors need", error);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const char *key = pickle_text(keys, pickle_item(keys, keys->root, i));
+        TRY(place_storage(file, key != NULL ? key : "", &at, error));
+    }
+    return at == file->archive.file.size
+               ? BERTH_OK
+               : wrong(file, at, "something follows the last storage", error);
+}
+
+enum berth_status torch_open_legacy(struct torch_file *file, const char *path,
+                                    enum pickle_trust trust, struct berth_error *error) {
+    TRY(file_reader_open(&file->archive.file, path, error));
+    struct pickle_source source = {.file = &file->archive.file,
+                                   .what = "",
+                                   .begin = sizeof legacy_magic,
+                                   .end = file->archive.file.size};
+    TRY(read_preface(file, &source, error));
+    TRY(read_next(&file->pickle, &source, trust, error));
+    TRY(collect_storages(file, error));
+    struct pickle keys;
+    TRY(read_next(&keys, &source, PICKLE_KNOWN_NAMES, error));
+    enum berth_status status = place_storages(file, &keys, source.begin, error);
+    pickle_done(&keys);
+    return status;
+}
