@@ -15,12 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A square matrix is one block of sums, so there are places to cut.
+// A square matrix is one block of sums, so there are places to cut; the others are not whole blocks,
+// so blocks of tensors and of the buffer do not begin together everywhere.
 static const struct bert_config shape = {.vocab_size = 900,
                                          .hidden_size = 256,
                                          .num_hidden_layers = 2,
                                          .num_attention_heads = 4,
-                                         .intermediate_size = 1024,
+                                         .intermediate_size = 1000,
                                          .max_position_embeddings = 64,
                                          .type_vocab_size = 2,
                                          .initializer_range = 0.02};
