@@ -114,20 +114,20 @@ struct berth_config {
     int64_t max_seq_length; /* the default, 384, gives way to a model with fewer positions */
     int64_t doc_stride;
     int64_t max_query_length;
-    int do_lower_case;         /* -1: as the model's tokenizer_config.json says, else 1 */
+    int do_lower_case; /* -1: as the model's tokenizer_config.json says, else 1 */
     /* "auto" (where text is lower-cased), "true" or "false"; NULL: as the model's files say */
     const char *strip_accents;
     int tokenize_chinese_chars; /* ideographs are words; -1: as the model's files say, else 1 */
-    const char *tokenizer;     /* "huggingface" or "google" */
-    int64_t max_word_length;   /* characters; 0: as the tokenizer's rules say, 100 or 200 */
-    int split_special;         /* -1: as the tokenizer's rules say; 0: [CLS], ... stay tokens */
-    const char *features;      /* "google" (windows) or "keras" (context first, no windows) */
-    const char *keras_answers; /* "first" or "all": which of a training question's answers */
-    const char *keras_end;     /* "inclusive" or "exclusive": the row of an answer's end */
-    const char *window_filter; /* "none" or "words": training windows that stay */
-    const char *cache_dir;     /* folder that keeps SQuAD features; NULL: they are built anew */
-    int skip_cache;            /* neither read nor write there */
-    int overwrite_cache;       /* build anew and write */
+    const char *tokenizer;      /* "huggingface" or "google" */
+    int64_t max_word_length;    /* characters; 0: as the tokenizer's rules say, 100 or 200 */
+    int split_special;          /* -1: as the tokenizer's rules say; 0: [CLS], ... stay tokens */
+    const char *features;       /* "google" (windows) or "keras" (context first, no windows) */
+    const char *keras_answers;  /* "first" or "all": which of a training question's answers */
+    const char *keras_end;      /* "inclusive" or "exclusive": the row of an answer's end */
+    const char *window_filter;  /* "none" or "words": training windows that stay */
+    const char *cache_dir;      /* folder that keeps SQuAD features; NULL: they are built anew */
+    int skip_cache;             /* neither read nor write there */
+    int overwrite_cache;        /* build anew and write */
     int version_2_with_negative;
     int strict_answers;        /* refuse a file with an answer that is not at its answer_start */
     int64_t max_train_samples; /* use only the first N questions; 0: all */
@@ -319,6 +319,15 @@ struct berth_run_result {
     double mfu; /* needed FLOPs over the measured peak; NaN when the peak was not measured */
 };
 
+/* Trains, or predicts with, the task of that name: "squad", "classify" or "pretrain". The functions
+ * below are these, a task each. An unknown name is BERTH_USAGE. */
+enum berth_status berth_train(const char *task, const struct berth_config *config,
+                              struct berth_log log, const volatile int *stop,
+                              struct berth_run_result *result, struct berth_error *error);
+enum berth_status berth_predict(const char *task, const struct berth_config *config,
+                                struct berth_log log, const volatile int *stop,
+                                struct berth_run_result *result, struct berth_error *error);
+
 enum berth_status berth_finetune_squad(const struct berth_config *config, struct berth_log log,
                                        const volatile int *stop, struct berth_run_result *result,
                                        struct berth_error *error);
@@ -426,10 +435,11 @@ enum berth_status berth_show_squad(const struct berth_config *config,
 struct berth_encoder;
 
 enum berth_pooling {
-    BERTH_POOL_MEAN, /* of the last layer's rows, [CLS] and [SEP] among them */
-    BERTH_POOL_CLS,  /* the row of [CLS] */
-    BERTH_POOL_MAX,  /* the largest of each column */
-    BERTH_POOL_MEAN_SQRT_LENGTH, /* the sum of the rows divided by the square root of their number */
+    BERTH_POOL_MEAN,             /* of the last layer's rows, [CLS] and [SEP] among them */
+    BERTH_POOL_CLS,              /* the row of [CLS] */
+    BERTH_POOL_MAX,              /* the largest of each column */
+    BERTH_POOL_MEAN_SQRT_LENGTH, /* the sum of the rows divided by the square root of their number
+                                  */
     BERTH_POOL_WEIGHTED_MEAN,    /* the mean, row i (from 1) counted i times */
     BERTH_POOL_LAST              /* the last row, that of [SEP] */
 };

@@ -4,37 +4,30 @@
 #include "core/memory.h"
 #include "task/squad_metrics.h"
 #include "train/deepspeed.h"
-#include "train/finetune.h"
 #include "train/predict.h"
+#include "train/training_job.h"
 
 #include <math.h>
 #include <string.h>
 
-static enum berth_status train(const struct task *task, const struct berth_config *config,
-                               struct berth_log log, const volatile int *stop,
-                               struct berth_run_result *result, struct berth_error *error) {
-    REQUIRE_CONFIG(config, error);
-    return finetune(task, config, log, stop, result, error);
+static enum berth_status find_task(const char *name, const struct task **task,
+                                   struct berth_error *error) {
+    REQUIRE(name, error);
+    *task = task_find(name);
+    return *task != NULL
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "no task has the name \"%s\"; known: squad, classify, pretrain", name);
 }
 
-static enum berth_status infer(const struct task *task, enum task_use use,
+static enum berth_status infer(const char *name, enum task_use use,
                                const struct berth_config *config, struct berth_log log,
                                const volatile int *stop, struct berth_run_result *result,
                                struct berth_error *error) {
+    const struct task *task;
     REQUIRE_CONFIG(config, error);
+    TRY(find_task(name, &task, error));
     return predict(task, use, config, log, stop, result, error);
-}
-
-enum berth_status berth_finetune_squad(const struct berth_config *config, struct berth_log log,
-                                       const volatile int *stop, struct berth_run_result *result,
-                                       struct berth_error *error) {
-    return train(&task_squad, config, log, stop, result, error);
-}
-
-enum berth_status berth_predict_squad(const struct berth_config *config, struct berth_log log,
-                                      const volatile int *stop, struct berth_run_result *result,
-                                      struct berth_error *error) {
-    return infer(&task_squad, TASK_PREDICT, config, log, stop, result, error);
 }
 
 // The test set by the model that was just written, with the settings of its training.
@@ -52,37 +45,64 @@ static enum berth_status predict_trained(const struct task *task, const struct b
     return predict(task, TASK_PREDICT, &own, log, stop, NULL, error);
 }
 
+enum berth_status berth_train(const char *task, const struct berth_config *config,
+                              struct berth_log log, const volatile int *stop,
+                              struct berth_run_result *result, struct berth_error *error) {
+    const struct task *found;
+    REQUIRE_CONFIG(config, error);
+    TRY(find_task(task, &found, error));
+    TRY(training_job_run(found, config, log, stop, result, error));
+    return found->predicts_apart && !config->dry_run && task_predicts(config)
+               ? predict_trained(found, config, log, stop, error)
+               : BERTH_OK;
+}
+
+enum berth_status berth_predict(const char *task, const struct berth_config *config,
+                                struct berth_log log, const volatile int *stop,
+                                struct berth_run_result *result, struct berth_error *error) {
+    return infer(task, TASK_PREDICT, config, log, stop, result, error);
+}
+
+enum berth_status berth_finetune_squad(const struct berth_config *config, struct berth_log log,
+                                       const volatile int *stop, struct berth_run_result *result,
+                                       struct berth_error *error) {
+    return berth_train("squad", config, log, stop, result, error);
+}
+
+enum berth_status berth_predict_squad(const struct berth_config *config, struct berth_log log,
+                                      const volatile int *stop, struct berth_run_result *result,
+                                      struct berth_error *error) {
+    return berth_predict("squad", config, log, stop, result, error);
+}
+
 enum berth_status berth_finetune_classify(const struct berth_config *config, struct berth_log log,
                                           const volatile int *stop, struct berth_run_result *result,
                                           struct berth_error *error) {
-    TRY(train(&task_classify, config, log, stop, result, error));
-    return config->dry_run || !task_predicts(config)
-               ? BERTH_OK
-               : predict_trained(&task_classify, config, log, stop, error);
+    return berth_train("classify", config, log, stop, result, error);
 }
 
 enum berth_status berth_predict_classify(const struct berth_config *config, struct berth_log log,
                                          const volatile int *stop, struct berth_run_result *result,
                                          struct berth_error *error) {
-    return infer(&task_classify, TASK_PREDICT, config, log, stop, result, error);
+    return berth_predict("classify", config, log, stop, result, error);
 }
 
 enum berth_status berth_evaluate_classify(const struct berth_config *config, struct berth_log log,
                                           const volatile int *stop, struct berth_run_result *result,
                                           struct berth_error *error) {
-    return infer(&task_classify, TASK_VALIDATE, config, log, stop, result, error);
+    return infer("classify", TASK_VALIDATE, config, log, stop, result, error);
 }
 
 enum berth_status berth_pretrain(const struct berth_config *config, struct berth_log log,
                                  const volatile int *stop, struct berth_run_result *result,
                                  struct berth_error *error) {
-    return train(&task_pretrain, config, log, stop, result, error);
+    return berth_train("pretrain", config, log, stop, result, error);
 }
 
 enum berth_status berth_evaluate_pretrain(const struct berth_config *config, struct berth_log log,
                                           const volatile int *stop, struct berth_run_result *result,
                                           struct berth_error *error) {
-    return infer(&task_pretrain, TASK_PREDICT, config, log, stop, result, error);
+    return berth_predict("pretrain", config, log, stop, result, error);
 }
 
 double berth_run_metric(const struct berth_run_result *result, const char *name) {

@@ -31,7 +31,7 @@ static enum berth_status write_state(const struct checkpoint_content *content, c
         return file_no_path(error);
     }
     enum berth_status status =
-        history_write(content->history, content->config, content->batching, path, error);
+        progress_write(content->progress, content->config, content->batching, path, error);
     memory_free(path);
     return status;
 }
@@ -87,7 +87,7 @@ static enum berth_status publish(const struct checkpoint_content *content,
                                  const struct places *places, struct berth_error *error) {
     TRY(manifest_write(places->temporary, error));
     if (dir_exists(places->path)) {
-        TRY(remove_checkpoint(places->output_dir, content->history->step, error));
+        TRY(remove_checkpoint(places->output_dir, content->progress->step, error));
     }
     return dir_publish(places->temporary, places->path, error);
 }
@@ -109,7 +109,7 @@ static enum berth_status write_together(const struct checkpoint_content *content
 
 enum berth_status checkpoint_write(const struct checkpoint_content *content, const char *output_dir,
                                    struct berth_error *error) {
-    const int64_t step = content->history->step;
+    const int64_t step = content->progress->step;
     const struct places places = {.output_dir = output_dir,
                                   .temporary = checkpoint_temporary_path(output_dir, step, "new"),
                                   .path = checkpoint_path(output_dir, step)};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints: <output_dir>/checkpoint-<step>/ with config.json, model.safetensors, the tokenizer's
 // files, optimizer.safetensors (both moments, a slice per parameter), trainer_state.json
-// (history.h) and manifest.json (manifest.h).
+// (progress.h) and manifest.json (manifest.h).
 //
 // A checkpoint is written into a temporary folder of output_dir, synced and renamed; an old one is
 // removed only after a new one is durable and verifies. So a run killed at any moment leaves
@@ -13,8 +13,8 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "train/batching.h"
-#include "train/history.h"
 #include "train/inputs.h"
+#include "train/progress.h"
 #include "train/state.h"
 
 #include <stdint.h>
@@ -26,11 +26,11 @@ struct checkpoint_content {
     const char *model_folder; // where the tokenizer's files come from
     const struct batching *batching;
     struct state *state;
-    struct history *history;
+    struct progress *progress;
     struct comm *comm; // the ranks that write it together
 };
 
-// Writes checkpoint-<history->step>, replacing one of that name. All ranks call it: rank 0 makes
+// Writes checkpoint-<progress->step>, replacing one of that name. All ranks call it: rank 0 makes
 // and publishes the folder, each rank writes the moments that it holds.
 enum berth_status checkpoint_write(const struct checkpoint_content *content, const char *output_dir,
                                    struct berth_error *error);
@@ -50,7 +50,7 @@ struct checkpoint_limits {
 enum berth_status checkpoint_rotate(const char *output_dir, const struct checkpoint_limits *limits,
                                     struct berth_error *error);
 
-// Fills state and history from a checkpoint folder that has been verified.
+// Fills state and progress from a checkpoint folder that has been verified.
 enum berth_status checkpoint_read(const struct checkpoint_content *content, const char *folder,
                                   const struct berth_log *log, struct berth_error *error);
 

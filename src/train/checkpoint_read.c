@@ -57,7 +57,7 @@ enum berth_status checkpoint_read(const struct checkpoint_content *content, cons
         return file_no_path(error);
     }
     enum berth_status status =
-        history_read(content->history, content->config, content->batching, log, path, error);
+        progress_read(content->progress, content->config, content->batching, log, path, error);
     memory_free(path);
     if (status != BERTH_OK) {
         return status;

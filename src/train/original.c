@@ -121,11 +121,11 @@ static enum berth_status find_phase(const struct berth_config *config, const cha
 enum berth_status original_read(const struct checkpoint_content *content, const char *file,
                                 int64_t step, const struct berth_log *log,
                                 struct berth_error *error) {
-    struct history *history = content->history;
-    TRY(find_phase(content->config, file, step, &history->phase_start, error));
+    struct progress *progress = content->progress;
+    TRY(find_phase(content->config, file, step, &progress->phase_start, error));
     TRY(model_files_load(content->files, file, (uint64_t)content->config->seed, log, content->state,
                          error));
-    history->step = history->moments_start = step;
+    progress->step = progress->moments_start = step;
     log_warning(
         log,
         "%s: going on after update %" PRId64

@@ -24,7 +24,7 @@ enum berth_status original_at(const char *path, char **file, int64_t *step,
 enum berth_status original_find(const char *folder, int64_t wanted, char **file, int64_t *step,
                                 struct berth_error *error);
 
-// Fills state and history from such a file, and warns of what is not carried over.
+// Fills state and progress from such a file, and warns of what is not carried over.
 enum berth_status original_read(const struct checkpoint_content *content, const char *file,
                                 int64_t step, const struct berth_log *log,
                                 struct berth_error *error);

@@ -4,6 +4,17 @@
 #include "core/file.h"
 
 #include <stdio.h>
+#include <string.h>
+
+const struct task *task_find(const char *name) {
+    static const struct task *const tasks[] = {&task_squad, &task_classify, &task_pretrain};
+    for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++) {
+        if (strcmp(tasks[i]->name, name) == 0) {
+            return tasks[i];
+        }
+    }
+    return NULL;
+}
 
 const char *task_file(const struct berth_config *config, enum task_use use) {
     return use == TASK_TRAIN      ? config->train_file

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A task as the jobs see it: what it reads, which head it trains, how predictions are scored and
-// written. Jobs (finetune.h, predict.h) know a task by its row alone; a new one is a row, a reader
-// in data/ and its scores in task/.
+// written. Jobs (training_job.h, predict.h) know a task by its row alone; a new one is a row, a
+// reader in data/ and its scores in task/.
 #ifndef BERTH_TRAIN_TASK_H
 #define BERTH_TRAIN_TASK_H
 
@@ -68,6 +68,7 @@ struct task {
     unsigned jobs;     // whose settings training has (core/options.h)
     enum param_head head;
     const char *held_out;   // what an evaluation during training needs: "name ... with --..."
+    int predicts_apart;     // do_predict after training is a job of its own, by the written model
     int64_t max_seq_length; // unless another is asked for; 0: the default
     // Fills in the task's own defaults and asks for the settings that it cannot do without.
     enum berth_status (*settle)(struct berth_config *config, enum task_use use,
@@ -93,6 +94,9 @@ struct task {
 };
 
 extern const struct task task_squad, task_classify, task_pretrain;
+
+// The task of that name; NULL: there is none.
+const struct task *task_find(const char *name);
 
 // --- settings of every task ---------------------------------------------------------------------
 

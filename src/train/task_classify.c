@@ -281,6 +281,7 @@ static enum berth_status conclude(struct task_set *set, const struct model_files
 const struct task task_classify = {.name = "classify",
                                    .title = "finetune classify",
                                    .jobs = JOB_FINETUNE,
+                                   .predicts_apart = 1,
                                    .head = PARAM_HEAD_CLASS,
                                    .held_out = "name a table with --validation_file",
                                    .max_seq_length = 128, // as in run_glue and run_classifier

@@ -19,7 +19,7 @@ done
 
 COLUMNS=200 run finetune squad --help
 for default in '[384, in classification' '[128]' '[64]' '[20]' '[30]' '[3e-05]' '[2]' '[0.1]' '[0.01]' '[1]' '[42]' '[32]' \
-    'linear' 'bf16 where the machine'; do
+    'linear' 'bf16 where the device'; do
     expect_out "$default"
 done
 for option in max_seq_length doc_stride max_query_length n_best_size max_answer_length \

@@ -125,7 +125,7 @@ static int do_remove(const char *path, int argument) {
 
 static int do_open_allowed(const char *path, int argument) {
     (void)argument;
-    return open(path, O_RDONLY | O_CLOEXEC) < 0;
+    return open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC) < 0;
 }
 
 static void test_the_child_is_locked_up(void **state) {

@@ -6,9 +6,9 @@
 #include "core/device.h"
 #include "core/scratch.h"
 #include "train/checkpoint.h"
-#include "train/history.h"
 #include "train/manifest.h"
 #include "train/optimizer_file.h"
+#include "train/progress.h"
 
 #include <math.h>
 #include <unistd.h>
@@ -111,37 +111,38 @@ static const struct batching batching = {
 static enum berth_status read_history(struct berth_error *error) {
     struct berth_config config;
     struct berth_log log = {0};
-    struct history history;
+    struct progress progress;
     berth_config_init(&config);
-    assert_int_equal(history_init(&history, NULL), BERTH_OK);
+    assert_int_equal(progress_init(&progress, NULL), BERTH_OK);
     enum berth_status status =
-        history_read(&history, &config, &batching, &log, scratch("trainer_state.json"), error);
-    assert_int_equal(history.step, status == BERTH_OK ? 3 : 0);
-    assert_int_equal(json_length(history.log), status == BERTH_OK ? 2 : 0);
-    history_done(&history);
+        progress_read(&progress, &config, &batching, &log, scratch("trainer_state.json"), error);
+    assert_int_equal(progress.step, status == BERTH_OK ? 3 : 0);
+    assert_int_equal(json_length(progress.log), status == BERTH_OK ? 2 : 0);
+    progress_done(&progress);
     return status;
 }
 
 static void write_history(void) {
     struct berth_config config;
-    struct history history;
+    struct progress progress;
     berth_config_init(&config);
-    assert_int_equal(history_init(&history, NULL), BERTH_OK);
-    history.step = 3;
-    history.skipped = 1;
-    history.loss_scale = (struct loss_scale){.kind = LOSS_SCALE_ZERO,
-                                             .scale = 8,
-                                             .updates = 3,
-                                             .last_overflow = 1,
-                                             .hysteresis_left = 2};
-    history_add_step(&history, 0.5, 1.25, 1e-5, 0.1);
+    assert_int_equal(progress_init(&progress, NULL), BERTH_OK);
+    progress.step = 3;
+    progress.skipped = 1;
+    progress.loss_scale = (struct loss_scale){.kind = LOSS_SCALE_ZERO,
+                                              .scale = 8,
+                                              .updates = 3,
+                                              .last_overflow = 1,
+                                              .hysteresis_left = 2};
+    progress_add_step(&progress, 0.5, 1.25, 1e-5, 0.1);
     struct task_score score = {
         .items = {{"exact_match", 50.0}, {"f1", 60.0}}, .count = 2, .loss = NAN, .best_by = 1};
     struct best_metric best = {.name = "f1", .value = 60.0};
-    history_add_evaluation(&history, 1.0, &score, &best);
+    progress_add_evaluation(&progress, 1.0, &score, &best);
     assert_int_equal(
-        history_write(&history, &config, &batching, scratch("trainer_state.json"), NULL), BERTH_OK);
-    history_done(&history);
+        progress_write(&progress, &config, &batching, scratch("trainer_state.json"), NULL),
+        BERTH_OK);
+    progress_done(&progress);
 }
 
 static void test_cut_trainer_state(void **state) {

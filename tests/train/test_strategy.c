@@ -4,7 +4,7 @@
 #include "best_model.golden.h"
 #include "core/harness.h"
 #include "core/options.h"
-#include "train/history.h"
+#include "train/progress.h"
 #include "train/strategy.h"
 
 #include <math.h>
@@ -136,21 +136,21 @@ static void test_which_score(void **state) {
 // The Trainer's best evaluation and its last one, in every series.
 static void test_best_and_early_stops(void **state) {
     for (size_t i = 0; i < sizeof series / sizeof series[0]; i++) {
-        struct history history;
-        assert_int_equal(history_init(&history, NULL), BERTH_OK);
-        while (history.step < EVALUATIONS &&
-               (history.step == 0 || history.evaluations_without_gain < series[i].patience)) {
-            struct best_metric now = {.value = series[i].scores[history.step],
+        struct progress progress;
+        assert_int_equal(progress_init(&progress, NULL), BERTH_OK);
+        while (progress.step < EVALUATIONS &&
+               (progress.step == 0 || progress.evaluations_without_gain < series[i].patience)) {
+            struct best_metric now = {.value = series[i].scores[progress.step],
                                       .lower_is_better = !series[i].greater,
                                       .threshold = series[i].threshold};
             struct task_score score = {.items = {{"f1", now.value}}, .count = 1, .loss = NAN};
-            history.step++;
-            history_add_evaluation(&history, 1.0, &score, &now);
-            history_add_evaluation(&history, 1.0, &score, &now); // as a resumed run does again
+            progress.step++;
+            progress_add_evaluation(&progress, 1.0, &score, &now);
+            progress_add_evaluation(&progress, 1.0, &score, &now); // as a resumed run does again
         }
-        assert_int_equal(history.step, series[i].last);
-        assert_int_equal(history.best_step, series[i].best);
-        history_done(&history);
+        assert_int_equal(progress.step, series[i].last);
+        assert_int_equal(progress.best_step, series[i].best);
+        progress_done(&progress);
     }
 }
 

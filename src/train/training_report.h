@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fine-tuning job in words: the plan's records before the first update, and at the end the
 // summary record and the files of results.
-#ifndef BERTH_TRAIN_FINETUNE_REPORT_H
-#define BERTH_TRAIN_FINETUNE_REPORT_H
+#ifndef BERTH_TRAIN_TRAINING_REPORT_H
+#define BERTH_TRAIN_TRAINING_REPORT_H
 
 #include "core/error.h"
 #include "core/log.h"
 #include "train/batching.h"
 #include "train/evaluate.h"
-#include "train/history.h"
 #include "train/inputs.h"
-#include "train/loop.h"
+#include "train/progress.h"
 #include "train/schedule.h"
+#include "train/training_loop.h"
 
 #include <stdint.h>
 
-struct finetune_plan {
+struct training_plan {
     const struct berth_config *config;
     const struct model_files *files;
     const struct batching *batching;
@@ -25,20 +25,20 @@ struct finetune_plan {
     const struct evaluation *evaluation; // NULL: none
     const char *model_folder, *resume_folder;
 };
-void finetune_report_plan(const struct finetune_plan *plan, const struct berth_log *log);
+void training_report_plan(const struct training_plan *plan, const struct berth_log *log);
 
-struct finetune_summary {
+struct training_summary {
     const struct task *task;
     const struct berth_run_result *result;
-    const struct loop_result *loop;
-    const struct history *history;
+    const struct training_result *loop;
+    const struct progress *progress;
     const struct task_set *train;
     const struct berth_config *config;
     double seconds; // the whole job
 };
 // The record, and in output_dir train_results.json, eval_results.json and all_results.json with the
 // keys of Hugging Face's trainer.
-enum berth_status finetune_report_summary(const struct finetune_summary *summary,
+enum berth_status training_report_summary(const struct training_summary *summary,
                                           const struct berth_log *log, struct berth_error *error);
 
 #endif

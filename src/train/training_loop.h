@@ -3,8 +3,8 @@
 //
 // At an update boundary the order is: log, save, evaluate. A run resumed from a checkpoint begins
 // with the evaluation that is due at its step, so nothing is lost wherever it was killed.
-#ifndef BERTH_TRAIN_LOOP_H
-#define BERTH_TRAIN_LOOP_H
+#ifndef BERTH_TRAIN_TRAINING_LOOP_H
+#define BERTH_TRAIN_TRAINING_LOOP_H
 
 #include "core/error.h"
 #include "core/log.h"
@@ -12,13 +12,13 @@
 #include "train/checkpoint.h"
 #include "train/evaluate.h"
 #include "train/feed.h"
-#include "train/history.h"
+#include "train/progress.h"
 #include "train/schedule.h"
 #include "train/update.h"
 
 #include <stdint.h>
 
-struct loop {
+struct training_loop {
     const char *task; // its name, for the log
     const struct berth_config *config;
     const struct berth_log *log;
@@ -28,12 +28,12 @@ struct loop {
     const struct batching *batching;
     const struct schedule *schedule;
     struct feed *feed;
-    const struct checkpoint_content *content; // its history is the run's
+    const struct checkpoint_content *content; // its progress is the run's
     struct evaluation *evaluation;            // NULL: none
 };
 
 // What the run did, from its start or its resumption.
-struct loop_result {
+struct training_result {
     int64_t updates, sequences, tokens;
     double seconds; // of updates alone
     double needed_flops;
@@ -48,7 +48,7 @@ struct loop_result {
 
 // BERTH_FAILURE when loss or gradient is not finite, BERTH_INTERRUPTED after *stop, BERTH_IO when
 // a checkpoint could not be written (on_save_error "stop").
-enum berth_status loop_run(const struct loop *loop, struct loop_result *result,
-                           struct berth_error *error);
+enum berth_status training_loop_run(const struct training_loop *loop,
+                                    struct training_result *result, struct berth_error *error);
 
 #endif

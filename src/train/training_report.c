@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/finetune_report.h"
+#include "train/training_report.h"
 
 #include "core/file.h"
 #include "core/memory.h"
@@ -12,7 +12,7 @@
 
 #define COUNT(fields) (sizeof(fields) / sizeof((fields)[0]))
 
-static void report_model(const struct finetune_plan *plan, const struct berth_log *log) {
+static void report_model(const struct training_plan *plan, const struct berth_log *log) {
     const struct bert_config *shape = &plan->files->shape;
     struct berth_field fields[] = {
         log_text("model_name_or_path", plan->model_folder),
@@ -27,7 +27,7 @@ static void report_model(const struct finetune_plan *plan, const struct berth_lo
     log_fields(log, BERTH_RECORD_PLAN, "model", fields, COUNT(fields));
 }
 
-static void report_data(const struct finetune_plan *plan, const struct berth_log *log) {
+static void report_data(const struct training_plan *plan, const struct berth_log *log) {
     const struct task_set *train = plan->train;
     const struct evaluation *evaluation = plan->evaluation;
     struct berth_field fields[12];
@@ -69,7 +69,7 @@ static size_t add_meanings(const struct batching *batching, struct berth_field *
     return count;
 }
 
-static void report_batches(const struct finetune_plan *plan, const struct berth_log *log) {
+static void report_batches(const struct training_plan *plan, const struct berth_log *log) {
     const struct batching *batching = plan->batching;
     struct berth_field fields[12] = {
         log_integer("train_batch_size", batching->update_sequences),
@@ -83,7 +83,7 @@ static void report_batches(const struct finetune_plan *plan, const struct berth_
     log_fields(log, BERTH_RECORD_PLAN, "batches", fields, count);
 }
 
-static void report_optimizer(const struct finetune_plan *plan, const struct berth_log *log) {
+static void report_optimizer(const struct training_plan *plan, const struct berth_log *log) {
     const struct berth_config *config = plan->config;
     struct berth_field fields[] = {
         log_text("optimizer", config->optimizer),
@@ -104,7 +104,7 @@ static void report_optimizer(const struct finetune_plan *plan, const struct bert
 }
 
 // Checkpoints are kept twice over for a moment: the new one is durable before the old one goes.
-static void report_files(const struct finetune_plan *plan, const struct berth_log *log) {
+static void report_files(const struct training_plan *plan, const struct berth_log *log) {
     const struct batching *batching = plan->batching;
     int64_t every =
         plan->config->save_steps > 0 ? plan->config->save_steps : batching->updates_per_epoch;
@@ -129,7 +129,7 @@ static void report_files(const struct finetune_plan *plan, const struct berth_lo
     log_fields(log, BERTH_RECORD_PLAN, "files", fields, COUNT(fields));
 }
 
-void finetune_report_plan(const struct finetune_plan *plan, const struct berth_log *log) {
+void training_report_plan(const struct training_plan *plan, const struct berth_log *log) {
     report_model(plan, log);
     report_data(plan, log);
     report_batches(plan, log);
@@ -138,7 +138,7 @@ void finetune_report_plan(const struct finetune_plan *plan, const struct berth_l
 }
 
 // "best_f1": the score that tells, at its best; empty without an evaluation.
-static void best_name(const struct finetune_summary *summary, char text[64]) {
+static void best_name(const struct training_summary *summary, char text[64]) {
     const struct task_score *score = &summary->loop->score;
     struct best_metric best;
     text[0] = '\0';
@@ -147,7 +147,7 @@ static void best_name(const struct finetune_summary *summary, char text[64]) {
     }
 }
 
-static size_t add_scores(const struct finetune_summary *summary, const char *best,
+static size_t add_scores(const struct training_summary *summary, const char *best,
                          struct berth_field *fields, size_t count) {
     const struct task_score *score = &summary->loop->score;
     for (size_t i = 0; i < score->count; i++) {
@@ -157,14 +157,14 @@ static size_t add_scores(const struct finetune_summary *summary, const char *bes
         fields[count++] = log_real("eval_loss", score->loss);
     }
     if (best[0] != '\0') {
-        fields[count++] = log_real(best, summary->history->best_metric);
+        fields[count++] = log_real(best, summary->progress->best_metric);
     }
     return count;
 }
 
-static void report_summary(const struct finetune_summary *summary, const struct berth_log *log) {
+static void report_summary(const struct training_summary *summary, const struct berth_log *log) {
     const struct berth_run_result *result = summary->result;
-    const struct loop_result *loop = summary->loop;
+    const struct training_result *loop = summary->loop;
     char best[64];
     best_name(summary, best);
     struct berth_field fields[32] = {
@@ -205,10 +205,10 @@ static int64_t train_samples(const struct task_set *train) {
     return train->shards != NULL ? train->shards->sequences : (int64_t)train->source.count;
 }
 
-static enum berth_status write_training(const struct finetune_summary *summary,
+static enum berth_status write_training(const struct training_summary *summary,
                                         struct berth_error *error) {
     const struct berth_run_result *result = summary->result;
-    const struct loop_result *loop = summary->loop;
+    const struct training_result *loop = summary->loop;
     struct berth_field fields[8] = {
         log_integer("global_step", result->steps),
         log_integer("train_samples", train_samples(summary->train)),
@@ -225,14 +225,14 @@ static enum berth_status write_training(const struct finetune_summary *summary,
 }
 
 // Whether the run that made the updates has written its results.
-static int has_training(const struct finetune_summary *summary) {
+static int has_training(const struct training_summary *summary) {
     char *path = path_join(summary->config->output_dir, "train_results.json");
     int found = path != NULL && file_exists(path);
     memory_free(path);
     return found;
 }
 
-static enum berth_status write_evaluation(const struct finetune_summary *summary,
+static enum berth_status write_evaluation(const struct training_summary *summary,
                                           struct berth_error *error) {
     const struct task_score *score = &summary->loop->score;
     struct berth_field fields[BERTH_METRICS_MAX + 2];
@@ -247,7 +247,7 @@ static enum berth_status write_evaluation(const struct finetune_summary *summary
     return results_write_json(summary->config->output_dir, "eval", fields, count, error);
 }
 
-enum berth_status finetune_report_summary(const struct finetune_summary *summary,
+enum berth_status training_report_summary(const struct training_summary *summary,
                                           const struct berth_log *log, struct berth_error *error) {
     if (summary->loop->updates == 0 && has_training(summary)) {
         log_note(log, "nothing was left to train: train_results.json stays as it is");

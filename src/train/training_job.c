@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/finetune.h"
+#include "train/training_job.h"
 
 #include "core/file_partial.h"
 #include "core/memory.h"
@@ -8,12 +8,12 @@
 #include "train/checkpoint_list.h"
 #include "train/deepspeed.h"
 #include "train/events.h"
-#include "train/finetune_report.h"
-#include "train/loop.h"
 #include "train/machine.h"
 #include "train/original.h"
 #include "train/output.h"
 #include "train/plan.h"
+#include "train/training_loop.h"
+#include "train/training_report.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -42,7 +42,7 @@ struct job {
     struct state state;
     struct engine engine;
     struct updater updater;
-    struct history history;
+    struct progress progress;
     struct checkpoint_content content;
     double begin;
 };
@@ -245,7 +245,7 @@ static enum berth_status make_plan(struct job *job, struct berth_error *error) {
     TRY(machine_compute_dtype(&job->config, job->device, &job->log, &job->state.compute, error));
     int64_t micro_batches;
     TRY(find_shape(job, &micro_batches, error));
-    struct finetune_plan plan = {.config = &job->config,
+    struct training_plan plan = {.config = &job->config,
                                  .files = &job->files,
                                  .batching = &job->batching,
                                  .schedule = &job->schedule,
@@ -254,7 +254,7 @@ static enum berth_status make_plan(struct job *job, struct berth_error *error) {
                                  .evaluation = job->has_evaluation ? &job->evaluation : NULL,
                                  .model_folder = job->model_folder,
                                  .resume_folder = job->resume_folder};
-    finetune_report_plan(&plan, &job->log);
+    training_report_plan(&plan, &job->log);
     struct plan_args memory = {.state = &job->state,
                                .config = &job->files.shape,
                                .shape = &job->shape,
@@ -293,7 +293,7 @@ static enum berth_status fill_state(struct job *job, struct berth_error *error) 
                                                .model_folder = job->model_folder,
                                                .batching = &job->batching,
                                                .state = &job->state,
-                                               .history = &job->history,
+                                               .progress = &job->progress,
                                                .comm = job->comm};
     event_moment(&job->log, "loading_checkpoint");
     if (job->original_step >= 0) {
@@ -317,7 +317,7 @@ static enum berth_status fill_state(struct job *job, struct berth_error *error) 
 
 // --- the end ------------------------------------------------------------------------------------
 
-static enum berth_status write_outputs(struct job *job, const struct loop_result *loop,
+static enum berth_status write_outputs(struct job *job, const struct training_result *loop,
                                        struct berth_error *error) {
     const char *folder = job->config.output_dir;
     TRY(checkpoint_write_model(&job->content, folder, error));
@@ -328,14 +328,14 @@ static enum berth_status write_outputs(struct job *job, const struct loop_result
                                    .folder = folder,
                                    .score = &loop->score,
                                    .step = loop->model_step,
-                                   .train_loss = job->history.last_loss,
+                                   .train_loss = job->progress.last_loss,
                                    .seconds = loop->prediction_seconds};
     return job->task->write(&job->evaluation.set, &results, error);
 }
 
 // --load_best_model_at_end: its weights take the place of the last ones, and its scores theirs.
-static enum berth_status load_best(struct job *job, const char *folder, struct loop_result *done,
-                                   struct berth_error *error) {
+static enum berth_status load_best(struct job *job, const char *folder,
+                                   struct training_result *done, struct berth_error *error) {
     TRY(checkpoint_verify(folder, NULL, error));
     param_table_keep_head(&job->files.table);
     TRY(model_files_load(&job->files, folder, (uint64_t)job->config.seed, &job->log, &job->state,
@@ -350,24 +350,25 @@ static enum berth_status load_best(struct job *job, const char *folder, struct l
                          "saved: go on with --resume_from_checkpoint auto");
     }
     done->prediction_seconds = timing.seconds;
-    done->model_step = done->evaluated_step = job->history.best_step;
+    done->model_step = done->evaluated_step = job->progress.best_step;
     return BERTH_OK;
 }
 
-static enum berth_status take_best(struct job *job, struct loop_result *done,
+static enum berth_status take_best(struct job *job, struct training_result *done,
                                    struct berth_error *error) {
-    const struct history *history = &job->history;
-    if (!job->config.load_best_model_at_end || isnan(history->best_metric) ||
-        history->best_step == history->step) {
+    const struct progress *progress = &job->progress;
+    if (!job->config.load_best_model_at_end || isnan(progress->best_metric) ||
+        progress->best_step == progress->step) {
         return BERTH_OK;
     }
-    char *folder = checkpoint_path(job->config.output_dir, history->best_step);
+    char *folder = checkpoint_path(job->config.output_dir, progress->best_step);
     if (folder == NULL) {
         return file_no_path(error);
     }
     enum berth_status status = BERTH_OK;
     if (dir_exists(folder)) {
-        log_note(&job->log, "the result is the best model, of update %" PRId64, history->best_step);
+        log_note(&job->log, "the result is the best model, of update %" PRId64,
+                 progress->best_step);
         status = load_best(job, folder, done, error);
     } else {
         log_warning(&job->log, "%s is not there: the result is the last model, not the best",
@@ -377,12 +378,12 @@ static enum berth_status take_best(struct job *job, struct loop_result *done,
     return status;
 }
 
-static void fill_result(const struct job *job, const struct loop_result *loop,
+static void fill_result(const struct job *job, const struct training_result *loop,
                         struct berth_run_result *result) {
     double seconds = loop->seconds > 0 ? loop->seconds : NAN;
     *result = (struct berth_run_result){
-        .steps = job->history.step,
-        .final_loss = job->history.last_loss,
+        .steps = job->progress.step,
+        .final_loss = job->progress.last_loss,
         .metric_count = loop->score.count,
         .eval_loss = loop->score.loss,
         .samples_per_second = (double)loop->sequences / seconds,
@@ -394,20 +395,20 @@ static void fill_result(const struct job *job, const struct loop_result *loop,
 
 static enum berth_status train(struct job *job, struct berth_run_result *result,
                                struct berth_error *error) {
-    struct loop loop = {.task = job->task->name,
-                        .config = &job->config,
-                        .log = &job->log,
-                        .stop = job->stop,
-                        .lock = &job->lock,
-                        .updater = &job->updater,
-                        .batching = &job->batching,
-                        .schedule = &job->schedule,
-                        .feed = &job->feed,
-                        .content = &job->content,
-                        .evaluation = job->has_evaluation ? &job->evaluation : NULL};
-    struct loop_result done;
+    struct training_loop loop = {.task = job->task->name,
+                                 .config = &job->config,
+                                 .log = &job->log,
+                                 .stop = job->stop,
+                                 .lock = &job->lock,
+                                 .updater = &job->updater,
+                                 .batching = &job->batching,
+                                 .schedule = &job->schedule,
+                                 .feed = &job->feed,
+                                 .content = &job->content,
+                                 .evaluation = job->has_evaluation ? &job->evaluation : NULL};
+    struct training_result done;
     event_moment(&job->log, "train_start");
-    enum berth_status status = loop_run(&loop, &done, error);
+    enum berth_status status = training_loop_run(&loop, &done, error);
     if (status == BERTH_OK) {
         status = take_best(job, &done, error);
     }
@@ -415,14 +416,14 @@ static enum berth_status train(struct job *job, struct berth_run_result *result,
     TRY(status);
     TRY(file_lock_check(&job->lock, error));
     TRY(write_outputs(job, &done, error));
-    struct finetune_summary summary = {.task = job->task,
+    struct training_summary summary = {.task = job->task,
                                        .result = result,
                                        .loop = &done,
-                                       .history = &job->history,
+                                       .progress = &job->progress,
                                        .train = &job->train,
                                        .config = &job->config,
                                        .seconds = machine_seconds() - job->begin};
-    return finetune_report_summary(&summary, &job->log, error);
+    return training_report_summary(&summary, &job->log, error);
 }
 
 static enum berth_status run(struct job *job, struct berth_run_result *result,
@@ -441,9 +442,9 @@ static enum berth_status run(struct job *job, struct berth_run_result *result,
     if (job->config.dry_run) {
         return BERTH_OK;
     }
-    TRY(history_init(&job->history, error));
-    job->history.jobs = job->task->jobs;
-    job->history.feed = &job->feed;
+    TRY(progress_init(&job->progress, error));
+    job->progress.jobs = job->task->jobs;
+    job->progress.feed = &job->feed;
     TRY(fill_state(job, error));
     // Made only now: input that cannot be used leaves no folder behind. Another run may have filled
     // it meanwhile.
@@ -464,7 +465,7 @@ static void job_done(struct job *job) {
     if (job->state.master != NULL) {
         state_done(&job->state);
     }
-    history_done(&job->history);
+    progress_done(&job->progress);
     if (job->device != NULL) {
         job->device->close(job->device);
     }
@@ -476,9 +477,9 @@ static void job_done(struct job *job) {
     file_lock_release(&job->lock);
 }
 
-enum berth_status finetune(const struct task *task, const struct berth_config *config,
-                           struct berth_log log, const volatile int *stop,
-                           struct berth_run_result *result, struct berth_error *error) {
+enum berth_status training_job_run(const struct task *task, const struct berth_config *config,
+                                   struct berth_log log, const volatile int *stop,
+                                   struct berth_run_result *result, struct berth_error *error) {
     struct berth_run_result ignored;
     struct job job = {.task = task,
                       .config = *config,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/history.h"
+#include "train/progress.h"
 
 #include "core/log.h"
 #include "core/options.h"
@@ -104,48 +104,48 @@ static int is_in(const char *name, const char *const *names, size_t count) {
     return 0;
 }
 
-enum berth_status history_init(struct history *history, struct berth_error *error) {
-    *history = (struct history){.jobs = JOB_FINETUNE,
-                                .last_loss = NAN,
-                                .last_masked_loss = NAN,
-                                .best_metric = NAN,
-                                .log = json_new_array()};
-    return history->log != NULL ? BERTH_OK : error_no_memory(error, 0, "the log's history");
+enum berth_status progress_init(struct progress *progress, struct berth_error *error) {
+    *progress = (struct progress){.jobs = JOB_FINETUNE,
+                                  .last_loss = NAN,
+                                  .last_masked_loss = NAN,
+                                  .best_metric = NAN,
+                                  .log = json_new_array()};
+    return progress->log != NULL ? BERTH_OK : error_no_memory(error, 0, "the log's progress");
 }
 
-void history_done(struct history *history) {
-    json_free(history->log);
-    *history = (struct history){0};
+void progress_done(struct progress *progress) {
+    json_free(progress->log);
+    *progress = (struct progress){0};
 }
 
 // --- entries ------------------------------------------------------------------------------------
 
-static json *new_entry(const struct history *history, double epoch) {
+static json *new_entry(const struct progress *progress, double epoch) {
     json *entry = json_new_object();
-    json_set(entry, "step", json_new_integer(history->step));
+    json_set(entry, "step", json_new_integer(progress->step));
     json_set(entry, "epoch", json_new_real(epoch));
     return entry;
 }
 
-void history_add_step(struct history *history, double epoch, double loss, double learning_rate,
-                      double grad_norm) {
-    json *entry = new_entry(history, epoch);
+void progress_add_step(struct progress *progress, double epoch, double loss, double learning_rate,
+                       double grad_norm) {
+    json *entry = new_entry(progress, epoch);
     json_set(entry, "loss", json_new_real(loss));
-    if (!isnan(history->last_masked_loss)) {
-        json_set(entry, "masked_lm_loss", json_new_real(history->last_masked_loss));
+    if (!isnan(progress->last_masked_loss)) {
+        json_set(entry, "masked_lm_loss", json_new_real(progress->last_masked_loss));
     }
     json_set(entry, "learning_rate", json_new_real(learning_rate));
     json_set(entry, "grad_norm", json_new_real(grad_norm));
-    json_append(history->log, entry);
+    json_append(progress->log, entry);
 }
 
-static int has_evaluation(const struct history *history) {
-    size_t length = json_length(history->log);
-    const json *last = length > 0 ? json_at(history->log, length - 1) : NULL;
+static int has_evaluation(const struct progress *progress) {
+    size_t length = json_length(progress->log);
+    const json *last = length > 0 ? json_at(progress->log, length - 1) : NULL;
     struct json_walk walk = {.object = last};
     while (last != NULL && json_walk_next(&walk)) {
         if (strncmp(walk.key, "eval_", 5) == 0) {
-            return json_as_integer(json_member(last, "step")) == history->step;
+            return json_as_integer(json_member(last, "step")) == progress->step;
         }
     }
     return 0;
@@ -155,24 +155,24 @@ static int is_better(double value, double best, int lower_is_better) {
     return isnan(best) || (lower_is_better ? value < best : value > best);
 }
 
-static void compare_with_best(struct history *history, const struct best_metric *now) {
-    const double value = now->value, best = history->best_metric;
+static void compare_with_best(struct progress *progress, const struct best_metric *now) {
+    const double value = now->value, best = progress->best_metric;
     const int better = !isnan(value) && is_better(value, best, now->lower_is_better);
     const int gains = better && (isnan(best) || fabs(value - best) > now->threshold);
-    history->evaluations_without_gain = gains ? 0 : history->evaluations_without_gain + 1;
+    progress->evaluations_without_gain = gains ? 0 : progress->evaluations_without_gain + 1;
     if (better) {
-        history->best_metric = value;
-        history->best_step = history->step;
+        progress->best_metric = value;
+        progress->best_step = progress->step;
     }
 }
 
-void history_add_evaluation(struct history *history, double epoch, const struct task_score *score,
-                            const struct best_metric *best) {
-    if (has_evaluation(history)) {
+void progress_add_evaluation(struct progress *progress, double epoch,
+                             const struct task_score *score, const struct best_metric *best) {
+    if (has_evaluation(progress)) {
         return;
     }
-    compare_with_best(history, best);
-    json *entry = new_entry(history, epoch);
+    compare_with_best(progress, best);
+    json *entry = new_entry(progress, epoch);
     for (size_t i = 0; i < score->count; i++) {
         char key[64];
         snprintf(key, sizeof key, "eval_%s", score->items[i].name);
@@ -181,7 +181,7 @@ void history_add_evaluation(struct history *history, double epoch, const struct 
     if (!isnan(score->loss)) {
         json_set(entry, "eval_loss", json_new_real(score->loss));
     }
-    json_append(history->log, entry);
+    json_append(progress->log, entry);
 }
 
 // --- writing ------------------------------------------------------------------------------------
@@ -200,14 +200,14 @@ static json *settings_of(const struct berth_config *config, unsigned jobs) {
     return settings;
 }
 
-static void set_best(json *state, const struct history *history) {
+static void set_best(json *state, const struct progress *progress) {
     char folder[64];
-    snprintf(folder, sizeof folder, "checkpoint-%" PRId64, history->best_step);
-    int known = !isnan(history->best_metric);
+    snprintf(folder, sizeof folder, "checkpoint-%" PRId64, progress->best_step);
+    int known = !isnan(progress->best_metric);
     json_set(state, "early_stopping_patience_counter",
-             json_new_integer(history->evaluations_without_gain));
-    json_set(state, "best_metric", json_new_real(known ? history->best_metric : NAN));
-    json_set(state, "best_global_step", json_new_integer(known ? history->best_step : 0));
+             json_new_integer(progress->evaluations_without_gain));
+    json_set(state, "best_metric", json_new_real(known ? progress->best_metric : NAN));
+    json_set(state, "best_global_step", json_new_integer(known ? progress->best_step : 0));
     json_set(state, "best_model_checkpoint", known ? json_new_text(folder) : json_new_real(NAN));
 }
 
@@ -221,34 +221,34 @@ static json *loss_scale_object(const struct loss_scale *scale) {
 }
 
 // What only pre-training has.
-static void set_pretraining(json *state, const struct history *history,
+static void set_pretraining(json *state, const struct progress *progress,
                             const struct batching *batching) {
-    if ((history->jobs & JOB_PRETRAIN) == 0) {
+    if ((progress->jobs & JOB_PRETRAIN) == 0) {
         return;
     }
-    json_set(state, "phase_start", json_new_integer(history->phase_start));
-    json_set(state, "masked_loss_sum", json_new_real(history->masked_loss_sum));
-    json_set(state, "last_masked_loss", json_new_real(history->last_masked_loss));
-    if (history->feed != NULL) {
-        int64_t own = history->step - history->phase_start;
-        json_set(state, "data", history->feed->kind->record(history->feed, batching, own));
+    json_set(state, "phase_start", json_new_integer(progress->phase_start));
+    json_set(state, "masked_loss_sum", json_new_real(progress->masked_loss_sum));
+    json_set(state, "last_masked_loss", json_new_real(progress->last_masked_loss));
+    if (progress->feed != NULL) {
+        int64_t own = progress->step - progress->phase_start;
+        json_set(state, "data", progress->feed->kind->record(progress->feed, batching, own));
     }
 }
 
-enum berth_status history_write(const struct history *history, const struct berth_config *config,
-                                const struct batching *batching, const char *path,
-                                struct berth_error *error) {
+enum berth_status progress_write(const struct progress *progress, const struct berth_config *config,
+                                 const struct batching *batching, const char *path,
+                                 struct berth_error *error) {
     json *state = json_new_object();
-    int64_t updates = batching->updates_per_epoch, own = history->step - history->phase_start;
+    int64_t updates = batching->updates_per_epoch, own = progress->step - progress->phase_start;
     json_set(state, "format_version", json_new_integer(HISTORY_FORMAT));
-    json_set(state, "global_step", json_new_integer(history->step));
-    json_set(state, "skipped_steps", json_new_integer(history->skipped));
-    json_set(state, "schedule_start", json_new_integer(history->schedule_start));
-    if (history->moments_start > 0) {
-        json_set(state, "moments_start", json_new_integer(history->moments_start));
+    json_set(state, "global_step", json_new_integer(progress->step));
+    json_set(state, "skipped_steps", json_new_integer(progress->skipped));
+    json_set(state, "schedule_start", json_new_integer(progress->schedule_start));
+    if (progress->moments_start > 0) {
+        json_set(state, "moments_start", json_new_integer(progress->moments_start));
     }
-    if (loss_scale_is_dynamic(&history->loss_scale)) {
-        json_set(state, "loss_scale", loss_scale_object(&history->loss_scale));
+    if (loss_scale_is_dynamic(&progress->loss_scale)) {
+        json_set(state, "loss_scale", loss_scale_object(&progress->loss_scale));
     }
     json_set(state, "epoch", json_new_real(batching_epochs(batching, own)));
     if (!batching->runs_on) {
@@ -259,13 +259,13 @@ enum berth_status history_write(const struct history *history, const struct bert
     json_set(state, "num_train_epochs", json_new_real(config->num_train_epochs));
     json_set(state, "train_batch_size", json_new_integer(batching->update_sequences));
     json_set(state, "train_features", json_new_integer(batching->features));
-    json_set(state, "loss_sum", json_new_real(history->loss_sum));
-    json_set(state, "loss_count", json_new_integer(history->loss_count));
-    json_set(state, "last_loss", json_new_real(history->last_loss));
-    json_set(state, "log_history", json_copy_deep(history->log));
-    json_set(state, "settings", settings_of(config, history->jobs));
-    set_pretraining(state, history, batching);
-    set_best(state, history);
+    json_set(state, "loss_sum", json_new_real(progress->loss_sum));
+    json_set(state, "loss_count", json_new_integer(progress->loss_count));
+    json_set(state, "last_loss", json_new_real(progress->last_loss));
+    json_set(state, "log_history", json_copy_deep(progress->log));
+    json_set(state, "settings", settings_of(config, progress->jobs));
+    set_pretraining(state, progress, batching);
+    set_best(state, progress);
     enum berth_status status = json_write_file(state, JSON_INDENT_2_SORTED, path, error);
     json_free(state);
     return status;
@@ -336,24 +336,24 @@ static enum berth_status read_loss_scale(struct loss_scale *scale, const json *o
 }
 
 // What a file of before these keys does not have was 0.
-static enum berth_status read_skipped(struct history *history, const json *state, const char *path,
-                                      struct berth_error *error) {
-    TRY(json_get_integer(state, path, "skipped_steps", &history->skipped, error));
-    TRY(json_get_integer(state, path, "schedule_start", &history->schedule_start, error));
-    TRY(json_get_integer(state, path, "phase_start", &history->phase_start, error));
-    TRY(json_get_integer(state, path, "moments_start", &history->moments_start, error));
-    int64_t made = history->step - history->phase_start - history->skipped;
-    if (history->skipped < 0 || history->phase_start < 0 || made < 0 ||
-        history->schedule_start < 0 || history->schedule_start > made ||
-        history->moments_start < 0 || history->moments_start > history->step) {
+static enum berth_status read_skipped(struct progress *progress, const json *state,
+                                      const char *path, struct berth_error *error) {
+    TRY(json_get_integer(state, path, "skipped_steps", &progress->skipped, error));
+    TRY(json_get_integer(state, path, "schedule_start", &progress->schedule_start, error));
+    TRY(json_get_integer(state, path, "phase_start", &progress->phase_start, error));
+    TRY(json_get_integer(state, path, "moments_start", &progress->moments_start, error));
+    int64_t made = progress->step - progress->phase_start - progress->skipped;
+    if (progress->skipped < 0 || progress->phase_start < 0 || made < 0 ||
+        progress->schedule_start < 0 || progress->schedule_start > made ||
+        progress->moments_start < 0 || progress->moments_start > progress->step) {
         return error_set(
             error, BERTH_BAD_DATA,
             "%s: keys \"skipped_steps\", \"phase_start\", \"moments_start\" and "
             "\"schedule_start\": expected numbers from 0 that fit global_step %" PRId64,
-            path, history->step);
+            path, progress->step);
     }
     const json *scale = json_member(state, "loss_scale");
-    return scale != NULL ? read_loss_scale(&history->loss_scale, scale, path, error) : BERTH_OK;
+    return scale != NULL ? read_loss_scale(&progress->loss_scale, scale, path, error) : BERTH_OK;
 }
 
 // null stands for a loss that there was not.
@@ -364,8 +364,8 @@ static enum berth_status read_if_number(const json *state, const char *path, con
                : BERTH_OK;
 }
 
-static enum berth_status read_numbers(struct history *history, const json *state, const char *path,
-                                      struct berth_error *error) {
+static enum berth_status read_numbers(struct progress *progress, const json *state,
+                                      const char *path, struct berth_error *error) {
     int64_t format = 0;
     TRY(json_get_integer(state, path, "format_version", &format, error));
     if (format != HISTORY_FORMAT) {
@@ -374,24 +374,24 @@ static enum berth_status read_numbers(struct history *history, const json *state
                          "; this program (%s) knows %d: use a newer one",
                          path, format, BERTH_VERSION, HISTORY_FORMAT);
     }
-    history->step = -1;
-    TRY(json_get_integer(state, path, "global_step", &history->step, error));
-    if (history->step < 0) {
+    progress->step = -1;
+    TRY(json_get_integer(state, path, "global_step", &progress->step, error));
+    if (progress->step < 0) {
         return error_set(error, BERTH_BAD_DATA, "%s: key \"global_step\" is missing or negative",
                          path);
     }
-    TRY(read_skipped(history, state, path, error));
-    TRY(json_get_real(state, path, "loss_sum", &history->loss_sum, error));
-    TRY(json_get_real(state, path, "masked_loss_sum", &history->masked_loss_sum, error));
-    TRY(json_get_integer(state, path, "loss_count", &history->loss_count, error));
-    TRY(read_if_number(state, path, "last_loss", &history->last_loss, error));
-    TRY(read_if_number(state, path, "last_masked_loss", &history->last_masked_loss, error));
+    TRY(read_skipped(progress, state, path, error));
+    TRY(json_get_real(state, path, "loss_sum", &progress->loss_sum, error));
+    TRY(json_get_real(state, path, "masked_loss_sum", &progress->masked_loss_sum, error));
+    TRY(json_get_integer(state, path, "loss_count", &progress->loss_count, error));
+    TRY(read_if_number(state, path, "last_loss", &progress->last_loss, error));
+    TRY(read_if_number(state, path, "last_masked_loss", &progress->last_masked_loss, error));
     if (json_is_number_value(json_member(state, "best_metric"))) {
-        TRY(json_get_real(state, path, "best_metric", &history->best_metric, error));
-        TRY(json_get_integer(state, path, "best_global_step", &history->best_step, error));
+        TRY(json_get_real(state, path, "best_metric", &progress->best_metric, error));
+        TRY(json_get_integer(state, path, "best_global_step", &progress->best_step, error));
     }
     TRY(json_get_integer(state, path, "early_stopping_patience_counter",
-                         &history->evaluations_without_gain, error));
+                         &progress->evaluations_without_gain, error));
     return BERTH_OK;
 }
 
@@ -402,7 +402,7 @@ static int had(const json *state, const char *flag) {
 }
 
 // The settings and data of a run must be those with which it began.
-static enum berth_status check_same_run(struct history *found, const struct reading *reading,
+static enum berth_status check_same_run(struct progress *found, const struct reading *reading,
                                         struct berth_error *error) {
     const json *state = reading->state;
     const char *path = reading->path;
@@ -421,7 +421,7 @@ static enum berth_status check_same_run(struct history *found, const struct read
     return BERTH_OK;
 }
 
-static enum berth_status check_phase(const struct history *found, const struct reading *reading,
+static enum berth_status check_phase(const struct progress *found, const struct reading *reading,
                                      struct berth_error *error) {
     const struct berth_config *config = reading->config;
     const char *path = reading->path;
@@ -442,24 +442,24 @@ static enum berth_status check_phase(const struct history *found, const struct r
 }
 
 // The moments and the log stay; everything else is counted anew.
-static void begin_phase(struct history *history) {
-    *history = (struct history){.jobs = history->jobs,
-                                .feed = history->feed,
-                                .step = history->step,
-                                .phase_start = history->step,
-                                .last_loss = NAN,
-                                .last_masked_loss = NAN,
-                                .best_metric = NAN,
-                                .log = history->log};
+static void begin_phase(struct progress *progress) {
+    *progress = (struct progress){.jobs = progress->jobs,
+                                  .feed = progress->feed,
+                                  .step = progress->step,
+                                  .phase_start = progress->step,
+                                  .last_loss = NAN,
+                                  .last_masked_loss = NAN,
+                                  .best_metric = NAN,
+                                  .log = progress->log};
 }
 
-enum berth_status history_read(struct history *history, const struct berth_config *config,
-                               const struct batching *batching, const struct berth_log *log,
-                               const char *path, struct berth_error *error) {
+enum berth_status progress_read(struct progress *progress, const struct berth_config *config,
+                                const struct batching *batching, const struct berth_log *log,
+                                const char *path, struct berth_error *error) {
     json *state;
     TRY(json_read_file(path, &state, error));
     enum berth_status status;
-    struct history found = *history;
+    struct progress found = *progress;
     const struct reading reading = {state, path, config, batching, log};
     TRY_DONE(read_numbers(&found, state, path, error));
     TRY_DONE(check_phase(&found, &reading, error));
@@ -477,11 +477,11 @@ enum berth_status history_read(struct history *history, const struct berth_confi
     }
     found.log = json_copy_deep(entries);
     if (found.log == NULL) {
-        status = error_no_memory(error, 0, "the log's history");
+        status = error_no_memory(error, 0, "the log's progress");
         goto done;
     }
-    json_free(history->log);
-    *history = found;
+    json_free(progress->log);
+    *progress = found;
 done:
     json_free(state);
     return status;

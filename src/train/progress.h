@@ -2,8 +2,8 @@
 // What a run knows about itself besides its numbers: how far it is, what it logged, its best score.
 // Saved as trainer_state.json with the keys of Hugging Face's trainer where it has them. Everything
 // in it is a function of settings and data: no times, so that a resumed run writes the same bytes.
-#ifndef BERTH_TRAIN_HISTORY_H
-#define BERTH_TRAIN_HISTORY_H
+#ifndef BERTH_TRAIN_PROGRESS_H
+#define BERTH_TRAIN_PROGRESS_H
 
 #include "core/error.h"
 #include "format/json/json.h"
@@ -15,7 +15,7 @@
 
 #include <stdint.h>
 
-struct history {
+struct progress {
     unsigned jobs;     // whose settings are kept (core/options.h)
     struct feed *feed; // borrowed; NULL: the data are not recorded
     int64_t step;      // updates done, skipped ones and those of earlier phases included
@@ -41,28 +41,28 @@ struct history {
 };
 
 // For fine-tuning; the caller changes jobs and feed.
-enum berth_status history_init(struct history *history, struct berth_error *error);
-void history_done(struct history *history);
+enum berth_status progress_init(struct progress *progress, struct berth_error *error);
+void progress_done(struct progress *progress);
 
 // Entries of the log. Memory that is out shows when the file is written.
-void history_add_step(struct history *history, double epoch, double loss, double learning_rate,
-                      double grad_norm);
+void progress_add_step(struct progress *progress, double epoch, double loss, double learning_rate,
+                       double grad_norm);
 // An evaluation of the same step that is there already stays.
-void history_add_evaluation(struct history *history, double epoch, const struct task_score *score,
-                            const struct best_metric *best);
+void progress_add_evaluation(struct progress *progress, double epoch,
+                             const struct task_score *score, const struct best_metric *best);
 
 // trainer_state.json, with every setting of the option table as text under "settings".
-enum berth_status history_write(const struct history *history, const struct berth_config *config,
-                                const struct batching *batching, const char *path,
-                                struct berth_error *error);
+enum berth_status progress_write(const struct progress *progress, const struct berth_config *config,
+                                 const struct batching *batching, const char *path,
+                                 struct berth_error *error);
 
 // Reads the file back. Settings and data that decide which sequences an update holds must be those
 // of `config` and the feed (BERTH_CONFIG naming what differs, both values and the remedy); others
 // that differ are noted in the log. Where config->phase2 is set and was not, a phase begins: data,
 // sizes and settings may be others, and the updates, their losses and the best score are counted
-// anew. On failure the history is as it was.
-enum berth_status history_read(struct history *history, const struct berth_config *config,
-                               const struct batching *batching, const struct berth_log *log,
-                               const char *path, struct berth_error *error);
+// anew. On failure the progress is as it was.
+enum berth_status progress_read(struct progress *progress, const struct berth_config *config,
+                                const struct batching *batching, const struct berth_log *log,
+                                const char *path, struct berth_error *error);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/loop.h"
+#include "train/training_loop.h"
 
 #include "core/memory.h"
 #include "core/number.h"
@@ -19,9 +19,9 @@ struct window {
 };
 
 struct run {
-    const struct loop *loop;
-    struct history *history;
-    struct loop_result *result;
+    const struct training_loop *loop;
+    struct progress *progress;
+    struct training_result *result;
     struct window window;
     struct schedule schedule; // from where it began
     double ema_loss;          // of the step records; NaN before the first
@@ -33,37 +33,37 @@ struct run {
 
 // What every update asks for by itself (update.h), where there was none.
 static enum berth_status ask_stop(struct run *run, struct berth_error *error) {
-    const struct loop *loop = run->loop;
+    const struct training_loop *loop = run->loop;
     struct comm *comm = loop->updater->engine->comm;
     run->stop = loop->stop != NULL ? *loop->stop : 0;
     return comm->agree(comm, BERTH_OK, &run->stop, error);
 }
 
 // Counted from the beginning of the phase.
-static int64_t own_step(const struct loop *loop, int64_t step) {
-    return step - loop->content->history->phase_start;
+static int64_t own_step(const struct training_loop *loop, int64_t step) {
+    return step - loop->content->progress->phase_start;
 }
 
 // The phase's last step.
-static int64_t end_of(const struct loop *loop) {
-    return loop->content->history->phase_start + loop->batching->total_steps;
+static int64_t end_of(const struct training_loop *loop) {
+    return loop->content->progress->phase_start + loop->batching->total_steps;
 }
 
-static double epoch_of(const struct loop *loop, int64_t step) {
+static double epoch_of(const struct training_loop *loop, int64_t step) {
     return batching_epochs(loop->batching, own_step(loop, step));
 }
 
-static int is_every(const struct loop *loop, int64_t step, int64_t every) {
+static int is_every(const struct training_loop *loop, int64_t step, int64_t every) {
     return every > 0 && own_step(loop, step) % every == 0;
 }
 
 // --- evaluation ---------------------------------------------------------------------------------
 
-static int is_epoch_end(const struct loop *loop, int64_t step) {
+static int is_epoch_end(const struct training_loop *loop, int64_t step) {
     return batching_ends_epoch(loop->batching, own_step(loop, step)) || step == end_of(loop);
 }
 
-static int evaluation_is_due(const struct loop *loop, int64_t step) {
+static int evaluation_is_due(const struct training_loop *loop, int64_t step) {
     if (loop->evaluation == NULL || own_step(loop, step) == 0) {
         return 0;
     }
@@ -75,8 +75,8 @@ static void report_evaluation(const struct run *run, const struct infer_result *
     double seconds = timing->seconds > 0 ? timing->seconds : NAN;
     const struct task_score *score = &run->result->score;
     struct berth_field fields[BERTH_METRICS_MAX + 5] = {
-        log_integer("step", run->history->step),
-        log_real("epoch", epoch_of(run->loop, run->history->step)),
+        log_integer("step", run->progress->step),
+        log_real("epoch", epoch_of(run->loop, run->progress->step)),
     };
     size_t count = 2;
     for (size_t i = 0; i < score->count; i++) {
@@ -91,7 +91,7 @@ static void report_evaluation(const struct run *run, const struct infer_result *
 }
 
 static enum berth_status evaluate(struct run *run, struct berth_error *error) {
-    const struct loop *loop = run->loop;
+    const struct training_loop *loop = run->loop;
     double begin = machine_seconds();
     struct infer_result timing;
     struct evaluation_run how = {.engine = loop->updater->engine,
@@ -104,12 +104,12 @@ static enum berth_status evaluate(struct run *run, struct berth_error *error) {
         run->result->score = score;
         run->result->prediction_seconds = timing.seconds;
         run->result->predicted_per_second = (double)timing.timed_sequences / timing.seconds;
-        run->result->evaluated_step = run->history->step;
+        run->result->evaluated_step = run->progress->step;
     }
     if (!timing.stopped && score.count > 0) {
         struct best_metric best;
         TRY(strategy_best_metric(loop->config, &score, &best, error));
-        history_add_evaluation(run->history, epoch_of(loop, run->history->step), &score, &best);
+        progress_add_evaluation(run->progress, epoch_of(loop, run->progress->step), &score, &best);
         report_evaluation(run, &timing);
     }
     run->result->evaluation_seconds += machine_seconds() - begin;
@@ -119,8 +119,8 @@ static enum berth_status evaluate(struct run *run, struct berth_error *error) {
 // --- saving -------------------------------------------------------------------------------------
 
 static int save_is_due(const struct run *run) {
-    const struct loop *loop = run->loop;
-    int64_t every = loop->config->save_steps, step = run->history->step;
+    const struct training_loop *loop = run->loop;
+    int64_t every = loop->config->save_steps, step = run->progress->step;
     if (loop->config->skip_checkpoint) {
         return 0;
     }
@@ -128,30 +128,30 @@ static int save_is_due(const struct run *run) {
            (every > 0 ? is_every(loop, step, every) : is_epoch_end(loop, step));
 }
 
-static int goes_on_after_save_error(const struct loop *loop) {
+static int goes_on_after_save_error(const struct training_loop *loop) {
     return loop->config->on_save_error != NULL &&
            strcmp(loop->config->on_save_error, "continue") == 0;
 }
 
 static enum berth_status rotate(const struct run *run, struct berth_error *error) {
     const struct berth_config *config = run->loop->config;
-    const int keeps = strategy_keeps_best(config) && !isnan(run->history->best_metric);
+    const int keeps = strategy_keeps_best(config) && !isnan(run->progress->best_metric);
     return checkpoint_rotate(
         config->output_dir,
         &(struct checkpoint_limits){.newest = run->saved_step,
                                     .limit = config->save_total_limit,
-                                    .best = keeps ? run->history->best_step : -1},
+                                    .best = keeps ? run->progress->best_step : -1},
         error);
 }
 
 static enum berth_status write_checkpoint(struct run *run, struct berth_error *error) {
-    const struct loop *loop = run->loop;
+    const struct training_loop *loop = run->loop;
     const char *folder = loop->config->output_dir;
-    if (run->saved_step == run->history->step) {
+    if (run->saved_step == run->progress->step) {
         return rotate(run, error);
     }
     TRY(checkpoint_write(loop->content, folder, error));
-    run->saved_step = run->history->step;
+    run->saved_step = run->progress->step;
     TRY(rotate(run, error));
     log_note(loop->log, "saved %s/checkpoint-%" PRId64, folder, run->saved_step);
     const struct berth_field facts[] = {log_integer("step", run->saved_step),
@@ -169,34 +169,34 @@ static enum berth_status save(struct run *run, struct berth_error *error) {
     if (status == BERTH_OK) {
         return BERTH_OK;
     }
-    const char *what = run->saved_step == run->history->step
+    const char *what = run->saved_step == run->progress->step
                            ? "saved, but an older one could not be removed"
                            : "not saved";
     if (goes_on_after_save_error(run->loop)) {
-        log_warning(run->loop->log, "checkpoint of step %" PRId64 " %s: %s", run->history->step,
+        log_warning(run->loop->log, "checkpoint of step %" PRId64 " %s: %s", run->progress->step,
                     what, own.message);
         return BERTH_OK;
     }
     return error_set(error, status == BERTH_NO_MEMORY ? status : BERTH_IO,
-                     "checkpoint of step %" PRId64 " %s: %s", run->history->step, what,
+                     "checkpoint of step %" PRId64 " %s: %s", run->progress->step, what,
                      own.message);
 }
 
 // After an evaluation: a best model that is to be kept has a checkpoint, and the run may end here.
 static enum berth_status follow_evaluation(struct run *run, struct berth_error *error) {
     const struct berth_config *config = run->loop->config;
-    const struct history *history = run->history;
+    const struct progress *progress = run->progress;
     const int64_t patience = config->early_stopping_patience;
-    if (strategy_keeps_best(config) && history->best_step == history->step) {
+    if (strategy_keeps_best(config) && progress->best_step == progress->step) {
         TRY(save(run, error));
     }
-    if (patience > 0 && history->evaluations_without_gain >= patience &&
-        history->step < run->last_step) {
+    if (patience > 0 && progress->evaluations_without_gain >= patience &&
+        progress->step < run->last_step) {
         log_note(run->loop->log,
                  "early stopping after update %" PRId64 ": %" PRId64
                  " evaluations in a row were not better than that of update %" PRId64,
-                 history->step, history->evaluations_without_gain, history->best_step);
-        run->last_step = history->step;
+                 progress->step, progress->evaluations_without_gain, progress->best_step);
+        run->last_step = progress->step;
     }
     return BERTH_OK;
 }
@@ -217,7 +217,7 @@ static void count_update(struct run *run, const struct update_result *update,
     window->forward += update->forward_seconds;
     window->backward += update->backward_seconds;
     window->step += update->step_seconds;
-    struct loop_result *result = run->result;
+    struct training_result *result = run->result;
     result->updates++;
     result->sequences += (int64_t)data->count;
     result->waited_seconds += data->waited;
@@ -233,32 +233,32 @@ static const double thousand = 1000;
 
 // Of the pre-training head.
 static size_t add_masked(const struct run *run, struct berth_field *fields, size_t count) {
-    const struct history *history = run->history;
-    if (isnan(history->last_masked_loss)) {
+    const struct progress *progress = run->progress;
+    if (isnan(progress->last_masked_loss)) {
         return count;
     }
-    fields[count++] = log_real("masked_lm_loss", history->last_masked_loss);
+    fields[count++] = log_real("masked_lm_loss", progress->last_masked_loss);
     fields[count++] =
-        log_real("next_sentence_loss", history->last_loss - history->last_masked_loss);
+        log_real("next_sentence_loss", progress->last_loss - progress->last_masked_loss);
     fields[count++] = log_real("data_wait_ms", thousand * run->window.waited);
     fields[count++] = log_real("step_loss", run->window.last_loss);
     fields[count++] = log_real("average_training_time_step",
                                run->window.seconds / (double)run->window.micro_batches);
-    if (history->step == end_of(run->loop)) {
-        fields[count++] = log_real("final_loss", history->last_loss);
+    if (progress->step == end_of(run->loop)) {
+        fields[count++] = log_real("final_loss", progress->last_loss);
     }
     return count;
 }
 
 static void report_step(struct run *run, double learning_rate, double grad_norm) {
-    const struct loop *loop = run->loop;
+    const struct training_loop *loop = run->loop;
     const struct window *window = &run->window;
     double updates = (double)window->updates;
     struct berth_field fields[28] = {
-        log_integer("step", run->history->step),
+        log_integer("step", run->progress->step),
         log_integer("total_steps", end_of(loop)),
-        log_real("epoch", epoch_of(loop, run->history->step)),
-        log_real("loss", run->history->last_loss),
+        log_real("epoch", epoch_of(loop, run->progress->step)),
+        log_real("loss", run->progress->last_loss),
         log_real("learning_rate", learning_rate),
         log_real("grad_norm", grad_norm),
         log_real("samples_per_second", (double)window->sequences / window->seconds),
@@ -267,12 +267,12 @@ static void report_step(struct run *run, double learning_rate, double grad_norm)
     size_t count = add_masked(run, fields, 8);
     fields[count++] = log_text("task", loop->task);
     fields[count++] = log_integer("updates", window->updates);
-    fields[count++] = log_integer("sample_count", own_step(loop, run->history->step) *
+    fields[count++] = log_integer("sample_count", own_step(loop, run->progress->step) *
                                                       loop->batching->update_sequences);
     fields[count++] = log_real("train_ema_loss", run->ema_loss);
-    if (run->history->loss_scale.kind != LOSS_SCALE_NONE) {
-        fields[count++] = log_integer("skipped", run->history->skipped);
-        fields[count++] = log_real("loss_scale", run->history->loss_scale.scale);
+    if (run->progress->loss_scale.kind != LOSS_SCALE_NONE) {
+        fields[count++] = log_integer("skipped", run->progress->skipped);
+        fields[count++] = log_real("loss_scale", run->progress->loss_scale.scale);
     }
     if (loop->config->wall_clock_breakdown) {
         fields[count++] = log_real("forward_ms", thousand * window->forward / updates);
@@ -302,7 +302,7 @@ static enum berth_status report_coefficients(const struct run *run, struct berth
         state->device->download(state->device, stats, updater->plan.lamb,
                                 table->count * sizeof *stats);
         size_t count = 0;
-        fields[count++] = log_integer("step", run->history->step);
+        fields[count++] = log_integer("step", run->progress->step);
         for (size_t i = 0; i < table->count; i++) {
             if (optimizer_scales(optimizer, table->params[i].name)) {
                 fields[count++] = log_real(table->params[i].name, stats[i].coefficient);
@@ -317,7 +317,7 @@ static enum berth_status report_coefficients(const struct run *run, struct berth
 
 // BingBertSquad's running mean; a record whose updates were all skipped changes nothing.
 static void follow_loss(struct run *run) {
-    double loss = run->history->last_loss, alpha = run->loop->config->loss_plot_alpha;
+    double loss = run->progress->last_loss, alpha = run->loop->config->loss_plot_alpha;
     if (!isnan(loss)) {
         run->ema_loss = isnan(run->ema_loss) ? loss : alpha * run->ema_loss + (1 - alpha) * loss;
     }
@@ -331,22 +331,23 @@ static int predicts_masked(const struct run *run) {
 // skipped, that of the report before stands.
 static enum berth_status log_step(struct run *run, double learning_rate, double grad_norm,
                                   struct berth_error *error) {
-    struct history *history = run->history;
-    if (history->loss_count > 0) {
-        double updates = (double)history->loss_count;
-        history->last_loss = history->loss_sum / updates;
-        history->last_masked_loss = predicts_masked(run) ? history->masked_loss_sum / updates : NAN;
+    struct progress *progress = run->progress;
+    if (progress->loss_count > 0) {
+        double updates = (double)progress->loss_count;
+        progress->last_loss = progress->loss_sum / updates;
+        progress->last_masked_loss =
+            predicts_masked(run) ? progress->masked_loss_sum / updates : NAN;
     }
-    history->loss_sum = history->masked_loss_sum = 0;
-    history->loss_count = 0;
-    history_add_step(history, epoch_of(run->loop, history->step), history->last_loss, learning_rate,
-                     grad_norm);
+    progress->loss_sum = progress->masked_loss_sum = 0;
+    progress->loss_count = 0;
+    progress_add_step(progress, epoch_of(run->loop, progress->step), progress->last_loss,
+                      learning_rate, grad_norm);
     follow_loss(run);
     report_step(run, learning_rate, grad_norm);
     return report_coefficients(run, error);
 }
 
-static int log_is_due(const struct loop *loop, int64_t step) {
+static int log_is_due(const struct training_loop *loop, int64_t step) {
     int64_t every = loop->config->logging_steps > 0 ? loop->config->logging_steps : 1;
     return is_every(loop, step, every) || step == end_of(loop);
 }
@@ -354,7 +355,7 @@ static int log_is_due(const struct loop *loop, int64_t step) {
 static enum berth_status fail_not_finite(const struct run *run, const struct update_args *args,
                                          const struct update_result *update,
                                          struct berth_error *error) {
-    const int64_t step = run->history->step;
+    const int64_t step = run->progress->step;
     char place[256];
     TRY(update_blame(run->loop->updater, args, place, sizeof place, error));
     return error_set(error, BERTH_FAILURE,
@@ -376,10 +377,10 @@ static const char *says_of(enum loss_scale_event event, const struct loss_scale 
 // The reporter has DeepSpeed's words for it.
 static void report_skip(const struct run *run, const struct loss_scale *before,
                         enum loss_scale_event event) {
-    const struct loss_scale *now = &run->history->loss_scale;
+    const struct loss_scale *now = &run->progress->loss_scale;
     struct berth_field fields[] = {
-        log_integer("step", run->history->step),
-        log_integer("skipped", run->history->skipped),
+        log_integer("step", run->progress->step),
+        log_integer("skipped", run->progress->skipped),
         log_real("attempted_loss_scale", before->scale),
         log_real("loss_scale", now->scale),
         log_integer("attempted_hysteresis", before->hysteresis_left),
@@ -389,7 +390,7 @@ static void report_skip(const struct run *run, const struct loss_scale *before,
     number_format(text, sizeof text,
                   "update %" PRId64
                   " skipped: the gradient overflows at loss scale %.10g; %s: %.10g",
-                  run->history->step, before->scale, says_of(event, now), now->scale);
+                  run->progress->step, before->scale, says_of(event, now), now->scale);
     log_fields(run->loop->log, BERTH_RECORD_NOTE, text, fields, sizeof fields / sizeof fields[0]);
 }
 
@@ -397,12 +398,12 @@ static void report_skip(const struct run *run, const struct loss_scale *before,
 // skipped.
 static enum berth_status overflow(struct run *run, const struct update_args *args,
                                   const struct update_result *update, struct berth_error *error) {
-    struct history *history = run->history;
-    const struct loss_scale before = history->loss_scale;
+    struct progress *progress = run->progress;
+    const struct loss_scale before = progress->loss_scale;
     if (before.kind == LOSS_SCALE_NONE) {
         return fail_not_finite(run, args, update, error);
     }
-    enum loss_scale_event event = loss_scale_update(&history->loss_scale, 1);
+    enum loss_scale_event event = loss_scale_update(&progress->loss_scale, 1);
     if (event == SCALE_AT_FLOOR) {
         enum berth_status status = fail_not_finite(run, args, update, error);
         return status == BERTH_FAILURE
@@ -411,22 +412,22 @@ static enum berth_status overflow(struct run *run, const struct update_args *arg
                    : status;
     }
     update_discard(run->loop->updater);
-    history->step++;
-    history->skipped++;
+    progress->step++;
+    progress->skipped++;
     report_skip(run, &before, event);
     return BERTH_OK;
 }
 
 static void take_loss(struct run *run, const struct update_result *update) {
-    struct history *history = run->history;
-    history->step++;
-    history->loss_sum += update->loss;
-    history->masked_loss_sum += update->masked_loss;
-    history->loss_count++;
-    if (history->loss_scale.kind != LOSS_SCALE_NONE &&
-        loss_scale_update(&history->loss_scale, 0) == SCALE_RAISED) {
+    struct progress *progress = run->progress;
+    progress->step++;
+    progress->loss_sum += update->loss;
+    progress->masked_loss_sum += update->masked_loss;
+    progress->loss_count++;
+    if (progress->loss_scale.kind != LOSS_SCALE_NONE &&
+        loss_scale_update(&progress->loss_scale, 0) == SCALE_RAISED) {
         log_note(run->loop->log, "loss scale %.10g from update %" PRId64 " on",
-                 history->loss_scale.scale, history->step + 1);
+                 progress->loss_scale.scale, progress->step + 1);
     }
 }
 
@@ -434,20 +435,20 @@ static enum berth_status interrupted(const struct run *run, const char *what,
                                      struct berth_error *error) {
     return error_set(error, BERTH_INTERRUPTED,
                      "stopped on request after update %" PRId64 " of %" PRId64 "; %s",
-                     run->history->step, end_of(run->loop), what);
+                     run->progress->step, end_of(run->loop), what);
 }
 
 // Updates before that left nothing in the moments.
-static int64_t without_moments(const struct history *history) {
-    int64_t start = history->phase_start > history->moments_start ? history->phase_start
-                                                                  : history->moments_start;
-    return start + history->skipped;
+static int64_t without_moments(const struct progress *progress) {
+    int64_t start = progress->phase_start > progress->moments_start ? progress->phase_start
+                                                                    : progress->moments_start;
+    return start + progress->skipped;
 }
 
 static enum berth_status do_update(struct run *run, struct berth_error *error) {
-    const struct loop *loop = run->loop;
-    struct history *history = run->history;
-    int64_t step = own_step(loop, history->step);
+    const struct training_loop *loop = run->loop;
+    struct progress *progress = run->progress;
+    int64_t step = own_step(loop, progress->step);
     double begin = machine_seconds();
     struct feed_update data;
     TRY(loop->feed->kind->take(loop->feed, loop->batching, step, &data, error));
@@ -456,11 +457,11 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
                                .order = data.order,
                                .count = data.count,
                                .total = (int64_t)data.count,
-                               .step = history->step,
-                               .skipped = without_moments(history),
+                               .step = progress->step,
+                               .skipped = without_moments(progress),
                                .learning_rate =
-                                   schedule_rate(&run->schedule, step - history->skipped),
-                               .loss_scale = history->loss_scale.scale,
+                                   schedule_rate(&run->schedule, step - progress->skipped),
+                               .loss_scale = progress->loss_scale.scale,
                                .stop = loop->stop};
     struct update_result update;
     TRY(update_run(loop->updater, &args, &update, error));
@@ -474,10 +475,10 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
         take_loss(run, &update);
     }
     count_update(run, &update, &data, machine_seconds() - begin);
-    if (log_is_due(loop, history->step)) {
+    if (log_is_due(loop, progress->step)) {
         TRY(log_step(run, args.learning_rate, update.grad_norm, error));
     }
-    log_progress(loop->log, "train", history->step, end_of(loop));
+    log_progress(loop->log, "train", progress->step, end_of(loop));
     return BERTH_OK;
 }
 
@@ -485,10 +486,10 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
 
 // After the last attempt to save, which on_save_error may have passed over.
 static const char *what_is_left(const struct run *run) {
-    if (run->history->step == run->first_step) {
+    if (run->progress->step == run->first_step) {
         return "nothing was done yet";
     }
-    return run->saved_step == run->history->step
+    return run->saved_step == run->progress->step
                ? "everything is saved: go on with --resume_from_checkpoint auto"
                : "this update could not be saved: resume from the last checkpoint";
 }
@@ -502,24 +503,24 @@ static enum berth_status stop_here(struct run *run, struct berth_error *error) {
         return interrupted(run, "nothing is saved: checkpoints are off", error);
     }
     TRY(file_lock_check(run->loop->lock, error));
-    if (run->saved_step != run->history->step) {
+    if (run->saved_step != run->progress->step) {
         TRY(save(run, error));
     }
     return interrupted(run, what_is_left(run), error);
 }
 
 static enum berth_status run_all(struct run *run, struct berth_error *error) {
-    const struct loop *loop = run->loop;
-    struct history *history = run->history;
+    const struct training_loop *loop = run->loop;
+    struct progress *progress = run->progress;
     for (;;) {
-        if (run->stop == 0 && evaluation_is_due(loop, history->step)) {
+        if (run->stop == 0 && evaluation_is_due(loop, progress->step)) {
             TRY(evaluate(run, error));
             TRY(follow_evaluation(run, error));
         }
         if (run->stop != 0) {
             return stop_here(run, error);
         }
-        if (history->step >= run->last_step) {
+        if (progress->step >= run->last_step) {
             return BERTH_OK;
         }
         TRY(do_update(run, error));
@@ -530,32 +531,32 @@ static enum berth_status run_all(struct run *run, struct berth_error *error) {
     }
 }
 
-enum berth_status loop_run(const struct loop *loop, struct loop_result *result,
-                           struct berth_error *error) {
-    *result =
-        (struct loop_result){.score.loss = NAN, .predicted_per_second = NAN, .evaluated_step = -1};
-    struct history *history = loop->content->history;
+enum berth_status training_loop_run(const struct training_loop *loop,
+                                    struct training_result *result, struct berth_error *error) {
+    *result = (struct training_result){
+        .score.loss = NAN, .predicted_per_second = NAN, .evaluated_step = -1};
+    struct progress *progress = loop->content->progress;
     struct run run = {.loop = loop,
                       .ema_loss = NAN,
-                      .history = history,
+                      .progress = progress,
                       .result = result,
                       .schedule = *loop->schedule,
-                      .first_step = history->step,
-                      .saved_step = history->step,
+                      .first_step = progress->step,
+                      .saved_step = progress->step,
                       .last_step = end_of(loop)};
     int64_t steps = loop->config->steps_this_run;
-    if (steps > 0 && steps < run.last_step - history->step) {
-        run.last_step = history->step + steps;
+    if (steps > 0 && steps < run.last_step - progress->step) {
+        run.last_step = progress->step + steps;
     }
     TRY(ask_stop(&run, error));
-    TRY(loss_scale_settle(&history->loss_scale, loop->config, error));
-    if (history->schedule_start > 0) {
-        schedule_restart(&run.schedule, loop->config, history->schedule_start);
+    TRY(loss_scale_settle(&progress->loss_scale, loop->config, error));
+    if (progress->schedule_start > 0) {
+        schedule_restart(&run.schedule, loop->config, progress->schedule_start);
         log_note(loop->log, "the schedule begins again after %" PRId64 " updates",
-                 history->schedule_start);
+                 progress->schedule_start);
     }
-    log_progress(loop->log, "train", history->step, end_of(loop)); // the clock begins here
+    log_progress(loop->log, "train", progress->step, end_of(loop)); // the clock begins here
     enum berth_status status = run_all(&run, error);
-    result->model_step = history->step;
+    result->model_step = progress->step;
     return status;
 }
