@@ -297,7 +297,7 @@ enum berth_status berth_reporter_check(const struct berth_reporter *reporter,
 void berth_reporter_close(struct berth_reporter *reporter);
 
 /* ---------------------------------------------------------------------------------------------
- * Jobs. `stop` may be NULL; it is polled between updates and may be set from a signal handler:
+ * Jobs. `stop` may be NULL; it is read once an update and may be set from a signal handler:
  * 1 asks to save and stop, 2 to stop at once.
  */
 #define BERTH_METRICS_MAX 12
