@@ -367,6 +367,41 @@ static void test_lost_lock(void **state) {
     assert_file_holds(scratch("made/manifest.json"), "another");
 }
 
+// Numbers of a damaged manifest are not summed.
+static void test_absurd_counts(void **state) {
+    (void)state;
+    static const struct {
+        const char *facts;
+        enum berth_status status;
+    } cases[] = {{"{\"bytes\": null, \"rows\": 1099511627776}", BERTH_OK},
+                 {"{\"bytes\": null, \"rows\": 1099511627777}", BERTH_CONFIG},
+                 {"{\"bytes\": null, \"rows\": 9223372036854775807}", BERTH_CONFIG},
+                 {"{\"bytes\": null, \"rows\": -1}", BERTH_CONFIG},
+                 {"{\"bytes\": null, \"rows\": 0, \"strategies\": [0, 1, 2, -1]}", BERTH_CONFIG}};
+    assert_int_equal(dir_make(scratch("made"), NULL), BERTH_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct stage stage;
+        struct stage_settings settings = {0};
+        struct berth_error error;
+        json *manifest;
+        char text[512];
+        snprintf(text, sizeof text,
+                 "{\"format\": 1, \"complete\": true, \"settings\": {}, \"files\": {\"x\": %s}}",
+                 cases[i].facts);
+        scratch_write("made/manifest.json", text);
+        const char *path = scratch("made/manifest.json");
+        assert_int_equal(stage_open(&stage, scratch("made/files"), path, &settings, &error),
+                         cases[i].status);
+        stage_close(&stage);
+        assert_int_equal(stage_read_complete(path, "make it", &manifest, &error), cases[i].status);
+        if (cases[i].status == BERTH_OK) {
+            json_free(manifest);
+        } else {
+            assert_message_has(&error, "file \"x\": expected counts");
+        }
+    }
+}
+
 static void assert_refused(struct wish wish, const char *setting) {
     struct berth_error error;
     assert_int_equal(run(&wish, &error), BERTH_CONFIG);
@@ -682,6 +717,7 @@ int main(void) {
         SCRATCH_TEST(test_strangers),      SCRATCH_TEST(test_tidies_up),
         SCRATCH_TEST(test_few_articles),   SCRATCH_TEST(test_instances_need_shards),
         SCRATCH_TEST(test_packs_hold_all), SCRATCH_TEST(test_bad_packs),
-        SCRATCH_TEST(test_empty_files),    SCRATCH_TEST(test_lost_lock)};
+        SCRATCH_TEST(test_empty_files),    SCRATCH_TEST(test_lost_lock),
+        SCRATCH_TEST(test_absurd_counts)};
     return cmocka_run_group_tests_name("stages", tests, NULL, NULL);
 }

@@ -99,12 +99,47 @@ static int is_whole(const struct stage *stage, const char *name, const json *ent
 
 // --- the manifest -------------------------------------------------------------------------------
 
+// No file of a stage has as much of anything, and sums over all files stay within 64 bits.
+#define COUNT_MOST ((int64_t)1 << 40)
+
+static int has_only_counts(const json *facts) {
+    struct json_walk walk = {.object = facts};
+    int good = !json_is_integer_value(facts) ||
+               (json_as_integer(facts) >= 0 && json_as_integer(facts) <= COUNT_MOST);
+    if (json_is_array_value(facts)) {
+        for (size_t i = 0; i < json_length(facts) && good; i++) {
+            good = has_only_counts(json_at(facts, i));
+        }
+    } else if (json_is_object_value(facts)) {
+        while (good && json_walk_next(&walk)) {
+            good = has_only_counts(walk.value);
+        }
+    }
+    return good;
+}
+
+static enum berth_status check_files(const json *files, const char *path,
+                                     struct berth_error *error) {
+    struct json_walk walk = {.object = files};
+    if (!json_is_object_value(files)) {
+        return error_set(error, BERTH_CONFIG, "%s: key \"files\": expected an object", path);
+    }
+    while (json_walk_next(&walk)) {
+        if (!has_only_counts(walk.value)) {
+            return error_set(error, BERTH_CONFIG,
+                             "%s: file \"%.200s\": expected counts from 0 to %" PRId64
+                             ", found another number: the manifest is damaged; remove its folder "
+                             "and start again",
+                             path, walk.key, COUNT_MOST);
+        }
+    }
+    return BERTH_OK;
+}
+
 static enum berth_status take_files(struct stage *stage, const json *object,
                                     struct berth_error *error) {
     struct json_walk walk = {.object = json_member(object, "files")};
-    if (!json_is_object_value(walk.object)) {
-        return error_set(error, BERTH_CONFIG, "%s: key \"files\": expected an object", stage->path);
-    }
+    TRY(check_files(walk.object, stage->path, error));
     TRY(json_get_boolean(object, stage->path, "complete", &stage->complete, error));
     int failed = 0;
     while (json_walk_next(&walk)) {
@@ -250,6 +285,9 @@ enum berth_status stage_read_complete(const char *manifest, const char *remedy, 
     enum berth_status status = json_get_boolean(*value, manifest, "complete", &complete, error);
     if (status == BERTH_OK && !complete) {
         status = error_set(error, BERTH_NO_INPUT, "%s: not complete: %s", manifest, remedy);
+    }
+    if (status == BERTH_OK) {
+        status = check_files(json_member(*value, "files"), manifest, error);
     }
     if (status != BERTH_OK) {
         json_free(*value);
