@@ -6,7 +6,7 @@
 #include "core/encoding.h"
 #include "core/memory.h"
 #include "core/options.h"
-#include "data/characters.h"
+#include "core/utf8.h"
 #include "data/tables/caseless.h"
 #include "data/tables/table_reader.h"
 #include "text/unicode.h"
@@ -39,7 +39,7 @@ static enum berth_status bad_byte(const struct table_reader *reader, size_t offs
     }
     return error_set(reader->error, BERTH_BAD_DATA, "%s: line %zu, column %lld (byte %zu): %s",
                      reader->name, line,
-                     (long long)characters_count(reader->text + begin, offset - begin) + 1,
+                     (long long)utf8_count(reader->text + begin, offset - begin) + 1,
                      offset + reader->skipped, what);
 }
 
@@ -63,7 +63,7 @@ static enum berth_status check_bytes(struct table_reader *reader) {
         return bad_byte(reader, (size_t)(nul - reader->text),
                         "a NUL byte; a table is a text file, is this one damaged?");
     }
-    size_t bad = unicode_check(reader->text, reader->length);
+    size_t bad = utf8_valid_prefix(reader->text, reader->length);
     if (bad < reader->length) {
         return bad_byte(reader, bad, "not UTF-8; save the file as UTF-8");
     }

@@ -2,7 +2,7 @@
 #include "data/tables/table_reader.h"
 
 #include "core/memory.h"
-#include "data/characters.h"
+#include "core/utf8.h"
 
 #include <string.h>
 
@@ -30,13 +30,5 @@ enum berth_status table_reader_row(struct table_reader *reader, size_t line) {
 }
 
 int table_shown(const char *text) {
-    size_t length = strnlen(text, TABLE_SHOWN + 1);
-    if (length <= TABLE_SHOWN) {
-        return (int)length;
-    }
-    length = TABLE_SHOWN;
-    while (length > 0 && !characters_begins(text[length])) {
-        length--;
-    }
-    return (int)length;
+    return (int)utf8_cut(text, strnlen(text, TABLE_SHOWN + 1), TABLE_SHOWN);
 }

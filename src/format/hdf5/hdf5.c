@@ -2,6 +2,7 @@
 // HDF5 from the superblock to the list of data sets.
 #include "format/hdf5/hdf5.h"
 
+#include "core/little_endian.h"
 #include "core/memory.h"
 #include "format/hdf5/hdf5_parts.h"
 
@@ -89,7 +90,7 @@ static enum berth_status read_group_tree(struct group *group, uint64_t address, 
     struct hdf5_run run;
     TRY(hdf5_describe(group->file, address, NODE_HEAD, &block, &run, error));
     int is_node = memcmp(block, "TREE\0", 5) == 0, here = block[5];
-    uint64_t count = block[6] | (uint64_t)block[7] << 8;
+    uint64_t count = little_endian(block + 6, 2);
     memory_free(block);
     if (!is_node || here >= 64 || (level >= 0 && here != level)) {
         return hdf5_wrong(group->file, address, "expected a node of a group's B-tree", error);

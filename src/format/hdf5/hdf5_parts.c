@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "format/hdf5/hdf5_parts.h"
 
+#include "core/little_endian.h"
 #include "core/memory.h"
 
 #include <inttypes.h>
@@ -8,17 +9,13 @@
 // --- the description ----------------------------------------------------------------------------
 
 uint64_t hdf5_take(struct hdf5_run *run, size_t size) {
-    uint64_t number = 0;
     if (size > run->length - run->at) {
         run->is_short = 1;
         run->at = run->length;
         return 0;
     }
-    for (size_t i = size; i-- > 0;) {
-        number = number << 8 | run->bytes[run->at + i];
-    }
     run->at += size;
-    return number;
+    return little_endian(run->bytes + run->at - size, size);
 }
 
 void hdf5_skip(struct hdf5_run *run, uint64_t size) {
