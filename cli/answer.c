@@ -81,10 +81,10 @@ static enum berth_status read_context(struct cli_call *call, char **owned, const
 
 // What is ill-formed counts as U+FFFD, which the tokenizer drops.
 static void warn_of_ill_formed(const char *what, const char *text) {
-    const char *place = utf8_find_ill_formed(text);
-    if (place != NULL) {
+    size_t length = strlen(text), valid = utf8_valid_prefix(text, length);
+    if (valid < length) {
         cli_warning("the %s is not all UTF-8 (first at byte %zu); what is not is left out", what,
-                    (size_t)(place - text));
+                    valid);
     }
 }
 

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the dependency star of src/ (doc/design.md) and that every third-party header has one door.
+"""Checks the dependencies of src/ (doc/design.md): which room, and which inner room, may include which;
+that no files call each other in a circle; that one source file includes a third-party header.
 
-Exits 1 and names each include that breaks a rule. Also prints how long files and functions are:
-a mirror, not a gate.
+Exits 1 and names each include, circle and header that breaks a rule. Also prints how long files and
+functions are, which nothing depends on.
 """
+import collections
 import pathlib
 import re
 import statistics
@@ -25,6 +27,36 @@ ALLOWED = {  # room -> rooms it may include besides itself and berth.h
     "train": {"core", "text", "format", "data", "model", "task", "report"},
     "api": {"core", "text", "format", "net", "data", "model", "task", "train", "report"},
 }
+INNER = {  # inner room -> inner rooms of the same room that it may include besides itself
+    "data/batches": set(),
+    "data/tables": set(),
+    "data/pairs": {"tables", "batches"},
+    "data/squad": set(),
+    "data/wikipedia": set(),
+    "data/corpus": set(),
+    "data/pretraining": {"batches"},
+    "data/packing": {"pretraining"},
+    "data/stages": {"corpus", "pretraining", "packing"},
+    "format/json": set(),
+    "format/checksum": set(),
+    "format/archive": set(),
+    "format/protobuf": set(),
+    "format/tensors": set(),
+    "format/safetensors": {"tensors", "json"},
+    "format/torch": {"tensors", "archive"},
+    "format/deepspeed": {"tensors", "torch"},
+    "format/tensorflow": {"tensors", "protobuf", "checksum"},
+    "format/containers": {"tensors", "json", "safetensors", "torch", "deepspeed", "tensorflow"},
+    "format/hdf5": {"tensors", "archive"},
+    "format/export": {"tensors", "protobuf"},
+    "format/hub": {"json", "checksum"},
+    "format/mediawiki": set(),
+}
+# Files that call each other, each group with the reason why it stays.
+CIRCLES = {
+    ("cpu/attention.c", "cpu/device_cpu.c", "cpu/linear.c", "cpu/norm.c"):
+        "the operations ask the device for memory, the device's table names the operations",
+}
 CLI_CORE_ONLY = {"core"}
 CLI_MAY_LOOK_INSIDE = {"bench.c", "doctor.c", "features.c"}
 THIRD_PARTY = ("jansson.h", "dnnl", "oneapi/", "openssl/", "utf8proc.h", "unicode/", "omp.h",
@@ -32,6 +64,10 @@ THIRD_PARTY = ("jansson.h", "dnnl", "oneapi/", "openssl/", "utf8proc.h", "unicod
 SHARED_DOORS = {"omp.h"}  # OpenMP is a compiler feature: any room that computes in parallel
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
+# The name of a function or object with external linkage, where a source file defines it.
+DEFINITION = re.compile(r"^(?!static\b|typedef\b|extern\b)[a-z][\w \*]*?\b([a-z_]\w*)"
+                        r"\s*(?:\((?=[^;]*?\)\s*\{)|\[[^\]]*\]\s*=|=)", re.M | re.S)
+NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|^\s*#\s*include[^\n]*|"(?:\\.|[^"\\\n])*"', re.M | re.S)
 
 
 def main() -> int:
@@ -48,7 +84,9 @@ def main() -> int:
             if kind == "<" or name == "berth.h":
                 continue
             target = name.split("/")[0] if "/" in name else room
-            if target == room or target == "cli":
+            if target == room and not in_cli:
+                problems += inner_problem(relative, name)
+            if target in (room, "cli"):
                 continue
             if in_cli:
                 good = target in CLI_CORE_ONLY or relative.name in CLI_MAY_LOOK_INSIDE
@@ -59,10 +97,58 @@ def main() -> int:
     for header, users in sorted(doors.items()):
         if len(users) > 1 and header not in SHARED_DOORS:
             problems.append(f"<{header}> has {len(users)} doors: {', '.join(sorted(users))}")
+    problems += [f"inner rooms include each other: {', '.join(circle)}" for circle in circles_of(
+        {inner: {f"{inner.split('/')[0]}/{other}" for other in others} for inner, others in INNER.items()})]
+    circles = circles_of(calls_between_files(root / "src"))
+    problems += [f"files call each other: {', '.join(circle)}" for circle in circles if circle not in CIRCLES]
+    problems += [f"no longer a circle: {', '.join(circle)}" for circle in CIRCLES if circle not in circles]
     for problem in problems:
         print(f"dependency check: {problem}", file=sys.stderr)
     print_sizes(root)
+    print(f"circles: {len(circles)} of files that call each other")
     return 1 if problems else 0
+
+
+def inner_problem(relative: pathlib.Path, name: str) -> list:
+    """What is wrong with src/ROOM/INNER/FILE or src/ROOM/FILE including ROOM/NAME."""
+    room, inner = relative.parts[1], "/".join(relative.parts[1:-1])
+    target = "/".join(name.split("/")[:-1])
+    if not any(key.startswith(room + "/") for key in INNER):
+        return []
+    for place in (inner, target):
+        if place not in INNER:
+            return [f"{relative}: '{place}' is not one of the inner rooms of '{room}'"]
+    if target == inner or target.split("/")[1] in INNER[inner]:
+        return []
+    return [f"{relative}: inner room '{inner}' may not include \"{name}\""]
+
+
+def calls_between_files(src: pathlib.Path) -> dict:
+    """For each source file the source files that define the functions and objects it names."""
+    code = {str(path.relative_to(src)): NOT_CODE.sub("", path.read_text(encoding="utf-8"))
+            for path in sorted(src.glob("**/*.c"))}
+    owners = collections.defaultdict(set)
+    for file, text in code.items():
+        for name in DEFINITION.findall(text):
+            owners[name].add(file)
+    only = {name: files.copy().pop() for name, files in owners.items() if len(files) == 1}
+    return {file: {only[name] for name in re.findall(r"(?<!struct )(?<!enum )\b[a-z_]\w*\b", text) if name in only} - {file}
+            for file, text in code.items()}
+
+
+def circles_of(graph: dict) -> list:
+    """The groups of two or more nodes of which each reaches each, as sorted tuples."""
+    def reach(start: str) -> set:
+        seen, todo = set(), [start]
+        while todo:
+            for node in graph[todo.pop()] - seen:
+                seen.add(node)
+                todo.append(node)
+        return seen
+    reached = {node: reach(node) for node in graph}
+    groups = {tuple(sorted(other for other in reached[node] if node in reached[other]))
+              for node in graph if node in reached[node]}
+    return sorted(groups)
 
 
 def print_sizes(root: pathlib.Path) -> None:

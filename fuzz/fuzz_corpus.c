@@ -4,8 +4,8 @@
 //
 // Bits 0 and 1 of the settings: the form (0 and 3: extracted, 1: text, 2: books).
 #include "core/buffer.h"
+#include "core/utf8.h"
 #include "data/corpus/corpus.h"
-#include "format/utf8.h"
 #include "input.h"
 
 #include <sys/stat.h>

@@ -5,6 +5,7 @@
 // its promises: every tensor lies in its file, and reads the same whole and in parts.
 #include "core/buffer.h"
 #include "core/file.h"
+#include "format/containers/containers.h"
 #include "format/deepspeed/deepspeed.h"
 #include "format/torch/torch.h"
 #include "input.h"

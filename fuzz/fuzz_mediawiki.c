@@ -3,8 +3,8 @@
 // pieces that the export comes in.
 //
 // The settings: the bytes of a piece, less one; bit 7: the export goes on in its middle.
+#include "core/utf8.h"
 #include "format/mediawiki/mediawiki.h"
-#include "format/utf8.h"
 #include "input.h"
 
 struct seen {

@@ -3,6 +3,7 @@
 // tensor must be readable.
 //
 // Bit 0 of the settings: through the door to every container of weights.
+#include "format/containers/containers.h"
 #include "format/safetensors/safetensors.h"
 #include "input.h"
 

@@ -3,7 +3,7 @@
 // is not marked stands in its context.
 //
 // Settings: bit 0 through a file, bit 1 for scoring only (a file, too), bits 2 to 7 the limit.
-#include "data/characters.h"
+#include "core/utf8.h"
 #include "data/squad/squad.h"
 #include "input.h"
 
@@ -16,8 +16,8 @@ static void check_example(const struct squad_example *example, int checked) {
         const struct squad_answer *answer = &example->answers[i];
         checked = checked && !answer->misplaced;
         require(!checked || answer->start >= 0);
-        require(!checked || characters_skip(example->context, example->context_length,
-                                            answer->start) <= example->context_length);
+        require(!checked || utf8_skip(example->context, example->context_length, answer->start) <=
+                                example->context_length);
         require(strlen(answer->text) < SIZE_MAX);
     }
 }

@@ -11,6 +11,7 @@
 //   3  the text file `checkpoint`
 #include "core/file.h"
 #include "format/checksum/crc32c.h"
+#include "format/containers/containers.h"
 #include "format/tensorflow/sorted_table.h"
 #include "format/tensorflow/tensorflow.h"
 #include "input.h"

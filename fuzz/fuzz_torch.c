@@ -3,6 +3,7 @@
 // put into the older layout here (whose data has no CRC for the fuzzer to guess). What opens must
 // keep its promises: every tensor lies in the file, and reads the same whole and in parts.
 #include "core/buffer.h"
+#include "format/containers/containers.h"
 #include "format/torch/torch.h"
 #include "input.h"
 

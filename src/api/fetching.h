@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A fetch while it runs, shared by its parts: fetch.c decides what is meant, fetch_hub.c asks the
-// hub, fetch_url.c fetches URLs and the data sets known by name.
+// hub, fetch_url.c fetches URLs and the data sets known by name, fetching.c makes the snapshot of
+// what came.
 #ifndef BERTH_API_FETCHING_H
 #define BERTH_API_FETCHING_H
 

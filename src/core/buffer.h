@@ -4,6 +4,7 @@
 #ifndef BERTH_CORE_BUFFER_H
 #define BERTH_CORE_BUFFER_H
 
+#include "core/little_endian.h"
 #include "core/memory.h"
 
 #include <stdint.h>
@@ -48,9 +49,9 @@ static inline void buffer_put_byte(struct buffer *buffer, char byte) {
 
 // The lowest `size` (up to 8) bytes of a number, the lowest first.
 static inline void buffer_put_number(struct buffer *buffer, uint64_t number, size_t size) {
-    for (size_t i = 0; i < size; i++) {
-        buffer_put_byte(buffer, (char)(number >> (8 * i)));
-    }
+    char bytes[8];
+    little_endian_put(bytes, number, size);
+    buffer_put(buffer, bytes, size);
 }
 
 // Empties it and keeps the memory; a failure stays.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/encoding.h"
 
+#include "core/little_endian.h"
+#include "core/utf8.h"
+
 #include <stdint.h>
 #include <string.h>
 
@@ -32,26 +35,15 @@ enum encoding encoding_of(const char *bytes, size_t length, size_t *mark) {
                                      : ENCODING_UTF8;
 }
 
-static void put_character(struct buffer *to, uint32_t c) {
-    char bytes[4];
-    size_t length = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    static const unsigned char leads[] = {0, 0, 0xC0, 0xE0, 0xF0};
-    for (size_t i = length; i-- > 1;) {
-        bytes[i] = (char)(0x80 | (c & 0x3F));
-        c >>= 6;
-    }
-    bytes[0] = (char)(leads[length] | c);
-    buffer_put(to, bytes, length);
-}
-
 static uint32_t unit_at(const struct encoding_reader *reader, size_t at) {
     const unsigned char *two = reader->held + at;
-    return reader->encoding == ENCODING_UTF16_LE ? (uint32_t)two[0] | (uint32_t)two[1] << 8
+    return reader->encoding == ENCODING_UTF16_LE ? (uint32_t)little_endian(two, 2)
                                                  : (uint32_t)two[1] | (uint32_t)two[0] << 8;
 }
 
 // Takes the first unit of what is held, or the pair.
 static void put_held(struct encoding_reader *reader, struct buffer *to) {
+    char character[4];
     uint32_t first = unit_at(reader, 0);
     size_t taken = 2;
     if (reader->count == 4) {
@@ -61,7 +53,7 @@ static void put_held(struct encoding_reader *reader, struct buffer *to) {
             taken = 4;
         }
     }
-    put_character(to, first);
+    buffer_put(to, character, utf8_encode(first, character));
     memmove(reader->held, reader->held + taken, reader->count - taken);
     reader->count -= taken;
 }

@@ -55,7 +55,7 @@ static void put_string(struct json_line *line, const char *value) {
         const unsigned char *run = at;
         size_t bytes = 1;
         while (*at >= 0x20 && *at != '"' && *at != '\\' && *at != 0x7F && !is_high_control(at) &&
-               (bytes = utf8_length(at)) > 0) {
+               (bytes = utf8_character((const char *)at, UTF8_BYTES_MAX)) > 0) {
             at += bytes;
         }
         put(line, (const char *)run, (size_t)(at - run));

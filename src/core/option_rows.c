@@ -425,10 +425,7 @@ const struct option_row option_rows[] = {
 const size_t option_row_count = sizeof option_rows / sizeof option_rows[0];
 
 // Those of single jobs.
-static const struct {
-    unsigned jobs;
-    const char *name, *value;
-} job_defaults[] = {
+const struct option_job_default option_job_default_rows[] = {
     // As run_pretraining of NVIDIA and Habana.
     {JOB_PRETRAIN, "learning_rate", "5e-5"},
     {JOB_PRETRAIN, "warmup_proportion", "0.01"},
@@ -442,13 +439,8 @@ static const struct {
     {SHARD_JOBS, "max_predictions_per_seq", "8192"}, // all that a shard's rows have
 };
 
-void option_job_defaults(struct berth_config *config, unsigned job) {
-    for (size_t i = 0; i < sizeof job_defaults / sizeof *job_defaults; i++) {
-        if ((job_defaults[i].jobs & job) != 0) {
-            option_set_default(config, job_defaults[i].name, job_defaults[i].value);
-        }
-    }
-}
+const size_t option_job_default_count =
+    sizeof option_job_default_rows / sizeof option_job_default_rows[0];
 
 void option_defaults(struct berth_config *config) {
     *config = (struct berth_config){

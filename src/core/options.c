@@ -318,6 +318,15 @@ void option_set_default(struct berth_config *config, const char *name, const cha
     }
 }
 
+void option_job_defaults(struct berth_config *config, unsigned job) {
+    for (size_t i = 0; i < option_job_default_count; i++) {
+        if ((option_job_default_rows[i].jobs & job) != 0) {
+            option_set_default(config, option_job_default_rows[i].name,
+                               option_job_default_rows[i].value);
+        }
+    }
+}
+
 // --- printing ------------------------------------------------------------------------------------
 
 // A number that stands for no choice is printed as it is.

@@ -56,8 +56,16 @@ struct option_spelling {
     unsigned distance;
 };
 
+// The default of a setting in `jobs` where it is another.
+struct option_job_default {
+    unsigned jobs;
+    const char *name, *value;
+};
+
 extern const struct option_row option_rows[];
 extern const size_t option_row_count;
+extern const struct option_job_default option_job_default_rows[];
+extern const size_t option_job_default_count;
 
 // The default of every setting that does not depend on the machine (berth_config_init adds those).
 void option_defaults(struct berth_config *config);

@@ -56,23 +56,6 @@ int terminal_colour(int descriptor) {
     return terminal_is(descriptor);
 }
 
-// Decodes one character; returns its bytes, 0 when they are ill-formed or cut off.
-static size_t decode(const unsigned char *text, size_t length, uint32_t *character) {
-    size_t bytes = text[0] < 0x80 ? 1 : text[0] >= 0xF0 ? 4 : text[0] >= 0xE0 ? 3 : 2;
-    if (bytes > length || (bytes > 1 && text[0] < 0xC2)) {
-        return 0;
-    }
-    static const unsigned char masks[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
-    *character = text[0] & masks[bytes];
-    for (size_t i = 1; i < bytes; i++) {
-        if ((text[i] & 0xC0) != 0x80) {
-            return 0;
-        }
-        *character = *character << 6 | (text[i] & 0x3Fu);
-    }
-    return bytes;
-}
-
 struct block {
     uint32_t first, last;
 };
@@ -103,9 +86,9 @@ static int columns_of(uint32_t character) {
 
 size_t terminal_character(const char *text, size_t length, int *columns) {
     uint32_t character;
-    size_t bytes = decode((const unsigned char *)text, length, &character);
-    *columns = bytes > 0 ? columns_of(character) : 1;
-    return bytes > 0 ? bytes : 1;
+    size_t bytes = utf8_decode(text, length, &character);
+    *columns = character != UTF8_ILL_FORMED ? columns_of(character) : 1;
+    return character != UTF8_ILL_FORMED ? bytes : 1;
 }
 
 size_t terminal_columns(const char *text, size_t length) {
@@ -121,22 +104,21 @@ size_t terminal_columns(const char *text, size_t length) {
 // --- what a terminal obeys ----------------------------------------------------------------------
 
 // The bytes of the character at text when it may be shown, else 0.
-static size_t showable(const unsigned char *text) {
+static size_t showable(const char *text) {
     static const struct block obeyed[] = {
         {0x00, 0x1F}, {0x7F, 0x9F}, {0x2028, 0x202E}, {0x2066, 0x2069}};
-    size_t bytes = utf8_length(text);
-    uint32_t character = 0;
-    if (bytes > 0) {
-        decode(text, bytes, &character);
-    }
-    return lies_in(obeyed, sizeof obeyed / sizeof *obeyed, character) ? 0 : bytes;
+    uint32_t character;
+    size_t bytes = utf8_decode(text, UTF8_BYTES_MAX, &character);
+    int is_shown =
+        character != UTF8_ILL_FORMED && !lies_in(obeyed, sizeof obeyed / sizeof *obeyed, character);
+    return is_shown ? bytes : 0;
 }
 
 size_t terminal_escape(char *to, size_t size, const char *text, const char *kept) {
     size_t used = 0;
     while (*text != '\0') {
         char piece[5];
-        size_t bytes = strchr(kept, *text) != NULL ? 1 : showable((const unsigned char *)text);
+        size_t bytes = strchr(kept, *text) != NULL ? 1 : showable(text);
         size_t length = bytes > 0 ? bytes : 4;
         if (bytes > 0) {
             memcpy(piece, text, bytes);
@@ -165,11 +147,10 @@ size_t terminal_filter_end(struct terminal_filter *filter, char *shown) {
 
 size_t terminal_filter_take(struct terminal_filter *filter, char byte, char *shown) {
     size_t length = 0;
-    if (filter->count > 0 && ((unsigned char)byte & 0xC0) != 0x80) {
+    if (filter->count > 0 && utf8_begins(byte)) {
         length = terminal_filter_end(filter, shown);
     }
     filter->held[filter->count++] = byte;
-    unsigned char lead = (unsigned char)filter->held[0];
-    size_t whole = lead < 0xC2 || lead > 0xF4 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+    size_t whole = utf8_whole(filter->held[0]);
     return filter->count == whole ? length + terminal_filter_end(filter, shown + length) : length;
 }

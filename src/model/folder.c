@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Hugging Face model folder: weights (the tokenizer's files are in folder_tokenizer.c).
+// A Hugging Face model folder: reading and writing weights (which file holds them is in
+// folder_weights.c, the tokenizer's files are in folder_tokenizer.c).
 #include "model/folder.h"
 
 #include "core/file.h"
 #include "core/memory.h"
-#include "format/containers/shards.h"
 #include "format/deepspeed/deepspeed.h"
 #include "format/safetensors/safetensors.h"
-#include "format/tensors/tensor_file.h"
 #include "model/weights.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#define WEIGHTS_FILE "model.safetensors"
 
 void folder_report_done(struct folder_report *report) {
     memory_free(report->missing);
@@ -136,55 +133,6 @@ enum berth_status folder_find_norms(const char *path, struct bert_config *config
     config->pre_layer_norm |= weights_are_pre_layer_norm(&weights);
     weights_close(&weights);
     return BERTH_OK;
-}
-
-// The first that a folder holds is its weights.
-static const char *const weights_files[] = {WEIGHTS_FILE, (WEIGHTS_FILE SHARDS_ENDING),
-                                            "pytorch_model.bin",
-                                            ("pytorch_model.bin" SHARDS_ENDING)};
-
-// The weights of one of the formats that have files of other names; NULL when there are none.
-static enum berth_status find_weights(const char *folder, char **path, struct berth_error *error) {
-    enum { COUNT = sizeof weights_files / sizeof *weights_files };
-    for (size_t i = 0; i < COUNT; i++) {
-        *path = path_join(folder, weights_files[i]);
-        if (*path == NULL) {
-            return file_no_path(error);
-        }
-        if (file_exists(*path)) {
-            return BERTH_OK;
-        }
-        memory_free(*path);
-    }
-    return tensor_file_find_in(folder, path, error);
-}
-
-enum berth_status folder_holds_weights(const char *folder, int *found, struct berth_error *error) {
-    char *path = NULL;
-    enum berth_status status = dir_exists(folder) ? find_weights(folder, &path, error) : BERTH_OK;
-    // Several where one is expected are an error, and weights.
-    *found = path != NULL || status != BERTH_OK;
-    memory_free(path);
-    return status == BERTH_NO_INPUT ? BERTH_OK : status;
-}
-
-enum berth_status folder_open_weights(const char *path, struct tensor_file *file,
-                                      struct berth_error *error) {
-    char *found = NULL;
-    if (!dir_exists(path)) {
-        return tensor_file_open(file, path, error);
-    }
-    TRY(find_weights(path, &found, error));
-    if (found == NULL) {
-        return error_set(error, BERTH_NO_INPUT,
-                         "%s: no weights in this folder: expected " WEIGHTS_FILE
-                         ", pytorch_model.bin, one of them in several files with its index, a "
-                         "TensorFlow checkpoint, ckpt_<step>.pt or DeepSpeed's \"latest\"",
-                         path);
-    }
-    enum berth_status status = tensor_file_open(file, found, error);
-    memory_free(found);
-    return status;
 }
 
 // --- matching names -----------------------------------------------------------------------------
@@ -350,7 +298,7 @@ enum berth_status folder_write_weights(const char *folder, const struct bert_con
                                        const struct param_table *table, const float *buffer,
                                        struct berth_error *error) {
     char *config_path = path_join(folder, "config.json");
-    char *weights_path = path_join(folder, WEIGHTS_FILE);
+    char *weights_path = path_join(folder, FOLDER_WEIGHTS);
     enum berth_status status;
     if (config_path == NULL || weights_path == NULL) {
         status = file_no_path(error);

@@ -13,6 +13,8 @@
 
 #include <stddef.h>
 
+#define FOLDER_WEIGHTS "model.safetensors" // as it is written
+
 // What reading weights met. Lists are newline-separated names, NULL when empty.
 struct folder_report {
     char *missing;    // filled with initial values (heads only; a missing body tensor is an error)

@@ -10,7 +10,8 @@
 #include "task/squad_metrics.h"
 
 #include "core/memory.h"
-#include "data/characters.h"
+#include "core/utf8.h"
+#include "data/squad/white_space.h"
 #include "task/squad_match.h"
 #include "task/squad_threshold.h"
 #include "text/python.h"
@@ -37,9 +38,9 @@ static int is_punctuation(uint32_t c) {
 }
 
 static size_t decode(const char *text, size_t length, uint32_t *characters) {
-    size_t count = 0, size;
-    for (size_t i = 0; i < length; i += size) {
-        characters[count++] = characters_decode(text + i, length - i, &size);
+    size_t count = 0;
+    for (size_t i = 0; i < length;) {
+        i += utf8_decode(text + i, length - i, &characters[count++]);
     }
     return count;
 }
@@ -79,12 +80,12 @@ static void blank_articles(uint32_t *text, size_t count) {
 static size_t split(const uint32_t *text, size_t count, struct word *words) {
     size_t word_count = 0, i = 0;
     while (i < count) {
-        if (characters_is_python_white(text[i])) {
+        if (white_space_is_python(text[i])) {
             i++;
             continue;
         }
         size_t begin = i;
-        while (i < count && !characters_is_python_white(text[i])) {
+        while (i < count && !white_space_is_python(text[i])) {
             i++;
         }
         words[word_count++] = (struct word){text + begin, i - begin};

@@ -8,7 +8,8 @@
 #include "task/squad_text.h"
 
 #include "core/memory.h"
-#include "data/characters.h"
+#include "core/utf8.h"
+#include "data/squad/white_space.h"
 
 #include <string.h>
 
@@ -56,12 +57,12 @@ static void remove_all(char *text, const char *pattern) {
 
 // Number of the non-blank character that begins at byte `at`; -1 when a blank or nothing is there.
 static int64_t solid_number(const char *text, size_t length, size_t at) {
-    if (at >= length || text[at] == ' ' || !characters_begins(text[at])) {
+    if (at >= length || text[at] == ' ' || !utf8_begins(text[at])) {
         return -1;
     }
     int64_t number = 0;
     for (size_t i = 0; i < at; i++) {
-        number += text[i] != ' ' && characters_begins(text[i]);
+        number += text[i] != ' ' && utf8_begins(text[i]);
     }
     return number;
 }
@@ -69,7 +70,7 @@ static int64_t solid_number(const char *text, size_t length, size_t at) {
 // Byte where non-blank character `number` begins; it is there.
 static size_t solid_place(const char *text, int64_t number) {
     size_t i = 0;
-    while (text[i] == ' ' || !characters_begins(text[i]) || number-- > 0) {
+    while (text[i] == ' ' || !utf8_begins(text[i]) || number-- > 0) {
         i++;
     }
     return i;
@@ -80,14 +81,14 @@ static int64_t solid_count(const char *text, size_t length) {
     for (size_t i = 0; i < length; i++) {
         blanks += text[i] == ' ';
     }
-    return characters_count(text, length) - blanks;
+    return utf8_count(text, length) - blanks;
 }
 
 // Byte where the last character before byte `end` begins; `end` itself when there is none.
 static size_t last_character(const char *text, size_t begin, size_t end) {
     size_t at = end;
     while (at > begin) {
-        if (characters_begins(text[--at])) {
+        if (utf8_begins(text[--at])) {
             return at;
         }
     }
@@ -114,7 +115,7 @@ static int map_back(const struct text *basic, struct squad_text_part found,
     }
     part->begin = solid_place(original->bytes, first);
     part->end = solid_place(original->bytes, last) + 1;
-    while (part->end < original->length && !characters_begins(original->bytes[part->end])) {
+    while (part->end < original->length && !utf8_begins(original->bytes[part->end])) {
         part->end++;
     }
     return 1;
@@ -183,8 +184,8 @@ static enum berth_status cut(const struct squad_text_source *source, const char 
         return error_no_memory(error, part.end - part.begin, "an answer");
     }
     const char *context = source->example->context;
-    answer->begin = characters_count(context, context_place(source, first, part.begin, 0));
-    answer->end = characters_count(context, context_place(source, first, part.end, 1));
+    answer->begin = utf8_count(context, context_place(source, first, part.begin, 0));
+    answer->end = utf8_count(context, context_place(source, first, part.end, 1));
     return BERTH_OK;
 }
 
@@ -197,9 +198,9 @@ static enum berth_status slice(const struct squad_text_source *source, size_t fi
     if (answer->text == NULL) {
         return error_no_memory(error, to - from, "an answer");
     }
-    answer->text[characters_squeeze(answer->text, to - from)] = '\0';
-    answer->begin = characters_count(context, from);
-    answer->end = characters_count(context, to);
+    answer->text[white_space_squeeze(answer->text, to - from)] = '\0';
+    answer->begin = utf8_count(context, from);
+    answer->end = utf8_count(context, to);
     return BERTH_OK;
 }
 
@@ -222,7 +223,7 @@ enum berth_status squad_text_of_span(const struct squad_text_source *source,
     } else {
         remove_all(predicted, " ##");
         remove_all(predicted, "##");
-        predicted[characters_squeeze(predicted, strlen(predicted))] = '\0';
+        predicted[white_space_squeeze(predicted, strlen(predicted))] = '\0';
         status = cut(source, predicted, &words, first, answer, error);
     }
     memory_free(predicted);

@@ -13,6 +13,7 @@
 #include "text/basic.h"
 
 #include "core/memory.h"
+#include "core/utf8.h"
 #include "text/unicode.h"
 
 #include <string.h>
@@ -103,7 +104,7 @@ static int put(struct basic *walk, uint32_t point, struct basic_origin place) {
     if (!reserve(walk, 4)) {
         return 0;
     }
-    size_t bytes = unicode_encode(point, walk->buffer + walk->count);
+    size_t bytes = utf8_encode(point, walk->buffer + walk->count);
     for (size_t i = 0; i < bytes; i++) {
         walk->places[walk->count + i] = place;
     }
@@ -118,20 +119,20 @@ static int put(struct basic *walk, uint32_t point, struct basic_origin place) {
 // by one: they are dropped, so their number does not matter.
 static size_t decode_before(const struct basic *walk, size_t at, uint32_t *point) {
     for (size_t bytes = 1; bytes <= 4 && bytes <= at; bytes++) {
-        if ((walk->text[at - bytes] & 0xC0) != 0x80) {
-            if (unicode_decode(walk->text + at - bytes, bytes, point) == bytes) {
+        if (utf8_begins((char)walk->text[at - bytes])) {
+            if (utf8_decode(walk->text + at - bytes, bytes, point) == bytes) {
                 return bytes;
             }
             break;
         }
     }
-    *point = UNICODE_ILL_FORMED;
+    *point = UTF8_ILL_FORMED;
     return 1;
 }
 
 // Whether a character decides about a sigma: -1 not at all, 0 against "inside a word", 1 for it.
 static int judge(const struct basic *walk, uint32_t point) {
-    if (point == UNICODE_ILL_FORMED) {
+    if (point == UTF8_ILL_FORMED) {
         return -1;
     }
     unsigned flags = flags_of(walk, point);
@@ -158,7 +159,7 @@ static int sigma_is_final(const struct basic *walk, size_t begin, size_t end) {
     }
     int after = -1;
     while (after < 0 && end < walk->length) {
-        end += unicode_decode(walk->text + end, walk->length - end, &point);
+        end += utf8_decode(walk->text + end, walk->length - end, &point);
         after = judge(walk, point);
     }
     return after != 1;
@@ -181,8 +182,8 @@ static int add_mark(struct basic *walk, size_t *count, struct basic_mark mark) {
 static int gather_marks(struct basic *walk, size_t *count) {
     while (walk->at < walk->length) {
         uint32_t point;
-        size_t bytes = unicode_decode(walk->text + walk->at, walk->length - walk->at, &point);
-        int dropped = point == UNICODE_ILL_FORMED;
+        size_t bytes = utf8_decode(walk->text + walk->at, walk->length - walk->at, &point);
+        int dropped = point == UTF8_ILL_FORMED;
         walk->ill_formed += (size_t)dropped;
         if (!dropped) {
             const struct unicode_kind *kind = unicode_kind_of(point, walk->rules->column);
@@ -242,8 +243,8 @@ static int put_run(struct basic *walk) {
     walk->character = walk->run_character;
     for (size_t at = walk->run_at; at < met;) {
         uint32_t point;
-        at += unicode_decode(walk->text + at, walk->length - at, &point);
-        ill_formed -= point == UNICODE_ILL_FORMED;
+        at += utf8_decode(walk->text + at, walk->length - at, &point);
+        ill_formed -= point == UTF8_ILL_FORMED;
     }
     walk->ill_formed = ill_formed;
     struct basic_origin before = {0};
@@ -270,7 +271,7 @@ static int put_composed(struct basic *walk, uint32_t point, struct basic_origin 
 // Whether a character separates words before they are looked at: -1 when it is dropped and the next
 // one counts.
 static int separates(const struct basic *walk, uint32_t point) {
-    if (point == UNICODE_ILL_FORMED) {
+    if (point == UTF8_ILL_FORMED) {
         return -1;
     }
     unsigned flags = flags_of(walk, point);
@@ -289,7 +290,7 @@ static int stands_alone(const struct basic *walk, size_t begin, size_t end) {
         before = separates(walk, point);
     }
     while (after < 0 && end < walk->length) {
-        end += unicode_decode(walk->text + end, walk->length - end, &point);
+        end += utf8_decode(walk->text + end, walk->length - end, &point);
         after = separates(walk, point);
     }
     return before != 0 && after != 0;
@@ -398,8 +399,8 @@ static int put_letter(struct basic *walk, const struct letter *letter) {
 
 static enum step take_character(struct basic *walk) {
     struct letter letter;
-    size_t bytes = unicode_decode(walk->text + walk->at, walk->length - walk->at, &letter.point);
-    if (letter.point == UNICODE_ILL_FORMED) {
+    size_t bytes = utf8_decode(walk->text + walk->at, walk->length - walk->at, &letter.point);
+    if (letter.point == UTF8_ILL_FORMED) {
         walk->ill_formed++;
         pass(walk, bytes, 0);
         return STEP_ON;

@@ -32,8 +32,6 @@ struct unicode_kind {
 enum { UNICODE_HUGGINGFACE, UNICODE_GOOGLE };
 
 #define UNICODE_MAP_MAX 3
-// What unicode_decode gives for an ill-formed sequence.
-#define UNICODE_ILL_FORMED UINT32_MAX
 
 // The kind of a code point (below 0x110000).
 const struct unicode_kind *unicode_kind_of(uint32_t point, int column);
@@ -50,15 +48,5 @@ enum unicode_mapping {
 // What becomes of a point that is not a MARK; of others as they are the point itself.
 size_t unicode_map(uint32_t point, int column, enum unicode_mapping mapping,
                    uint32_t output[UNICODE_MAP_MAX]);
-
-// The first character of text[0, length), length > 0; returns its bytes. An ill-formed sequence is
-// as long as Unicode's "maximal subpart" (chapter 3.9), which is also how Python replaces it.
-size_t unicode_decode(const unsigned char *text, size_t length, uint32_t *point);
-
-// Writes 1 to 4 bytes; returns how many.
-size_t unicode_encode(uint32_t point, char *bytes);
-
-// The offset of the first ill-formed sequence; `length` when there is none.
-size_t unicode_check(const char *text, size_t length);
 
 #endif

@@ -4,6 +4,7 @@
 #include "text/vocabulary.h"
 
 #include "core/memory.h"
+#include "core/utf8.h"
 #include "text/unicode.h"
 
 #include <stdlib.h>
@@ -29,7 +30,7 @@ static enum berth_status check_bytes(const char *name, const char *bytes, size_t
                          "token; save the vocabulary as UTF-8 without it",
                          name);
     }
-    size_t bad = unicode_check(bytes, length);
+    size_t bad = utf8_valid_prefix(bytes, length);
     if (bad < length) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: byte %zu (line %zu): not UTF-8; save the vocabulary as UTF-8", name,

@@ -2,6 +2,7 @@
 #include "text/vocabulary_train.h"
 
 #include "core/memory.h"
+#include "core/utf8.h"
 #include "text/pair_table.h"
 #include "text/unicode.h"
 
@@ -66,7 +67,7 @@ static void walk_characters(const struct word_counts *counts, void *context,
         size_t length = string_index_length(&counts->words, i);
         uint32_t point;
         for (size_t at = 0; at < length;) {
-            size_t step = unicode_decode(bytes + at, length - at, &point);
+            size_t step = utf8_decode(bytes + at, length - at, &point);
             if (point < POINTS) {
                 take(context, point, at, counts->counts[i]);
             }
@@ -123,7 +124,7 @@ static enum berth_status choose_alphabet(struct trainer *trainer, struct berth_e
 static size_t name_character(uint32_t point, int inside, char bytes[CHARACTER_NAME_SIZE]) {
     size_t length = inside ? PREFIX_LENGTH : 0;
     memcpy(bytes, PREFIX, PREFIX_LENGTH);
-    return length + unicode_encode(point, bytes + length);
+    return length + utf8_encode(point, bytes + length);
 }
 
 // Makes the piece of a character; 0 when memory is out.
@@ -187,7 +188,7 @@ static uint32_t spell(const struct trainer *trainer, size_t word, int32_t *symbo
     size_t length = string_index_length(words, word);
     uint32_t count = 0, point;
     for (size_t at = 0; at < length;) {
-        size_t step = unicode_decode(bytes + at, length - at, &point);
+        size_t step = utf8_decode(bytes + at, length - at, &point);
         if (point >= POINTS || trainer->alphabet[point] == 0) {
             return 0;
         }

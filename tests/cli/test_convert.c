@@ -3,6 +3,7 @@
 // of an output, under its name or a temporary one.
 #include "berth.h"
 #include "core/scratch.h"
+#include "format/containers/containers.h"
 #include "format/json/json.h"
 #include "format/safetensors/safetensors.h"
 

@@ -2,8 +2,8 @@
 // Copies the tensors of any file that Berth reads into a TensorFlow checkpoint, in the order of
 // their names: tensorflow_copy FILE PREFIX. For dev/check_tensorflow.py.
 #include "core/memory.h"
+#include "format/containers/containers.h"
 #include "format/tensorflow/tensorflow.h"
-#include "format/tensors/tensor_file.h"
 
 #include <stdio.h>
 #include <string.h>

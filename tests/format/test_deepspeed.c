@@ -3,6 +3,7 @@
 // zero_to_fp32.py finds (dev/fixtures/make_deepspeed.py), bit for bit; shards that do not belong
 // together, damage and lies are refused.
 #include "core/scratch.h"
+#include "format/containers/containers.h"
 #include "format/deepspeed/deepspeed.h"
 #include "format/safetensors/safetensors.h"
 #include "format/torch/torch.h"

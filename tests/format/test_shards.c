@@ -2,6 +2,7 @@
 // Models cut into several files: the index and the files agree on every tensor, or the error says
 // on which they do not.
 #include "core/scratch.h"
+#include "format/containers/containers.h"
 #include "format/containers/shards.h"
 #include "format/safetensors/safetensors.h"
 #include "format/torch/torch.h"

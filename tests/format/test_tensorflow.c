@@ -4,6 +4,7 @@
 // is meant; round trips, and writing that fails. Damaged files are in test_tensorflow_hostile.c.
 #include "core/rng.h"
 #include "core/scratch.h"
+#include "format/containers/containers.h"
 #include "format/tensorflow/sorted_table.h"
 #include "format/tensorflow/tensorflow.h"
 

@@ -3,6 +3,7 @@
 // bit of the files that TensorFlow wrote, and indexes made by hand whose checksums are right.
 #include "core/scratch.h"
 #include "format/checksum/crc32c.h"
+#include "format/containers/containers.h"
 #include "format/tensorflow/sorted_table.h"
 #include "format/tensorflow/tensorflow.h"
 

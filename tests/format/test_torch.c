@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // PyTorch's checkpoints: files that torch wrote, in both layouts, against the numbers it saw; the
 // pickled values beside the tensors; views and what lies beyond their storages.
+#include "format/containers/containers.h"
 #include "format/pickles.h"
 #include "format/safetensors/safetensors.h"
 #include "format/torch/torch.h"

@@ -4,6 +4,7 @@
 //
 //   write_torch TENSORS.safetensors OUTPUT.pt
 #include "core/memory.h"
+#include "format/containers/containers.h"
 #include "format/torch/torch.h"
 
 #include <stdio.h>

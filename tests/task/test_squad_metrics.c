@@ -2,6 +2,7 @@
 // Exact match and F1 of text pairs against Python, to the last bit, and Python's text rules over
 // all of Unicode.
 #include "core/memory.h"
+#include "core/utf8.h"
 #include "data/cmocka_order.h"
 #include "data/squad_fixture.h"
 #include "task/squad_match.h"
@@ -55,7 +56,7 @@ static uint32_t crc_of_lower(uint32_t crc, const uint32_t *text, size_t count) {
     char bytes[64];
     size_t length = 0, lower_count = python_lower(text, count, lower);
     for (size_t i = 0; i < lower_count; i++) {
-        length += unicode_encode(lower[i], bytes + length);
+        length += utf8_encode(lower[i], bytes + length);
     }
     return fixture_crc(crc, bytes, length);
 }

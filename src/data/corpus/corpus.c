@@ -6,7 +6,7 @@
 #include "core/buffer.h"
 #include "core/file.h"
 #include "core/memory.h"
-#include "format/utf8.h"
+#include "core/utf8.h"
 
 #include <string.h>
 
@@ -196,23 +196,7 @@ static int is_blank(char byte) {
 // Where text that is no UTF-8, or a NUL, begins; `length` when it is all well.
 static size_t find_bad(const char *text, size_t length) {
     const char *nul = memchr(text, '\0', length);
-    length = nul != NULL ? (size_t)(nul - text) : length;
-    for (size_t i = 0; i < length;) {
-        uint64_t eight;
-        if (length - i >= sizeof eight) { // mostly ASCII
-            memcpy(&eight, text + i, sizeof eight);
-            if ((eight & 0x8080808080808080u) == 0) {
-                i += sizeof eight;
-                continue;
-            }
-        }
-        size_t step = utf8_character(text + i, length - i);
-        if (step == 0) {
-            return i;
-        }
-        i += step;
-    }
-    return length;
+    return utf8_valid_prefix(text, nul != NULL ? (size_t)(nul - text) : length);
 }
 
 static enum berth_status check_line(const struct corpus *corpus, const struct line *line,

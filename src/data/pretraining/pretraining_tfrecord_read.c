@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instances from TFRecord: each record's features become the columns of one row. Lists of numbers
 // may be packed or not, features may come in any order, others are passed over.
+#include "core/little_endian.h"
 #include "core/memory.h"
 #include "data/pretraining/pretraining_file.h"
 #include "data/pretraining/pretraining_rows.h"
@@ -60,11 +61,7 @@ static enum berth_status put_floats(struct reading *reading, int column,
         return bad(reading, column, "packed floats that are cut", error);
     }
     for (size_t i = 0; i < field->length; i += 4) {
-        uint32_t bits = 0;
-        for (size_t j = 4; j-- > 0;) {
-            bits = bits << 8 | field->bytes[i + j];
-        }
-        TRY(put_number(reading, column, bits, error));
+        TRY(put_number(reading, column, little_endian_u32(field->bytes + i), error));
     }
     return BERTH_OK;
 }

@@ -51,3 +51,15 @@ enum berth_status squad_set_reserve(struct squad_feature_set *set, uint64_t feat
     }
     return BERTH_OK;
 }
+
+void squad_feature_set_done(struct squad_feature_set *set) {
+    memory_free(set->features);
+    memory_free(set->ids);
+    memory_free(set->type_ids);
+    memory_free(set->words);
+    memory_free(set->max_context);
+    memory_free(set->word_begin);
+    memory_free(set->word_end);
+    memory_free(set->example_words);
+    *set = (struct squad_feature_set){0};
+}

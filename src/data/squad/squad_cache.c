@@ -16,6 +16,7 @@
 
 #include "core/buffer.h"
 #include "core/file.h"
+#include "core/little_endian.h"
 #include "core/memory.h"
 #include "data/squad/squad_cache_file.h"
 #include "format/checksum/crc32c.h"
@@ -94,9 +95,8 @@ static void put_number(struct output *out, uint64_t number, size_t size) {
     if (out->gathered + size > sizeof out->bytes) {
         flush(out);
     }
-    for (size_t i = 0; i < size; i++) {
-        out->bytes[out->gathered++] = (unsigned char)(number >> 8 * i);
-    }
+    little_endian_put(out->bytes + out->gathered, number, size);
+    out->gathered += size;
 }
 
 static void put(struct output *out, const void *bytes, size_t length) {

@@ -2,6 +2,7 @@
 // Reads the cache's file (its layout: squad_cache.c). Every number is checked before it is used: a
 // file that was made to do harm can hold wrong features, but none that lead outside of an array.
 #include "core/file.h"
+#include "core/little_endian.h"
 #include "core/memory.h"
 #include "data/squad/squad_build.h"
 #include "data/squad/squad_cache_file.h"
@@ -24,18 +25,6 @@ struct input {
     struct berth_error *error;
 };
 
-static uint64_t number_at(const unsigned char *at, size_t size) {
-    uint64_t number = 0;
-    for (size_t i = 0; i < size; i++) {
-        number |= (uint64_t)at[i] << 8 * i;
-    }
-    return number;
-}
-
-static uint32_t u32_at(const unsigned char *at) {
-    return (uint32_t)number_at(at, 4);
-}
-
 static enum berth_status refuse(const struct input *in, const char *why) {
     return error_set(in->error, BERTH_BAD_DATA, "%s: %s", in->name, why);
 }
@@ -49,20 +38,21 @@ static enum berth_status read_header(struct input *in) {
     if (memcmp(in->bytes, CACHE_MAGIC, 8) != 0) {
         return refuse(in, "it is no feature cache");
     }
-    if (u32_at(in->bytes + 8) != CACHE_VERSION) {
+    if (little_endian_u32(in->bytes + 8) != CACHE_VERSION) {
         return refuse(in, "it is a feature cache of another version");
     }
     size_t body = in->length - CACHE_FOOTER_BYTES;
-    if (crc32c(0, in->bytes, body) != u32_at(in->bytes + body)) {
+    if (crc32c(0, in->bytes, body) != little_endian_u32(in->bytes + body)) {
         return refuse(in, "its checksum does not fit: it is damaged or cut");
     }
     if (memcmp(in->bytes + 16, wanted, sizeof wanted) != 0 ||
-        (u32_at(in->bytes + 12) & CACHE_WITH_LABELS) != (in->key->options.training != 0)) {
+        (little_endian_u32(in->bytes + 12) & CACHE_WITH_LABELS) !=
+            (in->key->options.training != 0)) {
         return refuse(in, "it belongs to other data or settings");
     }
     uint64_t counts[6];
     for (size_t i = 0; i < 6; i++) {
-        counts[i] = number_at(in->bytes + 48 + 8 * i, 8);
+        counts[i] = little_endian(in->bytes + 48 + 8 * i, 8);
     }
     in->examples = counts[0];
     in->features = counts[1];
@@ -76,7 +66,8 @@ static enum berth_status read_header(struct input *in) {
 // The number of document rows is in the features alone; each is looked at before it is believed.
 static enum berth_status count_rows(struct input *in) {
     for (uint64_t i = 0; i < in->features; i++) {
-        int32_t length = (int32_t)u32_at(in->feature_part + i * CACHE_FEATURE_BYTES + 12);
+        int32_t length =
+            (int32_t)little_endian_u32(in->feature_part + i * CACHE_FEATURE_BYTES + 12);
         if (length < 0) {
             return refuse(in, "a document has a negative length");
         }
@@ -131,7 +122,8 @@ static enum berth_status read_features(struct input *in) {
     for (uint64_t i = 0; i < in->features; i++) {
         int32_t numbers[8];
         for (size_t k = 0; k < 8; k++) {
-            numbers[k] = (int32_t)u32_at(in->feature_part + i * CACHE_FEATURE_BYTES + 4 * k);
+            numbers[k] =
+                (int32_t)little_endian_u32(in->feature_part + i * CACHE_FEATURE_BYTES + 4 * k);
         }
         struct squad_feature *feature = &in->set->features[i];
         *feature = (struct squad_feature){.unique_id = SQUAD_FIRST_UNIQUE_ID + (int64_t)i,
@@ -158,7 +150,7 @@ static enum berth_status read_ids(struct input *in) {
     uint32_t largest = 0;
     for (uint64_t i = 0; i < in->tokens; i++) {
         const unsigned char *at = in->id_part + i * size;
-        uint32_t id = size == 2 ? (uint32_t)at[0] | (uint32_t)at[1] << 8 : u32_at(at);
+        uint32_t id = (uint32_t)little_endian(at, size);
         largest = id > largest ? id : largest;
         in->set->ids[i] = (int32_t)id;
     }
@@ -208,7 +200,7 @@ static enum berth_status read_document(struct input *in, const struct squad_feat
     }
     uint64_t base = set->example_words[feature->example], before = 0;
     for (size_t i = 0; i < count; i++) {
-        uint32_t word = u32_at(in->word_part + (row + i) * 4);
+        uint32_t word = little_endian_u32(in->word_part + (row + i) * 4);
         uint8_t flag = in->context_part[row + i];
         if (base + word >= in->words || word > INT32_MAX || (i > 0 && word < before) || flag > 1) {
             return refuse(in, "a token's word is not of its document");
@@ -235,11 +227,11 @@ static enum berth_status read_words(struct input *in) {
         return error_no_memory(in->error, in->words * 8, "the words of the documents");
     }
     for (uint64_t i = 0; i < in->words; i++) {
-        set->word_begin[i] = u32_at(in->begin_part + i * 4);
-        set->word_end[i] = u32_at(in->end_part + i * 4);
+        set->word_begin[i] = little_endian_u32(in->begin_part + i * 4);
+        set->word_end[i] = little_endian_u32(in->end_part + i * 4);
     }
     for (uint64_t i = 0; i < in->examples; i++) {
-        set->example_words[i] = u32_at(in->example_part + i * 4);
+        set->example_words[i] = little_endian_u32(in->example_part + i * 4);
     }
     uint64_t row = 0;
     for (size_t i = 0; i < set->count; i++) {

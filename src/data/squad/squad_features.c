@@ -18,9 +18,10 @@
 #include "data/squad/squad_features.h"
 
 #include "core/memory.h"
-#include "data/characters.h"
+#include "core/utf8.h"
 #include "data/squad/squad_build.h"
 #include "data/squad/squad_windows.h"
+#include "data/squad/white_space.h"
 
 #include <string.h>
 
@@ -74,13 +75,13 @@ static enum berth_status check_options(const struct squad_feature_options *optio
 static size_t split_words(const char *text, size_t length, uint32_t *begin, uint32_t *end) {
     size_t count = 0, at = 0;
     while (at < length) {
-        size_t white = characters_white(text + at, length - at);
+        size_t white = white_space_bytes(text + at, length - at);
         if (white > 0) {
             at += white;
             continue;
         }
         size_t first = at;
-        while (at < length && characters_white(text + at, length - at) == 0) {
+        while (at < length && white_space_bytes(text + at, length - at) == 0) {
             at++;
         }
         if (begin != NULL) {
@@ -207,7 +208,7 @@ static enum berth_status words_hold(const struct builder *builder,
         memory_free(joined);
         return error_no_memory(error, length + end[last] - begin[first], "an answer");
     }
-    length = characters_squeeze(clean, length);
+    length = white_space_squeeze(clean, length);
     for (int64_t w = first; w <= last; w++) {
         if (w > first) {
             joined[joined_length++] = ' ';
@@ -269,12 +270,12 @@ static enum berth_status locate_answer(const struct builder *builder,
     const struct squad_document *document = plan->document;
     size_t text_length = strlen(answer->text), length = document->context_length;
     size_t first_byte =
-        answer->start < 0 ? SIZE_MAX : characters_skip(document->context, length, answer->start);
+        answer->start < 0 ? SIZE_MAX : utf8_skip(document->context, length, answer->start);
     int holds = 0;
     int64_t first = -1, last = -1;
     if (first_byte < length) {
-        size_t rest = characters_skip(document->context + first_byte, length - first_byte,
-                                      characters_count(answer->text, text_length) - 1);
+        size_t rest = utf8_skip(document->context + first_byte, length - first_byte,
+                                utf8_count(answer->text, text_length) - 1);
         first = word_at(builder, document, first_byte);
         last = word_at(builder, document, rest < length - first_byte ? first_byte + rest : length);
     }
@@ -480,16 +481,4 @@ enum berth_status squad_features_build(const struct squad_dataset *dataset,
         squad_feature_set_done(set);
     }
     return status;
-}
-
-void squad_feature_set_done(struct squad_feature_set *set) {
-    memory_free(set->features);
-    memory_free(set->ids);
-    memory_free(set->type_ids);
-    memory_free(set->words);
-    memory_free(set->max_context);
-    memory_free(set->word_begin);
-    memory_free(set->word_end);
-    memory_free(set->example_words);
-    *set = (struct squad_feature_set){0};
 }

@@ -12,8 +12,9 @@
 // Documents are tokenized once for all their questions, entries then planned and filled in any
 // order: the result does not depend on the number of threads.
 #include "core/memory.h"
-#include "data/characters.h"
+#include "core/utf8.h"
 #include "data/squad/squad_build.h"
+#include "data/squad/white_space.h"
 
 #include <string.h>
 
@@ -145,8 +146,8 @@ static enum berth_status tokenize_document(void *context, size_t index, struct t
         status = error_no_memory(error, document->length * 5, "a document");
         goto done;
     }
-    size_t length = characters_squeeze_to(document->context, document->length, text, origin);
-    document->characters = characters_count(text, length);
+    size_t length = white_space_squeeze_to(document->context, document->length, text, origin);
+    document->characters = utf8_count(text, length);
     list->count = 0;
     TRY_DONE(tokenizer_encode(builder->tokenizer, text, length, list, error));
     TRY_DONE(reserve_tokens(document, list->count, error));
@@ -210,8 +211,7 @@ static enum berth_status locate_answer(const struct builder *builder, struct ent
     if (clean == NULL) {
         return error_no_memory(error, strlen(answer->text), "an answer");
     }
-    int64_t past =
-        answer->start + characters_count(clean, characters_squeeze(clean, strlen(clean)));
+    int64_t past = answer->start + utf8_count(clean, white_space_squeeze(clean, strlen(clean)));
     memory_free(clean);
     if (past >= document->characters) {
         entry->fate = AT_THE_END;
@@ -239,7 +239,7 @@ static enum berth_status tokenize_query(const struct builder *builder, struct en
     }
     list->count = 0;
     enum berth_status status = tokenizer_encode(
-        builder->tokenizer, clean, characters_squeeze(clean, strlen(clean)), list, error);
+        builder->tokenizer, clean, white_space_squeeze(clean, strlen(clean)), list, error);
     memory_free(clean);
     TRY(status);
     if ((int64_t)(list->count + entry->document->count) + 3 > builder->options->max_seq_length) {

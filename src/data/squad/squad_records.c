@@ -10,7 +10,8 @@
 #include "data/squad/squad_records.h"
 
 #include "core/memory.h"
-#include "data/characters.h"
+#include "core/utf8.h"
+#include "data/squad/white_space.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -68,14 +69,7 @@ static enum berth_status get_array(struct squad_reader *reader, const json *obje
 }
 
 int squad_shown(const char *text, size_t length) {
-    if (length <= SQUAD_SHOWN) {
-        return (int)length;
-    }
-    size_t end = SQUAD_SHOWN;
-    while (end > 0 && !characters_begins(text[end])) {
-        end--;
-    }
-    return (int)end;
+    return (int)utf8_cut(text, length, SQUAD_SHOWN);
 }
 
 // Whether the text stands in the context at byte `at`, where any white space of the text may be
@@ -84,10 +78,10 @@ static int stands_at(const char *context, size_t length, size_t at, const char *
                      size_t text_length) {
     size_t i = 0, white;
     while (i < text_length) {
-        white = characters_white(text + i, text_length - i);
+        white = white_space_bytes(text + i, text_length - i);
         if (white > 0) {
             i += white;
-            while (at < length && (white = characters_white(context + at, length - at)) > 0) {
+            while (at < length && (white = white_space_bytes(context + at, length - at)) > 0) {
                 at += white;
             }
         } else if (at < length && context[at] == text[i]) {
@@ -105,15 +99,14 @@ static void complain(struct squad_reader *reader, const char *place, const char 
                      const struct squad_passage *passage, const struct squad_answer *answer) {
     const char *context = passage->context;
     size_t length = passage->context_length;
-    size_t at = answer->start < 0 ? SIZE_MAX : characters_skip(context, length, answer->start);
+    size_t at = answer->start < 0 ? SIZE_MAX : utf8_skip(context, length, answer->start);
     size_t text_length = strlen(answer->text);
     char found[SQUAD_SHOWN + 64], remedy[96];
     if (at == SIZE_MAX) {
         snprintf(found, sizeof found, "the context has %lld characters",
-                 (long long)characters_count(context, length));
+                 (long long)utf8_count(context, length));
     } else {
-        size_t end =
-            characters_skip(context + at, length - at, characters_count(answer->text, text_length));
+        size_t end = utf8_skip(context + at, length - at, utf8_count(answer->text, text_length));
         size_t bytes = end == SIZE_MAX ? length - at : end;
         snprintf(found, sizeof found, "there is \"%.*s\"", squad_shown(context + at, bytes),
                  context + at);
@@ -121,7 +114,7 @@ static void complain(struct squad_reader *reader, const char *place, const char 
     const char *elsewhere = text_length > 0 ? strstr(context, answer->text) : NULL;
     if (elsewhere != NULL) {
         snprintf(remedy, sizeof remedy, "set answer_start to %lld",
-                 (long long)characters_count(context, (size_t)(elsewhere - context)));
+                 (long long)utf8_count(context, (size_t)(elsewhere - context)));
     } else {
         snprintf(remedy, sizeof remedy,
                  "the context does not hold that text: correct it or remove the question");
@@ -139,7 +132,7 @@ static void complain(struct squad_reader *reader, const char *place, const char 
 static int is_placed(const struct squad_passage *passage, const struct squad_answer *answer) {
     size_t at = answer->start < 0
                     ? SIZE_MAX
-                    : characters_skip(passage->context, passage->context_length, answer->start);
+                    : utf8_skip(passage->context, passage->context_length, answer->start);
     return at != SIZE_MAX && stands_at(passage->context, passage->context_length, at, answer->text,
                                        strlen(answer->text));
 }

@@ -6,7 +6,7 @@
 #include "core/encoding.h"
 #include "core/memory.h"
 #include "core/options.h"
-#include "data/characters.h"
+#include "core/utf8.h"
 #include "data/tables/caseless.h"
 #include "data/tables/table_reader.h"
 #include "text/unicode.h"
@@ -25,41 +25,6 @@ struct storage {
     size_t *lines;
 };
 
-enum berth_status table_reader_add(struct table_reader *reader, struct table_texts *texts,
-                                   const char *text) {
-    size_t needed = texts->count + 1;
-    const char **items = memory_grow(texts->items, &texts->capacity, needed, sizeof *items);
-    if (items == NULL) {
-        return error_no_memory(reader->error, needed * sizeof *items, "the cells of a table");
-    }
-    texts->items = items;
-    texts->items[texts->count++] = text;
-    return BERTH_OK;
-}
-
-enum berth_status table_reader_row(struct table_reader *reader, size_t line) {
-    size_t needed = reader->row_count + 1;
-    size_t *lines = memory_grow(reader->lines, &reader->row_capacity, needed, sizeof *lines);
-    if (lines == NULL) {
-        return error_no_memory(reader->error, needed * sizeof *lines, "the rows of a table");
-    }
-    reader->lines = lines;
-    reader->lines[reader->row_count++] = line;
-    return BERTH_OK;
-}
-
-int table_shown(const char *text) {
-    size_t length = strnlen(text, TABLE_SHOWN + 1);
-    if (length <= TABLE_SHOWN) {
-        return (int)length;
-    }
-    length = TABLE_SHOWN;
-    while (length > 0 && !characters_begins(text[length])) {
-        length--;
-    }
-    return (int)length;
-}
-
 // --- checks of the bytes ------------------------------------------------------------------------
 
 // The error for the byte at `offset` of the text.
@@ -74,7 +39,7 @@ static enum berth_status bad_byte(const struct table_reader *reader, size_t offs
     }
     return error_set(reader->error, BERTH_BAD_DATA, "%s: line %zu, column %lld (byte %zu): %s",
                      reader->name, line,
-                     (long long)characters_count(reader->text + begin, offset - begin) + 1,
+                     (long long)utf8_count(reader->text + begin, offset - begin) + 1,
                      offset + reader->skipped, what);
 }
 
@@ -98,7 +63,7 @@ static enum berth_status check_bytes(struct table_reader *reader) {
         return bad_byte(reader, (size_t)(nul - reader->text),
                         "a NUL byte; a table is a text file, is this one damaged?");
     }
-    size_t bad = unicode_check(reader->text, reader->length);
+    size_t bad = utf8_valid_prefix(reader->text, reader->length);
     if (bad < reader->length) {
         return bad_byte(reader, bad, "not UTF-8; save the file as UTF-8");
     }

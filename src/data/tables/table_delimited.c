@@ -2,7 +2,7 @@
 // TSV and CSV: one pass that cuts the text into fields in place, each ended by a NUL where its
 // delimiter stood.
 #include "core/memory.h"
-#include "data/characters.h"
+#include "core/utf8.h"
 #include "data/tables/table_reader.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static void next_line(struct cursor *cursor) {
 }
 
 static int64_t characters_before(const struct cursor *cursor, const char *at) {
-    return cursor->characters + characters_count(cursor->counted, (size_t)(at - cursor->counted));
+    return cursor->characters + utf8_count(cursor->counted, (size_t)(at - cursor->counted));
 }
 
 // --- TSV ----------------------------------------------------------------------------------------

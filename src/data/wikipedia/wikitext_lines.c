@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The second pass: lines, quote marks, entities, blanks, and what dropped templates leave behind
 // ("(; )"). What wikitext.h promises of the result is enforced here, on the last bytes written.
+#include "core/utf8.h"
 #include "data/wikipedia/wikitext_entities.h"
 #include "data/wikipedia/wikitext_parts.h"
 
@@ -18,20 +19,6 @@ struct lines {
 };
 
 // --- entities -----------------------------------------------------------------------------------
-
-static size_t encode(uint32_t point, char bytes[4]) {
-    if (point < 0x80) {
-        bytes[0] = (char)point;
-        return 1;
-    }
-    size_t length = point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
-    for (size_t i = length - 1; i > 0; i--) {
-        bytes[i] = (char)(0x80 | (point & 0x3F));
-        point >>= 6;
-    }
-    bytes[0] = (char)(0xFF00 >> length | point);
-    return length;
-}
 
 static int compare_name(const void *key, const void *entry) {
     return strcmp(key, (const char *)entry); // an entry begins with its name
@@ -87,7 +74,7 @@ size_t wikitext_entity(const char *text, size_t length, char bytes[4], size_t *u
         return 0;
     }
     *used = name + 2;
-    return encode(point, bytes);
+    return utf8_encode(point, bytes);
 }
 
 // --- quote marks, entities, switches ------------------------------------------------------------

@@ -4,9 +4,10 @@
 // to the directory.
 #include "format/archive/zip.h"
 
+#include "core/little_endian.h"
 #include "core/memory.h"
+#include "core/utf8.h"
 #include "format/archive/deflate.h"
-#include "format/utf8.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -33,14 +34,6 @@ uint32_t zip_crc(uint32_t crc, const void *bytes, size_t length) {
     return deflate_crc32(crc, bytes, length);
 }
 
-static uint64_t number_at(const unsigned char *bytes, size_t size) {
-    uint64_t number = 0;
-    while (size-- > 0) {
-        number = number << 8 | bytes[size];
-    }
-    return number;
-}
-
 static enum berth_status wrong(const struct zip *zip, uint64_t offset, const char *what,
                                struct berth_error *error) {
     return error_set(error, BERTH_BAD_DATA, "%s: zip archive, byte %" PRIu64 ": %s", zip->file.path,
@@ -63,19 +56,19 @@ static enum berth_status read_end64(const struct zip *zip, struct directory *dir
     }
     uint64_t locator = *end - LOCATOR_BYTES, end64 = locator - END64_BYTES;
     TRY(file_reader_at(&zip->file, locator, bytes, LOCATOR_BYTES, error));
-    if (number_at(bytes, 4) != locator_signature) {
+    if (little_endian(bytes, 4) != locator_signature) {
         return BERTH_OK;
     }
-    uint64_t announced = number_at(bytes + 8, 8);
+    uint64_t announced = little_endian(bytes + 8, 8);
     TRY(file_reader_at(&zip->file, end64, bytes, sizeof bytes, error));
-    if (announced != end64 || number_at(bytes, 4) != end64_signature ||
-        number_at(bytes + 4, 8) != END64_BYTES - 12 || number_at(bytes + 16, 8) != 0 ||
-        number_at(bytes + 24, 8) != number_at(bytes + 32, 8)) {
+    if (announced != end64 || little_endian(bytes, 4) != end64_signature ||
+        little_endian(bytes + 4, 8) != END64_BYTES - 12 || little_endian(bytes + 16, 8) != 0 ||
+        little_endian(bytes + 24, 8) != little_endian(bytes + 32, 8)) {
         return wrong(zip, end64, "no ZIP64 end of an archive in one part", error);
     }
-    struct directory large = {.count = number_at(bytes + 32, 8),
-                              .size = number_at(bytes + 40, 8),
-                              .begin = number_at(bytes + 48, 8)};
+    struct directory large = {.count = little_endian(bytes + 32, 8),
+                              .size = little_endian(bytes + 40, 8),
+                              .begin = little_endian(bytes + 48, 8)};
     if ((directory->count != UINT16_MAX && directory->count != large.count) ||
         (directory->size != UINT32_MAX && directory->size != large.size) ||
         (directory->begin != UINT32_MAX && directory->begin != large.begin)) {
@@ -94,16 +87,17 @@ static enum berth_status find_directory(const struct zip *zip, struct directory 
     }
     uint64_t end = zip->file.size - END_BYTES;
     TRY(file_reader_at(&zip->file, end, bytes, sizeof bytes, error));
-    if (number_at(bytes, 4) != end_signature || number_at(bytes + 20, 2) != 0) {
+    if (little_endian(bytes, 4) != end_signature || little_endian(bytes + 20, 2) != 0) {
         return wrong(zip, end, "the archive's end is not here: truncated, or followed by something",
                      error);
     }
-    if (number_at(bytes + 4, 4) != 0 || number_at(bytes + 8, 2) != number_at(bytes + 10, 2)) {
+    if (little_endian(bytes + 4, 4) != 0 ||
+        little_endian(bytes + 8, 2) != little_endian(bytes + 10, 2)) {
         return wrong(zip, end, "an archive in several parts", error);
     }
-    *directory = (struct directory){.count = number_at(bytes + 10, 2),
-                                    .size = number_at(bytes + 12, 4),
-                                    .begin = number_at(bytes + 16, 4)};
+    *directory = (struct directory){.count = little_endian(bytes + 10, 2),
+                                    .size = little_endian(bytes + 12, 4),
+                                    .begin = little_endian(bytes + 16, 4)};
     TRY(read_end64(zip, directory, &end, error));
     if (directory->begin > end || directory->size != end - directory->begin ||
         directory->size > DIRECTORY_LIMIT || directory->count > directory->size / RECORD_BYTES) {
@@ -141,18 +135,18 @@ static int is_plain_name(const char *name, size_t length) {
 // Takes the 8-byte forms of those of a record's numbers that are all ones.
 static int read_zip64(const unsigned char *extra, size_t length, uint64_t *numbers[3]) {
     while (length >= 4) {
-        size_t size = (size_t)number_at(extra + 2, 2);
+        size_t size = (size_t)little_endian(extra + 2, 2);
         if (size > length - 4) {
             return 0;
         }
-        if (number_at(extra, 2) == EXTRA_ZIP64) {
+        if (little_endian(extra, 2) == EXTRA_ZIP64) {
             extra += 4;
             for (size_t i = 0; i < 3; i++) {
                 if (*numbers[i] == UINT32_MAX) {
                     if (size < 8) {
                         return 0;
                     }
-                    *numbers[i] = number_at(extra, 8);
+                    *numbers[i] = little_endian(extra, 8);
                     extra += 8;
                     size -= 8;
                 }
@@ -168,21 +162,21 @@ static int read_zip64(const unsigned char *extra, size_t length, uint64_t *numbe
 // One record of the directory: zip->directory[at ..], of which `left` bytes are there.
 static const char *read_record(struct zip *zip, const unsigned char *record, size_t left,
                                char *name, size_t *length) {
-    if (left < RECORD_BYTES || number_at(record, 4) != record_signature) {
+    if (left < RECORD_BYTES || little_endian(record, 4) != record_signature) {
         return "no record of an entry";
     }
-    size_t name_length = (size_t)number_at(record + 28, 2);
-    size_t extra_length = (size_t)number_at(record + 30, 2);
-    *length = RECORD_BYTES + name_length + extra_length + (size_t)number_at(record + 32, 2);
+    size_t name_length = (size_t)little_endian(record + 28, 2);
+    size_t extra_length = (size_t)little_endian(record + 30, 2);
+    *length = RECORD_BYTES + name_length + extra_length + (size_t)little_endian(record + 32, 2);
     if (*length > left) {
         return "a record that reaches beyond the directory";
     }
-    uint64_t stored = number_at(record + 20, 4);
+    uint64_t stored = little_endian(record + 20, 4);
     struct zip_entry entry = {.name = name,
-                              .flags = (uint16_t)number_at(record + 8, 2),
-                              .crc = (uint32_t)number_at(record + 16, 4),
-                              .size = number_at(record + 24, 4),
-                              .header = number_at(record + 42, 4)};
+                              .flags = (uint16_t)little_endian(record + 8, 2),
+                              .crc = (uint32_t)little_endian(record + 16, 4),
+                              .size = little_endian(record + 24, 4),
+                              .header = little_endian(record + 42, 4)};
     if (!read_zip64(record + RECORD_BYTES + name_length, extra_length,
                     (uint64_t *[]){&entry.size, &stored, &entry.header})) {
         return "broken ZIP64 fields";
@@ -190,7 +184,7 @@ static const char *read_record(struct zip *zip, const unsigned char *record, siz
     if ((entry.flags & ~(FLAG_DESCRIPTOR | FLAG_UTF8)) != 0) {
         return "an encrypted entry, or one of an unknown kind";
     }
-    if (number_at(record + 10, 2) != 0 || stored != entry.size) {
+    if (little_endian(record + 10, 2) != 0 || stored != entry.size) {
         return "a compressed entry: checkpoints are stored uncompressed";
     }
     memcpy(name, record + RECORD_BYTES, name_length);
@@ -233,19 +227,19 @@ static enum berth_status read_directory(struct zip *zip, const struct directory 
 
 // Whether a local header's number agrees with the directory's.
 static int agrees(const unsigned char *bytes, uint64_t number, const struct zip_entry *entry) {
-    uint64_t local = number_at(bytes, 4);
+    uint64_t local = little_endian(bytes, 4);
     return local == number || local == UINT32_MAX ||
            ((entry->flags & FLAG_DESCRIPTOR) != 0 && local == 0);
 }
 
 static const char *check_local(const unsigned char *local, const struct zip_entry *entry) {
-    if (number_at(local, 4) != local_signature) {
+    if (little_endian(local, 4) != local_signature) {
         return "no local header";
     }
-    if (number_at(local + 6, 2) != entry->flags || number_at(local + 8, 2) != 0 ||
+    if (little_endian(local + 6, 2) != entry->flags || little_endian(local + 8, 2) != 0 ||
         !agrees(local + 14, entry->crc, entry) || !agrees(local + 18, entry->size, entry) ||
         !agrees(local + 22, entry->size, entry) ||
-        number_at(local + 26, 2) != strlen(entry->name)) {
+        little_endian(local + 26, 2) != strlen(entry->name)) {
         return "a local header that contradicts the directory";
     }
     return NULL;
@@ -264,7 +258,8 @@ static enum berth_status check_behind(const struct zip *zip, const struct zip_en
         return BERTH_OK;
     }
     TRY(file_reader_at(&zip->file, entry->begin + entry->size, bytes, (size_t)gap, error));
-    return number_at(bytes, 4) == descriptor_signature && number_at(bytes + 4, 4) == entry->crc
+    return little_endian(bytes, 4) == descriptor_signature &&
+                   little_endian(bytes + 4, 4) == entry->crc
                ? BERTH_OK
                : wrong(zip, entry->begin, "the CRC behind it is not the directory's", error);
 }
@@ -282,7 +277,7 @@ static enum berth_status place_entry(struct zip *zip, struct zip_entry *entry, u
     if (problem == NULL && memcmp(local + LOCAL_BYTES, entry->name, name_length) != 0) {
         problem = "a local header that contradicts the directory";
     }
-    entry->begin = entry->header + LOCAL_BYTES + name_length + number_at(local + 28, 2);
+    entry->begin = entry->header + LOCAL_BYTES + name_length + little_endian(local + 28, 2);
     if (problem == NULL && (entry->begin > limit || entry->size > limit - entry->begin)) {
         problem = "entries over each other";
     }

@@ -17,6 +17,7 @@ struct shards {
     struct tensor_entry *entries; // file by file
     const struct tensor_file **owners;
     size_t entry_count;
+    const struct tensor_formats *formats; // of the files
 };
 
 // --- the index ----------------------------------------------------------------------------------
@@ -70,13 +71,14 @@ static enum berth_status list_files(struct shards *shards, const json *map, cons
 
 // --- the files ----------------------------------------------------------------------------------
 
-static enum berth_status open_one(struct tensor_file *file, const char *index, const char *name,
+static enum berth_status open_one(struct shards *shards, size_t i, const char *index,
                                   struct berth_error *error) {
     const char *slash = strrchr(index, '/');
     char *folder = memory_string_of(index, slash != NULL ? (size_t)(slash - index) + 1 : 0);
-    char *path = folder != NULL ? path_join(slash != NULL ? folder : ".", name) : NULL;
+    char *path = folder != NULL ? path_join(slash != NULL ? folder : ".", shards->names[i]) : NULL;
     enum berth_status status =
-        path != NULL ? tensor_file_open(file, path, error) : file_no_path(error);
+        path != NULL ? tensor_file_open_as(&shards->files[i], path, shards->formats, error)
+                     : file_no_path(error);
     memory_free(folder);
     memory_free(path);
     return status;
@@ -103,7 +105,7 @@ static enum berth_status open_files(struct shards *shards, const char *index, co
         return error_no_memory(error, shards->count * sizeof *shards->files, index);
     }
     for (size_t i = 0; i < shards->count; i++) {
-        TRY(open_one(&shards->files[i], index, shards->names[i], error));
+        TRY(open_one(shards, i, index, error));
         TRY(check_file(&shards->files[i], shards->names[i], map, error));
         shards->entry_count += shards->files[i].count;
     }
@@ -174,6 +176,9 @@ static enum berth_status open_index(struct tensor_file *file, struct berth_error
     json *index;
     TRY(json_read_file(file->path, &index, error));
     struct shards *shards = memory_array_zeroed(1, sizeof *shards);
+    if (shards != NULL) {
+        shards->formats = file->formats;
+    }
     enum berth_status status = shards != NULL ? read_index(shards, file->path, index, error)
                                               : error_no_memory(error, sizeof *shards, file->path);
     if (status == BERTH_OK) {

@@ -19,11 +19,6 @@ uint64_t deepspeed_elements(const struct tensor_entry *entry) {
     return size > 0 ? (entry->end - entry->begin) / size : 0;
 }
 
-enum berth_status deepspeed_wrong(const char *path, const char *key, const char *expected,
-                                  struct berth_error *error) {
-    return error_set(error, BERTH_BAD_DATA, "%s: key \"%s\": expected %s", path, key, expected);
-}
-
 // --- the parameters in the shards ---------------------------------------------------------------
 
 static const struct pickle_value *states_member(const struct deepspeed_checkpoint *checkpoint,

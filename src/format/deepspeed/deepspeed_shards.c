@@ -15,6 +15,11 @@
 #define SHARD_MARK "zero_pp_rank_"
 #define SHARD_ENDING "_mp_rank_00_optim_states.pt"
 
+enum berth_status deepspeed_wrong(const char *path, const char *key, const char *expected,
+                                  struct berth_error *error) {
+    return error_set(error, BERTH_BAD_DATA, "%s: key \"%s\": expected %s", path, key, expected);
+}
+
 // --- finding the files --------------------------------------------------------------------------
 
 const char *deepspeed_file_name(const char *path) {

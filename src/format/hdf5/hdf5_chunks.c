@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the chunks of an HDF5 data set lie: from a B-tree, or from one of the newer indexes.
+#include "core/little_endian.h"
 #include "core/memory.h"
 #include "format/hdf5/hdf5_parts.h"
 
@@ -101,7 +102,7 @@ static enum berth_status read_tree(struct index *index, uint64_t address, int le
     struct hdf5_run run;
     TRY(hdf5_describe(index->file, address, NODE_HEAD, &block, &run, error));
     int is_node = memcmp(block, "TREE\1", 5) == 0, here = block[5];
-    uint64_t count = block[6] | (uint64_t)block[7] << 8;
+    uint64_t count = little_endian(block + 6, 2);
     memory_free(block);
     if (!is_node || here >= LEVELS_MAX || (level >= 0 && here != level)) {
         return bad(index, address, "expected a node of a B-tree of chunks", error);

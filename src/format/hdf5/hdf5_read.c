@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The numbers of an HDF5 data set: rows are gathered from the chunks that they lie in.
+#include "core/little_endian.h"
 #include "core/memory.h"
 #include "format/hdf5/hdf5_parts.h"
 
@@ -254,10 +255,7 @@ enum berth_status hdf5_read(const struct hdf5_file *file, const struct hdf5_data
 }
 
 static int64_t integer_at(const unsigned char *bytes, size_t size, int is_signed) {
-    uint64_t number = 0;
-    for (size_t i = size; i-- > 0;) {
-        number = number << 8 | bytes[i];
-    }
+    uint64_t number = little_endian(bytes, size);
     if (is_signed && size < 8 && number >> (8 * size - 1) != 0) {
         number |= UINT64_MAX << 8 * size;
     }

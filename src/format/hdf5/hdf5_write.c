@@ -2,6 +2,7 @@
 // Writing HDF5: superblock 0, the root group's header, B-tree, names and symbol nodes, a header of
 // each data set, the B-trees of their chunks, then the chunks. Every place is worked out before the
 // first byte is written, since a file is written from its beginning to its end.
+#include "core/little_endian.h"
 #include "core/memory.h"
 #include "format/hdf5/hdf5.h"
 
@@ -407,11 +408,7 @@ struct level {
 };
 
 static uint64_t chunk_size(const struct hdf5_written *written, uint64_t chunk) {
-    uint64_t size = 0;
-    for (size_t i = 8; i-- > 0;) {
-        size = size << 8 | (unsigned char)written->index.bytes[8 * chunk + i];
-    }
-    return size;
+    return little_endian(written->index.bytes + 8 * chunk, 8);
 }
 
 // The key in front of a chunk, or behind the last.

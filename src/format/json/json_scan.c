@@ -2,7 +2,7 @@
 // The scanner. No function calls itself: nested values are skipped with a stack of brackets.
 #include "format/json/json_scan.h"
 
-#include "format/utf8.h"
+#include "core/utf8.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -87,20 +87,6 @@ static long hexadecimal(struct json_scan *scan) {
     return value;
 }
 
-static size_t encode(long point, char *to) {
-    if (point < 0x80) {
-        to[0] = (char)point;
-        return 1;
-    }
-    size_t bytes = point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
-    static const unsigned char leads[] = {0, 0, 0xC0, 0xE0, 0xF0};
-    for (size_t i = bytes; i-- > 1; point >>= 6) {
-        to[i] = (char)(0x80 | (point & 0x3F));
-    }
-    to[0] = (char)(leads[bytes] | point);
-    return bytes;
-}
-
 // What follows "\u", written to `to` (never longer than the escape); surrogates come in pairs.
 static enum berth_status unicode_escape(struct json_scan *scan, char *to, size_t *bytes,
                                         struct berth_error *error) {
@@ -114,7 +100,7 @@ static enum berth_status unicode_escape(struct json_scan *scan, char *to, size_t
     if (point <= 0 || (point >= 0xD800 && point < 0xE000)) {
         return json_scan_wrong(scan, "the code of a character after \\u", error);
     }
-    *bytes = encode(point, to);
+    *bytes = utf8_encode((uint32_t)point, to);
     return BERTH_OK;
 }
 

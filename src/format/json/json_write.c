@@ -4,6 +4,7 @@
 // Python's spelling.
 #include "core/memory.h"
 #include "core/number.h"
+#include "core/utf8.h"
 #include "format/json/json.h"
 
 #include <inttypes.h>
@@ -38,16 +39,6 @@ static void put_text(struct output *out, const char *text) {
     put(out, text, strlen(text));
 }
 
-// The code point at `bytes`, which jansson has checked to be UTF-8; *used gets its bytes.
-static uint32_t decode(const unsigned char *bytes, size_t *used) {
-    *used = bytes[0] < 0x80 ? 1 : bytes[0] < 0xE0 ? 2 : bytes[0] < 0xF0 ? 3 : 4;
-    uint32_t point = *used == 1 ? bytes[0] : bytes[0] & (0xFFu >> (*used + 1));
-    for (size_t i = 1; i < *used; i++) {
-        point = point << 6 | (bytes[i] & 0x3Fu);
-    }
-    return point;
-}
-
 static void put_unicode_escape(struct output *out, uint32_t point) {
     char text[16];
     if (point >= 0x10000) {
@@ -64,7 +55,8 @@ static void put_string(struct output *out, const char *text, size_t length) {
     static const char short_escapes[] = "\"\"\\\\\bb\ff\nn\rr\tt"; // pairs: character, letter
     put(out, "\"", 1);
     for (size_t i = 0, used; i < length; i += used) {
-        uint32_t point = decode((const unsigned char *)text + i, &used);
+        uint32_t point;
+        used = utf8_decode(text + i, length - i, &point); // which jansson has checked
         const char *escape = short_escapes;
         while (*escape != '\0' && (uint32_t)*escape != point) {
             escape += 2;

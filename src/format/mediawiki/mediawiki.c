@@ -6,7 +6,7 @@
 #include "core/buffer.h"
 #include "core/memory.h"
 #include "core/number.h"
-#include "format/utf8.h"
+#include "core/utf8.h"
 
 #include <expat.h>
 #include <inttypes.h>
@@ -354,10 +354,9 @@ static size_t good_prefix(const char *bytes, size_t length) {
 
 // Whether `left` bytes may be the front of a good character.
 static int may_go_on(const char *bytes, size_t left) {
-    unsigned char lead = (unsigned char)bytes[0];
-    size_t whole = lead < 0xC2 || lead > 0xF4 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+    size_t whole = utf8_whole(bytes[0]);
     for (size_t i = 1; i < left && i < whole; i++) {
-        if (((unsigned char)bytes[i] & 0xC0) != 0x80) {
+        if (utf8_begins(bytes[i])) {
             return 0;
         }
     }

@@ -2,6 +2,7 @@
 // Reading: never looks beyond the message's end and allocates nothing.
 #include "format/protobuf/protobuf.h"
 
+#include "core/little_endian.h"
 #define VARINT_BYTES 10 // of 64 bits, 7 in a byte
 #define LARGEST_NUMBER ((1u << 29) - 1)
 
@@ -33,14 +34,6 @@ enum berth_status protobuf_varint(struct protobuf_reader *reader, uint64_t *valu
     return error_set(error, BERTH_BAD_DATA, "%s: byte %zu of %zu: %s", reader->name, place(reader),
                      (size_t)(reader->end - reader->begin),
                      left < VARINT_BYTES ? "a number is cut off" : "a number of more than 64 bits");
-}
-
-static uint64_t little_endian(const unsigned char *bytes, size_t size) {
-    uint64_t value = 0;
-    for (size_t i = size; i-- > 0;) {
-        value = value << 8 | bytes[i];
-    }
-    return value;
 }
 
 static enum berth_status read_tag(struct protobuf_reader *reader, struct protobuf_field *field,

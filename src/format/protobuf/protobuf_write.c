@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writing, into memory that grows.
+#include "core/little_endian.h"
 #include "core/memory.h"
 #include "format/protobuf/protobuf.h"
 
@@ -41,9 +42,7 @@ void protobuf_raw_varint(struct protobuf_writer *writer, uint64_t value) {
 
 static void put_little_endian(struct protobuf_writer *writer, uint64_t value, size_t size) {
     unsigned char text[8];
-    for (size_t i = 0; i < size; i++) {
-        text[i] = (unsigned char)(value >> 8 * i);
-    }
+    little_endian_put(text, value, size);
     protobuf_raw(writer, text, size);
 }
 

@@ -5,6 +5,7 @@
 // Leaves out: data types without a C type.
 #include "format/safetensors/safetensors.h"
 
+#include "core/little_endian.h"
 #include "core/memory.h"
 #include "format/json/json_scan.h"
 
@@ -246,10 +247,7 @@ static enum berth_status read_length(const struct file_reader *file, uint64_t *l
                          file->size);
     }
     TRY(file_reader_at(file, 0, bytes, sizeof bytes, error));
-    *length = 0;
-    for (size_t i = LENGTH_BYTES; i-- > 0;) {
-        *length = *length << 8 | bytes[i];
-    }
+    *length = little_endian(bytes, sizeof bytes);
     if (*length > file->size - LENGTH_BYTES) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: a header of %" PRIu64 " bytes is announced, the file has %" PRIu64

@@ -3,6 +3,7 @@
 // is by data type, falling in the order of enum tensor_dtype, then by name; so each tensor is
 // aligned to its type's size.
 #include "core/json_line.h"
+#include "core/little_endian.h"
 #include "core/memory.h"
 #include "format/safetensors/safetensors.h"
 
@@ -91,9 +92,7 @@ static enum berth_status lay_out_head(struct head *head, const struct json_line 
     if (head->bytes == NULL) {
         return error_no_memory(error, head->length, path);
     }
-    for (size_t i = 0; i < sizeof length; i++) {
-        head->bytes[i] = (unsigned char)(length >> (8 * i));
-    }
+    little_endian_put(head->bytes, length, sizeof length);
     memset(head->bytes + sizeof length, ' ', (size_t)length);
     memcpy(head->bytes + sizeof length, header->text, header->length);
     return BERTH_OK;

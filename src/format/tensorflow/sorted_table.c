@@ -3,6 +3,7 @@
 // the index, which are for searching, are checked but not needed.
 #include "format/tensorflow/sorted_table.h"
 
+#include "core/little_endian.h"
 #include "format/checksum/crc32c.h"
 
 #include <string.h>
@@ -17,11 +18,6 @@ static enum berth_status damaged(const struct sorted_table *table, size_t at, co
                                  struct berth_error *error) {
     return error_set(error, BERTH_BAD_DATA, "%s: byte %zu of %zu: %s", table->name, at,
                      table->length, what);
-}
-
-static uint32_t read_u32(const unsigned char *bytes) {
-    return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
-           (uint32_t)bytes[3] << 24;
 }
 
 // --- blocks -------------------------------------------------------------------------------------
@@ -61,7 +57,7 @@ static enum berth_status check_trailer(const struct sorted_table *table,
                                        const struct handle *handle, struct berth_error *error) {
     const unsigned char *block = table->bytes + handle->begin, *trailer = block + handle->size;
     uint32_t computed = crc32c(0, block, (size_t)handle->size + 1);
-    if (computed != crc32c_unmask(read_u32(trailer + 1))) {
+    if (computed != crc32c_unmask(little_endian_u32(trailer + 1))) {
         return damaged(table, (size_t)handle->begin,
                        "the checksum of the block that begins here is wrong: the file is damaged",
                        error);
@@ -83,7 +79,7 @@ static enum berth_status open_block(const struct sorted_table *table, const stru
     TRY(check_trailer(table, handle, error));
     size_t size = (size_t)handle->size;
     const unsigned char *begin = table->bytes + handle->begin;
-    uint64_t restarts = size >= 4 ? read_u32(begin + size - 4) : 0;
+    uint64_t restarts = size >= 4 ? little_endian_u32(begin + size - 4) : 0;
     if (restarts == 0 || restarts > (size - 4) / 4) {
         return damaged(table, (size_t)handle->begin, "a block without a list of restarts", error);
     }
@@ -104,7 +100,7 @@ static size_t place(const struct sorted_table_block *block) {
 
 static int restarts_here(const struct sorted_table_block *block) {
     return block->restarts_seen < block->restart_count &&
-           read_u32(block->restarts + 4 * block->restarts_seen) ==
+           little_endian_u32(block->restarts + 4 * block->restarts_seen) ==
                (size_t)(block->entries.at - block->entries.begin);
 }
 

@@ -2,6 +2,7 @@
 // Records are read through a buffer of the file that grows to the largest record.
 #include "format/tensorflow/tfrecord.h"
 
+#include "core/little_endian.h"
 #include "core/memory.h"
 #include "format/checksum/crc32c.h"
 
@@ -60,14 +61,10 @@ static enum berth_status fill(struct tfrecord_reader *reader, size_t size,
     return BERTH_OK;
 }
 
-static uint32_t read_u32(const unsigned char *bytes) {
-    return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
-           (uint32_t)bytes[3] << 24;
-}
-
 static enum berth_status check(const struct tfrecord_reader *reader, const unsigned char *bytes,
                                size_t length, const char *what, struct berth_error *error) {
-    uint32_t computed = crc32c(0, bytes, length), stored = crc32c_unmask(read_u32(bytes + length));
+    uint32_t computed = crc32c(0, bytes, length),
+             stored = crc32c_unmask(little_endian_u32(bytes + length));
     return computed == stored
                ? BERTH_OK
                : error_set(error, BERTH_BAD_DATA,
@@ -100,7 +97,7 @@ static enum berth_status next_frame(struct tfrecord_reader *reader, uint64_t *si
     }
     TRY(fill(reader, TFRECORD_HEADER_BYTES, &at, error));
     TRY(check(reader, at, 8, "length", error));
-    *size = (uint64_t)read_u32(at + 4) << 32 | read_u32(at);
+    *size = little_endian(at, 8);
     uint64_t rest = left(reader) - TFRECORD_HEADER_BYTES;
     return rest < TFRECORD_FOOTER_BYTES || *size > rest - TFRECORD_FOOTER_BYTES
                ? cut(reader, more, error)
@@ -149,17 +146,12 @@ int tfrecord_recognise(const char *path) {
 // --- writing ------------------------------------------------------------------------------------
 
 static void write_checksum(const void *bytes, size_t length, unsigned char to[4]) {
-    uint32_t masked = crc32c_mask(crc32c(0, bytes, length));
-    for (int i = 0; i < 4; i++) {
-        to[i] = (unsigned char)(masked >> 8 * i);
-    }
+    little_endian_put(to, crc32c_mask(crc32c(0, bytes, length)), 4);
 }
 
 void tfrecord_frame(const void *bytes, size_t length, unsigned char header[TFRECORD_HEADER_BYTES],
                     unsigned char footer[TFRECORD_FOOTER_BYTES]) {
-    for (int i = 0; i < 8; i++) {
-        header[i] = (unsigned char)((uint64_t)length >> 8 * i);
-    }
+    little_endian_put(header, length, 8);
     write_checksum(header, 8, header + 8);
     write_checksum(bytes, length, footer);
 }

@@ -1,27 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of containers, and what they share.
+// What the containers share.
 #include "format/tensors/tensor_file.h"
 
 #include "core/file.h"
 #include "core/memory.h"
-#include "format/containers/shards.h"
-#include "format/deepspeed/deepspeed.h"
-#include "format/safetensors/safetensors.h"
-#include "format/tensorflow/tensorflow.h"
-#include "format/torch/torch.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-// The first that recognises a file opens it.
-static const struct tensor_format *const formats[] = {&tensor_shards_format, &safetensors_format,
-                                                      &deepspeed_format,     &torch_zip_format,
-                                                      &torch_legacy_format,  &tensorflow_format};
-#define FORMAT_COUNT (sizeof formats / sizeof *formats)
-
-#define FORMAT_NAMES                                                                               \
-    "safetensors, PyTorch, DeepSpeed's model states, several of these by their .index.json, a "    \
-    "TensorFlow checkpoint by its .index"
 
 // --- opening ------------------------------------------------------------------------------------
 
@@ -31,23 +16,23 @@ int tensor_path_ends(const char *path, const char *ending) {
 }
 
 static enum berth_status recognise(struct tensor_file *file, struct berth_error *error) {
+    const struct tensor_formats *formats = file->formats;
     unsigned char head[TENSOR_HEAD_BYTES];
     struct file_reader reader;
     TRY(file_reader_open(&reader, file->path, error));
     size_t length = reader.size < sizeof head ? (size_t)reader.size : sizeof head;
     enum berth_status status = file_reader_at(&reader, 0, head, length, error);
     file_reader_close(&reader);
-    for (size_t i = 0; status == BERTH_OK && i < FORMAT_COUNT; i++) {
-        if (formats[i]->recognise(file->path, head, length)) {
-            file->format = formats[i];
+    for (size_t i = 0; status == BERTH_OK && i < formats->count; i++) {
+        if (formats->rows[i]->recognise(file->path, head, length)) {
+            file->format = formats->rows[i];
             return BERTH_OK;
         }
     }
-    return status != BERTH_OK
-               ? status
-               : error_set(error, BERTH_BAD_DATA,
-                           "%s: a file of weights of no known format (known: " FORMAT_NAMES ")",
-                           file->path);
+    return status != BERTH_OK ? status
+                              : error_set(error, BERTH_BAD_DATA,
+                                          "%s: a file of weights of no known format (known: %s)",
+                                          file->path, formats->names);
 }
 
 static int compare_names(const void *a, const void *b) {
@@ -76,10 +61,11 @@ enum berth_status tensor_index_new(const struct tensor_entry *entries, size_t co
     return BERTH_OK;
 }
 
-enum berth_status tensor_file_open(struct tensor_file *file, const char *path,
-                                   struct berth_error *error) {
+enum berth_status tensor_file_open_as(struct tensor_file *file, const char *path,
+                                      const struct tensor_formats *formats,
+                                      struct berth_error *error) {
     enum berth_status status;
-    *file = (struct tensor_file){.path = memory_string(path)};
+    *file = (struct tensor_file){.path = memory_string(path), .formats = formats};
     if (file->path == NULL) {
         return file_no_path(error);
     }
@@ -100,16 +86,6 @@ void tensor_file_close(struct tensor_file *file) {
     memory_free(file->by_name);
     memory_free(file->path);
     *file = (struct tensor_file){0};
-}
-
-enum berth_status tensor_file_find_in(const char *folder, char **path, struct berth_error *error) {
-    *path = NULL;
-    for (size_t i = 0; i < FORMAT_COUNT && *path == NULL; i++) {
-        if (formats[i]->find != NULL) {
-            TRY(formats[i]->find(folder, path, error));
-        }
-    }
-    return BERTH_OK;
 }
 
 // --- looking things up --------------------------------------------------------------------------

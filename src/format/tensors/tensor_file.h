@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A file of named tensors, whatever its format: opened by what the file is, read tensor by tensor.
-//
-// A new container is one source file with a struct tensor_format, and a row in tensor_file.c.
+// Which formats there are is in format/containers/containers.h.
 #ifndef BERTH_FORMAT_TENSOR_FILE_H
 #define BERTH_FORMAT_TENSOR_FILE_H
 
@@ -16,6 +15,7 @@ struct tensor_file {
     size_t count;
     size_t ignored_keys; // in the file's description, without a meaning here: worth a warning
     const struct tensor_entry **by_name;
+    const struct tensor_formats *formats; // that it was opened by: so are the files it consists of
 };
 
 struct tensor_format {
@@ -23,7 +23,8 @@ struct tensor_format {
     // Whether a file with this path and these first bytes (up to TENSOR_HEAD_BYTES) is one.
     int (*recognise)(const char *path, const unsigned char *head, size_t length);
     // Reads file->path's description; sets container, entries, count and ignored_keys. On failure
-    // nothing is left to close. The entries' names need not be distinct: tensor_file_open checks.
+    // nothing is left to close. The entries' names need not be distinct: tensor_file_open_as
+    // checks.
     enum berth_status (*open)(struct tensor_file *file, struct berth_error *error);
     // Bytes [first, first + bytes) of a tensor in row-major order, little-endian; both are
     // multiples of the data type's size. Threads may read at the same time.
@@ -36,12 +37,17 @@ struct tensor_format {
 };
 #define TENSOR_HEAD_BYTES 64
 
+struct tensor_formats {
+    const struct tensor_format *const *rows; // the first that recognises a file opens it
+    size_t count;
+    const char *names; // for messages
+};
+
 // Recognises and opens the file. One of no known format is BERTH_BAD_DATA, naming what is known.
-enum berth_status tensor_file_open(struct tensor_file *file, const char *path,
-                                   struct berth_error *error);
+enum berth_status tensor_file_open_as(struct tensor_file *file, const char *path,
+                                      const struct tensor_formats *formats,
+                                      struct berth_error *error);
 void tensor_file_close(struct tensor_file *file);
-// What the first format that finds anything in the folder finds; *path NULL: none does.
-enum berth_status tensor_file_find_in(const char *folder, char **path, struct berth_error *error);
 // The tensor of that name, or NULL.
 const struct tensor_entry *tensor_file_find(const struct tensor_file *file, const char *name);
 // All of a tensor in its own type into to[end - begin].

@@ -3,11 +3,12 @@
 // machine of pickle_machine.h. What a finished pickle offers is in pickle_tree.c.
 #include "format/torch/pickle.h"
 
+#include "core/little_endian.h"
 #include "core/memory.h"
+#include "core/utf8.h"
 #include "format/torch/pickle_machine.h"
 #include "format/torch/pickle_names.h"
 #include "format/torch/pickle_tree.h"
-#include "format/utf8.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -105,17 +106,15 @@ static enum berth_status run_integer(struct machine *machine) {
 // An integer of any size, two's complement; beyond 64 bits it is opaque.
 static enum berth_status run_long(struct machine *machine) {
     unsigned char raw[256];
-    uint64_t bytes = 0, number = 0;
+    uint64_t bytes = 0;
     TRY(machine_take_number(machine, 1, &bytes));
     TRY(machine_take(machine, raw, (size_t)bytes));
     if (bytes > 8) {
         return machine_push_kind(machine, PICKLE_OPAQUE);
     }
     int negative = bytes > 0 && raw[bytes - 1] >= 0x80;
-    for (size_t i = 8; i-- > 0;) {
-        number = number << 8 | (i < bytes ? raw[i] : negative ? 0xFFu : 0);
-    }
-    return push_integer(machine, (int64_t)number);
+    memset(raw + bytes, negative ? 0xFF : 0, 8 - (size_t)bytes);
+    return push_integer(machine, (int64_t)little_endian(raw, 8));
 }
 
 static enum berth_status run_real(struct machine *machine) {

@@ -2,6 +2,7 @@
 // Errors, memory, bytes, values and containers of the machine.
 #include "format/torch/pickle_machine.h"
 
+#include "core/little_endian.h"
 #include "core/memory.h"
 
 #include <inttypes.h>
@@ -70,10 +71,7 @@ enum berth_status machine_take(struct machine *machine, void *to, size_t bytes) 
 enum berth_status machine_take_number(struct machine *machine, unsigned bytes, uint64_t *number) {
     unsigned char raw[8] = {0};
     TRY(machine_take(machine, raw, bytes));
-    *number = 0;
-    for (unsigned i = bytes; i-- > 0;) {
-        *number = *number << 8 | raw[i];
-    }
+    *number = little_endian(raw, bytes);
     return BERTH_OK;
 }
 

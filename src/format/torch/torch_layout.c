@@ -5,6 +5,7 @@
 // (8 bytes) and its bytes.
 #include "format/torch/torch_layout.h"
 
+#include "core/little_endian.h"
 #include "core/memory.h"
 
 #include <inttypes.h>
@@ -222,7 +223,6 @@ static enum berth_status collect_storages(struct torch_file *file, struct berth_
 static enum berth_status place_storage(struct torch_file *file, const char *key, uint64_t *at,
                                        struct berth_error *error) {
     unsigned char raw[8];
-    uint64_t elements = 0;
     struct torch_storage *storage = (struct torch_storage *)torch_find_storage(file, key);
     if (storage == NULL || storage->begin != 0) {
         return wrong(file, *at, "the list of storages names one twice, or one of no tensor", error);
@@ -231,9 +231,7 @@ static enum berth_status place_storage(struct torch_file *file, const char *key,
         return wrong(file, *at, "a storage is missing: truncated", error);
     }
     TRY(file_reader_at(&file->archive.file, *at, raw, sizeof raw, error));
-    for (size_t i = sizeof raw; i-- > 0;) {
-        elements = elements << 8 | raw[i];
-    }
+    uint64_t elements = little_endian(raw, sizeof raw);
     storage->begin = *at + sizeof raw;
     if (elements != storage->numel || storage->size > file->archive.file.size - storage->begin) {
         return wrong(file, *at, "a storage's size is not what its tensors say, or it is truncated",

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// The white space that SQuAD's word split knows, and Python's, in well-formed UTF-8.
+#ifndef BERTH_DATA_WHITE_SPACE_H
+#define BERTH_DATA_WHITE_SPACE_H
+
+#include "core/utf8.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Bytes of the white space that stands at text[0]: blank, tab, CR, LF and U+202F; 0: a word's byte.
+// `length` is at least 1.
+static inline size_t white_space_bytes(const char *text, size_t length) {
+    if (*text == ' ' || *text == '\t' || *text == '\r' || *text == '\n') {
+        return 1;
+    }
+    if (length >= 3 && text[0] == '\xE2' && text[1] == '\x80' && text[2] == '\xAF') {
+        return 3;
+    }
+    return 0;
+}
+
+// White space as Python's str.split() knows it; wider than SQuAD's own.
+static inline int white_space_is_python(uint32_t c) {
+    return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 ||
+           c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 ||
+           c == 0x202F || c == 0x205F || c == 0x3000;
+}
+
+// " ".join(text.split()) of Python, from `text` to `to`, which may be the same; returns the new
+// length. origin[i] (NULL: not wanted) is the byte of `text` that byte i comes from, of a blank the
+// last of the white space.
+static inline size_t white_space_squeeze_to(const char *text, size_t length, char *to,
+                                            uint32_t *origin) {
+    size_t out = 0, size;
+    int blank = 0;
+    for (size_t i = 0; i < length; i += size) {
+        uint32_t point;
+        size = utf8_decode(text + i, length - i, &point);
+        if (white_space_is_python(point)) {
+            blank = out > 0;
+            continue;
+        }
+        if (blank) {
+            if (origin != NULL) {
+                origin[out] = (uint32_t)i - 1;
+            }
+            to[out++] = ' ';
+            blank = 0;
+        }
+        for (size_t k = 0; k < size; k++) {
+            if (origin != NULL) {
+                origin[out] = (uint32_t)(i + k);
+            }
+            to[out++] = text[i + k];
+        }
+    }
+    return out;
+}
+
+static inline size_t white_space_squeeze(char *text, size_t length) {
+    return white_space_squeeze_to(text, length, text, NULL);
+}
+
+#endif

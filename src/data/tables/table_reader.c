@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/tables/table_reader.h"
+
+#include "core/memory.h"
+#include "core/utf8.h"
+
+#include <string.h>
+
+enum berth_status table_reader_add(struct table_reader *reader, struct table_texts *texts,
+                                   const char *text) {
+    size_t needed = texts->count + 1;
+    const char **items = memory_grow(texts->items, &texts->capacity, needed, sizeof *items);
+    if (items == NULL) {
+        return error_no_memory(reader->error, needed * sizeof *items, "the cells of a table");
+    }
+    texts->items = items;
+    texts->items[texts->count++] = text;
+    return BERTH_OK;
+}
+
+enum berth_status table_reader_row(struct table_reader *reader, size_t line) {
+    size_t needed = reader->row_count + 1;
+    size_t *lines = memory_grow(reader->lines, &reader->row_capacity, needed, sizeof *lines);
+    if (lines == NULL) {
+        return error_no_memory(reader->error, needed * sizeof *lines, "the rows of a table");
+    }
+    reader->lines = lines;
+    reader->lines[reader->row_count++] = line;
+    return BERTH_OK;
+}
+
+int table_shown(const char *text) {
+    return (int)utf8_cut(text, strnlen(text, TABLE_SHOWN + 1), TABLE_SHOWN);
+}
