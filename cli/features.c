@@ -11,7 +11,7 @@
 #include "model/folder.h"
 #include "train/inputs.h"
 #include "train/machine.h"
-#include "train/squad_input.h"
+#include "train/tasks/squad_input.h"
 
 #include <stdio.h>
 

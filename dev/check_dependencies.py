@@ -23,9 +23,9 @@ ALLOWED = {  # room -> rooms it may include besides itself and berth.h
     "comm": {"core"},
     "data": {"core", "text", "format"},
     "model": {"core", "format"},
-    "task": {"core", "text", "format", "data", "model"},
-    "train": {"core", "text", "format", "data", "model", "task", "report"},
-    "api": {"core", "text", "format", "net", "data", "model", "task", "train", "report"},
+    "metrics": {"core", "text", "format", "data", "model"},
+    "train": {"core", "text", "format", "data", "model", "metrics", "report"},
+    "api": {"core", "text", "format", "net", "data", "model", "metrics", "train", "report"},
 }
 INNER = {  # inner room -> inner rooms of the same room that it may include besides itself
     "data/batches": set(),

@@ -3,7 +3,6 @@
 
 #include "core/file.h"
 #include "core/file_partial.h"
-#include "core/file_partial.h"
 #include "core/memory.h"
 #include "format/hub/hub_cache.h"
 

@@ -2,7 +2,7 @@
 // The public jobs: fine-tune, predict, evaluate, show.
 #include "api/arguments.h"
 #include "core/memory.h"
-#include "task/squad_metrics.h"
+#include "metrics/squad_metrics.h"
 #include "train/deepspeed.h"
 #include "train/predict.h"
 #include "train/training_job.h"

@@ -7,8 +7,8 @@
 #include "api/inference.h"
 #include "berth.h"
 #include "core/memory.h"
-#include "task/squad_answers.h"
-#include "train/squad_input.h"
+#include "metrics/squad_answers.h"
+#include "train/tasks/squad_input.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
 #include "data/pretraining/instances.h"
 #include "train/bench.h"
 #include "train/inputs.h"
-#include "train/task.h"
+#include "train/tasks/task.h"
 
 struct bench_data {
     const struct task *task; // SQuAD, or classification where the settings name a task of it; NULL:

@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "train/infer.h"
-#include "train/task.h"
+#include "train/tasks/task.h"
 
 // A set with what its prediction needs, prepared once.
 struct evaluation {

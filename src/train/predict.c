@@ -8,7 +8,7 @@
 #include "train/machine.h"
 #include "train/output.h"
 #include "train/plan.h"
-#include "train/squad_input.h"
+#include "train/tasks/squad_input.h"
 
 #include <math.h>
 #include <stdio.h>

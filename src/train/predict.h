@@ -9,7 +9,7 @@
 #include "train/engine.h"
 #include "train/inputs.h"
 #include "train/state.h"
-#include "train/task.h"
+#include "train/tasks/task.h"
 
 // A model with its weights on a device, and activations for batches of a given size.
 struct predictor {

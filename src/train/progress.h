@@ -11,7 +11,7 @@
 #include "train/feed.h"
 #include "train/loss_scale.h"
 #include "train/strategy.h"
-#include "train/task.h"
+#include "train/tasks/task.h"
 
 #include <stdint.h>
 

@@ -5,12 +5,12 @@
 // have, and the answer is the best start with the best end, each by itself.
 #include "core/memory.h"
 #include "core/rng.h"
-#include "task/squad_answers.h"
-#include "task/squad_match.h"
+#include "metrics/squad_answers.h"
+#include "metrics/squad_match.h"
 #include "train/infer.h"
 #include "train/machine.h"
 #include "train/predict.h"
-#include "train/squad_input.h"
+#include "train/tasks/squad_input.h"
 
 #define STREAM_SAMPLES 0x53414D50u // of random numbers
 

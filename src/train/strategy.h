@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
-#include "train/task.h"
+#include "train/tasks/task.h"
 
 // Puts what eval_strategy and save_strategy mean into evaluate_every_epoch, eval_steps, save_steps
 // and skip_checkpoint; notes the settings that have no effect then. Settings that contradict each

@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
-#include "train/task.h"
+#include "train/tasks/task.h"
 
 // As berth_finetune_squad and its like, which differ in the task alone.
 enum berth_status training_job_run(const struct task *task, const struct berth_config *config,

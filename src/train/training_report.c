@@ -3,7 +3,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
-#include "task/results.h"
+#include "metrics/results.h"
 #include "train/machine.h"
 
 #include <math.h>

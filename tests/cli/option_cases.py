@@ -76,7 +76,7 @@ READERS = {
     ("hidden_dropout_prob", "bench"): ("src/train/update.c", r"config->hidden_dropout_prob"),
     ("attention_probs_dropout_prob", "bench"): ("src/train/update.c", r"config->attention_probs_dropout_prob"),
     # Answers without their scores.
-    ("doc_stride", "show squad"): ("src/train/squad_input.c", r"config->doc_stride"),
+    ("doc_stride", "show squad"): ("src/train/tasks/squad_input.c", r"config->doc_stride"),
     ("precision", "show squad"): ("src/train/predict.c", r"machine_compute_dtype\(config"),
     # It has nothing to keep quiet about.
     ("quiet", "tokenize"): ("cli/messages.c", r"config.quiet"),

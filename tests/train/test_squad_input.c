@@ -5,7 +5,7 @@
 #include "core/memory.h"
 #include "data/cmocka_order.h"
 #include "data/squad_fixture.h"
-#include "train/squad_input.h"
+#include "train/tasks/squad_input.h"
 
 #include <errno.h>
 #include <stdio.h>

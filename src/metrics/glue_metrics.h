@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// The metrics of GLUE under the names of its official script. Formulas and what they give where
+// they are not defined are those of scikit-learn (accuracy, F1, Matthews) and SciPy (correlations).
+#ifndef BERTH_METRICS_GLUE_METRICS_H
+#define BERTH_METRICS_GLUE_METRICS_H
+
+#include "core/error.h"
+#include "data/pairs/glue_tasks.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+// The share of predictions equal to the label, 0 to 1. count > 0.
+double glue_accuracy(const int32_t *predictions, const int32_t *labels, size_t count);
+
+// F1 of class 1 against all others, 2 TP / (2 TP + FP + FN); 0 when class 1 is neither predicted
+// nor a label.
+double glue_f1(const int32_t *predictions, const int32_t *labels, size_t count);
+
+// Matthews' correlation for `classes` classes, -1 to 1; 0 when the predictions or the labels are
+// all of one class. BERTH_NO_MEMORY.
+enum berth_status glue_matthews(const int32_t *predictions, const int32_t *labels, size_t count,
+                                size_t classes, double *result, struct berth_error *error);
+
+// Pearson's correlation; NaN when one of the two is constant or holds a NaN, or count < 2.
+double glue_pearson(const double *x, const double *y, size_t count);
+
+// Spearman's: Pearson's of the ranks, equal values share the mean of theirs. NaN as above.
+// BERTH_NO_MEMORY.
+enum berth_status glue_spearman(const double *x, const double *y, size_t count, double *result,
+                                struct berth_error *error);
+
+// The mean of (x - y)^2. count > 0.
+double glue_mse(const double *x, const double *y, size_t count);
+
+#define GLUE_SCORES_MAX 3
+
+// accuracy; accuracy, f1, combined_score; matthews_correlation; pearson, spearmanr, combined_score;
+// mse. combined_score is the mean of the two before it.
+struct glue_score {
+    const char *name;
+    double value;
+};
+struct glue_scores {
+    struct glue_score items[GLUE_SCORES_MAX];
+    size_t count;
+};
+
+// What is scored: classes (values NULL) or real numbers (classes NULL).
+struct glue_outcome {
+    size_t count;
+    size_t class_count;
+    const int32_t *predictions, *labels;
+    const double *predicted_values, *values;
+};
+
+// All scores of a metric. Without examples, for a metric that does not fit what is scored,
+// or with a class that is not below class_count: BERTH_USAGE.
+enum berth_status glue_score(enum glue_metric metric, const struct glue_outcome *outcome,
+                             struct glue_scores *scores, struct berth_error *error);
+
+#endif

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// The files of a run. Reals are the shortest decimals that read back the same, as Python prints
+// them; the probabilities are those of single-precision numbers, as NumPy prints Google's.
+#include "metrics/results.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/number.h"
+#include "format/json/json.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum berth_status open_writer(struct file_writer *writer, const char *folder,
+                                     const char *name, struct berth_error *error) {
+    char *path = path_join(folder, name);
+    if (path == NULL) {
+        return error_no_memory(error, strlen(folder), name);
+    }
+    enum berth_status status = file_writer_open(writer, path, error);
+    memory_free(path);
+    return status;
+}
+
+static enum berth_status close_writer(struct file_writer *writer, struct berth_error *error) {
+    enum berth_status status = file_writer_commit(writer, error);
+    file_writer_abort(writer);
+    return status;
+}
+
+// --- fields -------------------------------------------------------------------------------------
+
+static int by_key(const void *a, const void *b) {
+    const struct berth_field *const *x = a, *const *y = b;
+    return strcmp((*x)->key, (*y)->key);
+}
+
+// Pointers to the fields, sorted by key; NULL when memory is out.
+static const struct berth_field **sort_fields(const struct berth_field *fields, size_t count) {
+    const struct berth_field **sorted = memory_array(count, sizeof *sorted);
+    for (size_t i = 0; sorted != NULL && i < count; i++) {
+        sorted[i] = &fields[i];
+    }
+    if (sorted != NULL) {
+        qsort(sorted, count, sizeof *sorted, by_key);
+    }
+    return sorted;
+}
+
+static void put_field(struct file_writer *writer, const struct berth_field *field,
+                      struct berth_error *error) {
+    char real[NUMBER_TEXT_SIZE];
+    number_print_python(real, sizeof real, field->real);
+    if (field->type == BERTH_INTEGER) {
+        (void)file_writer_printf(writer, error, "%s = %" PRId64 "\n", field->key, field->integer);
+    } else {
+        (void)file_writer_printf(writer, error, "%s = %s\n", field->key,
+                                 field->type == BERTH_REAL ? real : field->text);
+    }
+}
+
+enum berth_status results_write_eval_text(const char *folder, const struct berth_field *fields,
+                                          size_t count, struct berth_error *error) {
+    struct file_writer writer;
+    const struct berth_field **sorted = sort_fields(fields, count);
+    if (sorted == NULL) {
+        return error_no_memory(error, count * sizeof *sorted, "results");
+    }
+    enum berth_status status = open_writer(&writer, folder, "eval_results.txt", error);
+    if (status == BERTH_OK) {
+        for (size_t i = 0; i < count; i++) {
+            put_field(&writer, sorted[i], error);
+        }
+        status = close_writer(&writer, error);
+    }
+    memory_free(sorted);
+    return status;
+}
+
+// --- JSON ---------------------------------------------------------------------------------------
+
+static json *field_value(const struct berth_field *field) {
+    return field->type == BERTH_INTEGER ? json_new_integer(field->integer)
+           : field->type == BERTH_REAL  ? json_new_real(field->real)
+                                        : json_new_text(field->text);
+}
+
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+// A copy with sorted keys; NULL when memory is out.
+static json *sort_object(const json *object) {
+    size_t count = 0;
+    const char **keys = memory_array(json_length(object), sizeof *keys);
+    json *sorted = json_new_object();
+    struct json_walk walk = {.object = object};
+    while (keys != NULL && json_walk_next(&walk)) {
+        keys[count++] = walk.key;
+    }
+    if (keys != NULL) {
+        qsort(keys, count, sizeof *keys, by_text);
+    }
+    int failed = keys == NULL;
+    for (size_t i = 0; i < count; i++) {
+        failed |= json_set(sorted, keys[i], json_copy_deep(json_member(object, keys[i])));
+    }
+    memory_free(keys);
+    if (failed) {
+        json_free(sorted);
+        return NULL;
+    }
+    return sorted;
+}
+
+// Writes `object` and the fields on top of it.
+static enum berth_status write_object(const char *path, json *object,
+                                      const struct berth_field *fields, size_t count,
+                                      struct berth_error *error) {
+    int failed = 0;
+    for (size_t i = 0; i < count; i++) {
+        failed |= json_set(object, fields[i].key, field_value(&fields[i]));
+    }
+    json *sorted = failed ? NULL : sort_object(object);
+    char *text = sorted != NULL ? json_write(sorted, JSON_INDENT_4_ASCII) : NULL;
+    enum berth_status status = text == NULL ? error_no_memory(error, count * sizeof *fields, path)
+                                            : file_write(path, text, strlen(text), error);
+    json_free(sorted);
+    memory_free(text);
+    return status;
+}
+
+static enum berth_status read_object(const char *path, json **object, struct berth_error *error) {
+    if (!file_exists(path)) {
+        *object = json_new_object();
+        return *object != NULL ? BERTH_OK : error_no_memory(error, 0, path);
+    }
+    TRY(json_read_file(path, object, error));
+    if (!json_is_object_value(*object)) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: expected a JSON object of results; move the file away", path);
+    }
+    return BERTH_OK;
+}
+
+enum berth_status results_write_json(const char *folder, const char *split,
+                                     const struct berth_field *fields, size_t count,
+                                     struct berth_error *error) {
+    char name[64];
+    snprintf(name, sizeof name, "%.40s_results.json", split);
+    char *path = path_join(folder, name), *all_path = path_join(folder, "all_results.json");
+    json *object = json_new_object(), *all = NULL;
+    enum berth_status status;
+    if (path == NULL || all_path == NULL || object == NULL) {
+        status = error_no_memory(error, strlen(folder), "results");
+    } else {
+        TRY_DONE(read_object(all_path, &all, error));
+        TRY_DONE(write_object(path, object, fields, count, error));
+        status = write_object(all_path, all, fields, count, error);
+    }
+done:
+    json_free(object);
+    json_free(all);
+    memory_free(path);
+    memory_free(all_path);
+    return status;
+}
+
+// --- predictions --------------------------------------------------------------------------------
+
+int32_t results_predicted_class(const struct results_predictions *predictions, size_t index) {
+    const float *logits = predictions->logits + index * predictions->width;
+    size_t best = 0;
+    for (size_t i = 1; i < predictions->width; i++) {
+        best = logits[i] > logits[best] ? i : best;
+    }
+    return (int32_t)best;
+}
+
+// NumPy's str() of a float32: the fewest digits that read back the same, spelled as Python's.
+static void print_single(char text[NUMBER_TEXT_SIZE], float value) {
+    double back = value;
+    for (int digits = 1; digits <= 9 && isfinite(value); digits++) {
+        number_format(text, NUMBER_TEXT_SIZE, "%.*e", digits - 1, (double)value);
+        if (number_parse_real(text, &back) && (float)back == value) {
+            break;
+        }
+    }
+    number_print_python(text, NUMBER_TEXT_SIZE, back);
+}
+
+// The probability of class `index`, or the value of a regression.
+static float probability(const struct results_predictions *predictions, const float *logits,
+                         size_t index) {
+    if (predictions->labels == NULL) {
+        return logits[index];
+    }
+    if (predictions->several) {
+        return (float)(1 / (1 + exp(-(double)logits[index])));
+    }
+    float largest = logits[0];
+    double sum = 0;
+    for (size_t i = 1; i < predictions->width; i++) {
+        largest = fmaxf(largest, logits[i]);
+    }
+    for (size_t i = 0; i < predictions->width; i++) {
+        sum += exp((double)logits[i] - largest);
+    }
+    return (float)(exp((double)logits[index] - largest) / sum);
+}
+
+enum berth_status results_write_probabilities(const char *folder, const char *name,
+                                              const struct results_predictions *predictions,
+                                              struct berth_error *error) {
+    struct file_writer writer;
+    size_t width = predictions->width;
+    TRY(open_writer(&writer, folder, name, error));
+    for (size_t i = 0; i < predictions->count * width; i++) {
+        char text[NUMBER_TEXT_SIZE];
+        size_t column = i % width;
+        print_single(text, probability(predictions, predictions->logits + i - column, column));
+        (void)file_writer_printf(&writer, error, "%s%c", text, column + 1 < width ? '\t' : '\n');
+    }
+    return close_writer(&writer, error);
+}
+
+static void put_labels(struct file_writer *writer, const struct results_predictions *predictions,
+                       size_t index, struct berth_error *error) {
+    const float *logits = predictions->logits + index * predictions->width;
+    const char *before = "";
+    (void)file_writer_printf(writer, error, "%zu\t", index);
+    for (size_t k = 0; k < predictions->width; k++) {
+        if (logits[k] > 0) {
+            (void)file_writer_printf(writer, error, "%s%s", before, predictions->labels[k]);
+            before = ",";
+        }
+    }
+    (void)file_writer_printf(writer, error, "\n");
+}
+
+enum berth_status results_write_predictions(const char *folder, const char *name,
+                                            const struct results_predictions *predictions,
+                                            struct berth_error *error) {
+    struct file_writer writer;
+    TRY(open_writer(&writer, folder, name, error));
+    (void)file_writer_printf(&writer, error, "index\tprediction\n");
+    for (size_t i = 0; i < predictions->count; i++) {
+        if (predictions->several) {
+            put_labels(&writer, predictions, i, error);
+        } else if (predictions->labels != NULL) {
+            (void)file_writer_printf(&writer, error, "%zu\t%s\n", i,
+                                     predictions->labels[results_predicted_class(predictions, i)]);
+        } else {
+            (void)file_writer_printf(&writer, error, "%zu\t%.3f\n", i,
+                                     (double)predictions->logits[i]);
+        }
+    }
+    return close_writer(&writer, error);
+}

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+// Google's n-best search and answer text (run_squad.py's write_predictions and get_final_text).
+// Scores are sums and soft-maxes in double, as there.
+//
+// The originals let the padding of a window take part in the best starts and ends; here there is no
+// padding. Cutting the text from the context is in squad_text.c, the files in squad_files.c.
+#include "metrics/squad_answers.h"
+
+#include "core/memory.h"
+#include "metrics/squad_text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EMPTY_NULL_SCORE 1000000.0 // of a question without windows
+
+// A span of one window, before its text is known.
+struct span {
+    const struct squad_feature *feature;
+    int32_t start, end; // rows of the window; 0, 0: no answer
+    float start_logit, end_logit;
+    size_t order; // of creation: ties keep it
+};
+
+// One question's search.
+struct search {
+    const struct squad_outcome *outcome;
+    size_t first, count; // its features
+    struct span *spans;
+    size_t span_count, span_capacity;
+    double null_score;
+    float null_start, null_end;
+    struct berth_error *error;
+};
+
+static double score(float start_logit, float end_logit) {
+    return (double)start_logit + (double)end_logit;
+}
+
+static const float *logits_of(const struct search *search, const struct squad_feature *feature) {
+    return search->outcome->logits + (size_t)feature->first * 2;
+}
+
+enum berth_status squad_check_logits(const struct squad_example *example, const float *logits,
+                                     int32_t length, struct berth_error *error) {
+    for (int32_t i = 0; i < 2 * length; i++) {
+        if (!isfinite(logits[i])) {
+            return error_set(error, BERTH_FAILURE,
+                             "question \"%.60s\": the %s logit of token %d is not a finite number; "
+                             "the model's weights are damaged or its training diverged",
+                             example->id, i % 2 == 0 ? "start" : "end", i / 2);
+        }
+    }
+    return BERTH_OK;
+}
+
+// rows[0 .. result) become the rows with the largest logits of one side, largest first; of equals
+// the lower row. An insertion into a short sorted list: n is small.
+static size_t best_rows(const float *logits, int32_t length, int side, size_t n, int32_t *rows) {
+    size_t kept = 0;
+    for (int32_t row = 0; row < length; row++) {
+        float value = logits[2 * row + side];
+        if (kept == n && !(value > logits[2 * rows[n - 1] + side])) {
+            continue;
+        }
+        size_t place = kept < n ? kept++ : n - 1;
+        while (place > 0 && value > logits[2 * rows[place - 1] + side]) {
+            rows[place] = rows[place - 1];
+            place--;
+        }
+        rows[place] = row;
+    }
+    return kept;
+}
+
+static int is_valid(const struct search *search, const struct squad_feature *feature, int32_t start,
+                    int32_t end) {
+    int32_t begin = feature->document_begin, past = begin + feature->document_length;
+    return start >= begin && start < past && end >= start && end < past &&
+           search->outcome->set->max_context[(size_t)feature->first + (size_t)start] &&
+           end - start + 1 <= search->outcome->options->max_answer_length;
+}
+
+static enum berth_status add_span(struct search *search, const struct squad_feature *feature,
+                                  int32_t start, int32_t end, const float *logits) {
+    int32_t shift = feature != NULL ? search->outcome->set->end_shift : 0;
+    size_t needed = search->span_count + 1;
+    struct span *spans = memory_grow(search->spans, &search->span_capacity, needed, sizeof *spans);
+    if (spans == NULL) {
+        return error_no_memory(search->error, needed * sizeof *spans, "answers");
+    }
+    search->spans = spans;
+    search->spans[search->span_count] = (struct span){.feature = feature,
+                                                      .start = start,
+                                                      .end = end,
+                                                      .start_logit = logits[2 * start],
+                                                      .end_logit = logits[2 * (end + shift) + 1],
+                                                      .order = search->span_count};
+    search->span_count++;
+    return BERTH_OK;
+}
+
+static enum berth_status add_window(struct search *search, const struct squad_feature *feature,
+                                    int32_t *starts, int32_t *ends) {
+    const float *logits = logits_of(search, feature);
+    TRY(squad_check_logits(&search->outcome->dataset->examples[feature->example], logits,
+                           feature->length, search->error));
+    size_t n = (size_t)search->outcome->options->n_best_size;
+    size_t start_count = best_rows(logits, feature->length, 0, n, starts);
+    size_t end_count = best_rows(logits, feature->length, 1, n, ends);
+    if (score(logits[0], logits[1]) < search->null_score) {
+        search->null_score = score(logits[0], logits[1]);
+        search->null_start = logits[0];
+        search->null_end = logits[1];
+    }
+    for (size_t s = 0; s < start_count; s++) {
+        for (size_t e = 0; e < end_count; e++) {
+            int32_t end = ends[e] - search->outcome->set->end_shift;
+            if (is_valid(search, feature, starts[s], end)) {
+                TRY(add_span(search, feature, starts[s], end, logits));
+            }
+        }
+    }
+    return BERTH_OK;
+}
+
+static int by_score(const void *a, const void *b) {
+    const struct span *x = a, *y = b;
+    double left = score(x->start_logit, x->end_logit), right = score(y->start_logit, y->end_logit);
+    if (left != right) {
+        return left > right ? -1 : 1;
+    }
+    return (x->order > y->order) - (x->order < y->order);
+}
+
+static enum berth_status collect_spans(struct search *search) {
+    size_t n = (size_t)search->outcome->options->n_best_size;
+    int32_t *rows = memory_array(n, 2 * sizeof *rows);
+    if (rows == NULL) {
+        return error_no_memory(search->error, n * 2 * sizeof *rows, "the best rows");
+    }
+    enum berth_status status = BERTH_OK;
+    for (size_t f = 0; f < search->count && status == BERTH_OK; f++) {
+        status =
+            add_window(search, &search->outcome->set->features[search->first + f], rows, rows + n);
+    }
+    memory_free(rows);
+    TRY(status);
+    if (search->outcome->options->version_2_with_negative) {
+        float null_logits[2] = {search->null_start, search->null_end};
+        TRY(add_span(search, NULL, 0, 0, null_logits));
+    }
+    if (search->span_count > 0) {
+        qsort(search->spans, search->span_count, sizeof *search->spans, by_score);
+    }
+    return BERTH_OK;
+}
+
+// --- candidates ---------------------------------------------------------------------------------
+
+static int is_seen(const struct squad_result *result, const char *text) {
+    for (size_t i = 0; i < result->count; i++) {
+        if (strcmp(result->candidates[i].text, text) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+// Takes ownership of candidate.text, which may be NULL (memory is out). candidates has room.
+static enum berth_status add_candidate(const struct search *search, struct squad_result *result,
+                                       size_t place, struct squad_candidate candidate) {
+    if (candidate.text == NULL) {
+        return error_no_memory(search->error, 1, "an answer");
+    }
+    memmove(result->candidates + place + 1, result->candidates + place,
+            (result->count - place) * sizeof candidate);
+    result->candidates[place] = candidate;
+    result->count++;
+    return BERTH_OK;
+}
+
+static enum berth_status add_plain(const struct search *search, struct squad_result *result,
+                                   size_t place, const char *text, float start_logit,
+                                   float end_logit) {
+    return add_candidate(search, result, place,
+                         (struct squad_candidate){.text = memory_string(text),
+                                                  .start_logit = start_logit,
+                                                  .end_logit = end_logit,
+                                                  .begin = -1,
+                                                  .end = -1});
+}
+
+static enum berth_status add_answer(const struct search *search, const struct span *span,
+                                    struct squad_result *result) {
+    struct squad_text answer;
+    const struct squad_text_source source = {
+        .example = &search->outcome->dataset->examples[span->feature->example],
+        .set = search->outcome->set,
+        .tokenizer = search->outcome->tokenizer};
+    TRY(squad_text_of_span(&source, span->feature, span->start, span->end, &answer, search->error));
+    if (is_seen(result, answer.text)) {
+        memory_free(answer.text);
+        return BERTH_OK;
+    }
+    return add_candidate(search, result, result->count,
+                         (struct squad_candidate){.text = answer.text,
+                                                  .start_logit = span->start_logit,
+                                                  .end_logit = span->end_logit,
+                                                  .begin = answer.begin,
+                                                  .end = answer.end});
+}
+
+static enum berth_status collect_candidates(const struct search *search,
+                                            struct squad_result *result) {
+    size_t n = (size_t)search->outcome->options->n_best_size;
+    size_t most = search->span_count < n ? search->span_count : n;
+    result->candidates = memory_array_zeroed(most + 2, sizeof *result->candidates);
+    if (result->candidates == NULL) {
+        return error_no_memory(search->error, most * sizeof *result->candidates, "answers");
+    }
+    for (size_t i = 0; i < search->span_count && result->count < n; i++) {
+        const struct span *span = &search->spans[i];
+        if (span->feature == NULL) {
+            TRY(add_plain(search, result, result->count, "", span->start_logit, span->end_logit));
+        } else {
+            TRY(add_answer(search, span, result));
+        }
+    }
+    if (search->outcome->options->version_2_with_negative) {
+        if (!is_seen(result, "")) {
+            TRY(add_plain(search, result, result->count, "", search->null_start, search->null_end));
+        }
+        if (result->count == 1) {
+            TRY(add_plain(search, result, 0, "empty", 0.0f, 0.0f));
+        }
+    }
+    return result->count > 0 ? BERTH_OK : add_plain(search, result, 0, "empty", 0.0f, 0.0f);
+}
+
+// Soft-max over the kept candidates' scores.
+static void set_probabilities(struct squad_result *result) {
+    double largest = -INFINITY, total = 0.0;
+    for (size_t i = 0; i < result->count; i++) {
+        const struct squad_candidate *candidate = &result->candidates[i];
+        largest = fmax(largest, score(candidate->start_logit, candidate->end_logit));
+    }
+    for (size_t i = 0; i < result->count; i++) {
+        struct squad_candidate *candidate = &result->candidates[i];
+        candidate->probability = exp(score(candidate->start_logit, candidate->end_logit) - largest);
+        total += candidate->probability;
+    }
+    for (size_t i = 0; i < result->count; i++) {
+        result->candidates[i].probability /= total;
+    }
+}
+
+static enum berth_status choose(const struct search *search, struct squad_result *result) {
+    const struct squad_candidate *best = result->candidates;
+    if (search->outcome->options->version_2_with_negative) {
+        while (best < result->candidates + result->count && *best->text == '\0') {
+            best++;
+        }
+        if (best == result->candidates + result->count) { // every text is empty
+            best = result->candidates;
+        }
+        result->null_odds =
+            search->null_score - (double)best->start_logit - (double)best->end_logit;
+    }
+    int is_null = search->outcome->options->version_2_with_negative &&
+                  result->null_odds > search->outcome->options->null_score_diff_threshold;
+    result->prediction = memory_string(is_null ? "" : best->text);
+    return result->prediction != NULL ? BERTH_OK
+                                      : error_no_memory(search->error, 1, "a prediction");
+}
+
+size_t squad_result_chosen(const struct squad_result *result) {
+    for (size_t i = 0; i < result->count; i++) {
+        int is_null = result->candidates[i].begin < 0;
+        if (is_null == (result->prediction[0] == '\0')) {
+            return i;
+        }
+    }
+    return 0;
+}
+
+static enum berth_status check_options(const struct squad_answer_options *options,
+                                       struct berth_error *error) {
+    if (options->n_best_size < 1 || options->n_best_size > 1 << 16) {
+        return error_set(error, BERTH_USAGE, "n_best_size is %lld; expected 1 to %d",
+                         (long long)options->n_best_size, 1 << 16);
+    }
+    if (options->max_answer_length < 1) {
+        return error_set(error, BERTH_USAGE, "max_answer_length is %lld; expected 1 or more",
+                         (long long)options->max_answer_length);
+    }
+    return BERTH_OK;
+}
+
+enum berth_status squad_answer_question(const struct squad_outcome *outcome, size_t first,
+                                        size_t count, struct squad_result *result,
+                                        struct berth_error *error) {
+    struct search search = {.outcome = outcome,
+                            .first = first,
+                            .count = count,
+                            .null_score = EMPTY_NULL_SCORE,
+                            .error = error};
+    enum berth_status status;
+    *result = (struct squad_result){0};
+    TRY_DONE(check_options(outcome->options, error));
+    TRY_DONE(collect_spans(&search));
+    TRY_DONE(collect_candidates(&search, result));
+    set_probabilities(result);
+    TRY_DONE(choose(&search, result));
+done:
+    memory_free(search.spans);
+    if (status != BERTH_OK) {
+        squad_result_done(result);
+    }
+    return status;
+}
+
+void squad_result_done(struct squad_result *result) {
+    for (size_t i = 0; i < result->count; i++) {
+        memory_free(result->candidates[i].text);
+    }
+    memory_free(result->candidates);
+    memory_free(result->prediction);
+    *result = (struct squad_result){0};
+}
+
+// --- a whole data set ---------------------------------------------------------------------------
+
+// first[i] becomes the first feature of example i, first[count] their number.
+static void find_features(const struct squad_dataset *dataset, const struct squad_feature_set *set,
+                          size_t *first) {
+    size_t feature = 0;
+    for (size_t i = 0; i < dataset->count; i++) {
+        first[i] = feature;
+        while (feature < set->count && (size_t)set->features[feature].example == i) {
+            feature++;
+        }
+    }
+    first[dataset->count] = feature;
+}
+
+enum berth_status squad_answer_all(const struct squad_outcome *outcome, int threads,
+                                   struct squad_result **results, struct berth_error *error) {
+    const struct squad_dataset *dataset = outcome->dataset;
+    enum berth_status status = BERTH_OK;
+    size_t failed = SIZE_MAX;
+    *results = memory_array_zeroed(dataset->count + 1, sizeof **results);
+    size_t *first = memory_array(dataset->count + 1, sizeof *first);
+    if (*results == NULL || first == NULL) {
+        memory_free(*results);
+        memory_free(first);
+        *results = NULL;
+        return error_no_memory(error, dataset->count * sizeof **results, "answers");
+    }
+    find_features(dataset, outcome->set, first);
+#pragma omp parallel for schedule(dynamic, 8) num_threads(threads < 1 ? 1 : threads)
+    for (size_t i = 0; i < dataset->count; i++) {
+        struct berth_error here = {0};
+        enum berth_status one = squad_answer_question(outcome, first[i], first[i + 1] - first[i],
+                                                      &(*results)[i], &here);
+        if (one != BERTH_OK) {
+#pragma omp critical(squad_answers_failure)
+            if (i < failed) { // the lowest question's message, whatever the threads
+                failed = i;
+                status = one;
+                if (error != NULL) {
+                    *error = here;
+                }
+            }
+        }
+    }
+    memory_free(first);
+    if (status != BERTH_OK) {
+        squad_results_free(*results, dataset->count);
+        *results = NULL;
+    }
+    return status;
+}
+
+void squad_results_free(struct squad_result *results, size_t count) {
+    for (size_t i = 0; results != NULL && i < count; i++) {
+        squad_result_done(&results[i]);
+    }
+    memory_free(results);
+}

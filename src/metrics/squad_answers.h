@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// From span logits to answers: n-best spans over all windows of a question, the answer's text cut
+// from the context, and the files predictions.json,
+// nbest_predictions.json and null_odds.json.
+#ifndef BERTH_METRICS_SQUAD_ANSWERS_H
+#define BERTH_METRICS_SQUAD_ANSWERS_H
+
+#include "core/error.h"
+#include "data/squad/squad.h"
+#include "data/squad/squad_features.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct squad_answer_options {
+    int64_t n_best_size;
+    int64_t max_answer_length; // tokens
+    int version_2_with_negative;
+    double null_score_diff_threshold;
+};
+
+struct squad_candidate {
+    char *text; // owned
+    double probability;
+    float start_logit, end_logit;
+    int64_t begin, end; // characters of the context, end exclusive; -1 for "no answer"
+};
+
+// The answer to one question.
+struct squad_result {
+    struct squad_candidate *candidates; // n-best, best first; at least one
+    size_t count;
+    char *prediction; // the final text ("" for no answer); owned
+    double null_odds; // null score - best non-null score; 0 for version 1
+};
+void squad_result_done(struct squad_result *result);
+// The number of the candidate that became the prediction; with version 2 it need not be the first.
+size_t squad_result_chosen(const struct squad_result *result);
+
+// What a model made of a data set. logits[token_count of the set][2]: those of feature f begin at
+// row features[f].first.
+struct squad_outcome {
+    const struct squad_dataset *dataset;
+    const struct squad_feature_set *set;
+    const float *logits;
+    const struct tokenizer *tokenizer;
+    const struct squad_answer_options *options;
+};
+
+// BERTH_FAILURE naming the question and the token where one of logits[length][2] is not finite.
+enum berth_status squad_check_logits(const struct squad_example *example, const float *logits,
+                                     int32_t length, struct berth_error *error);
+
+// Features of one example are neighbours: [first, first + count).
+enum berth_status squad_answer_question(const struct squad_outcome *outcome, size_t first,
+                                        size_t count, struct squad_result *result,
+                                        struct berth_error *error);
+
+// The answer to the one feature of a question by Keras's rules, as the CSCS demos show it: the best
+// start and the best end each by themselves, the context's slice between them ("" when the end
+// comes first, to the context's end when it lies behind). A start outside the context gives no
+// candidate (count 0, prediction NULL). Needs neither tokenizer nor options.
+enum berth_status squad_answer_separately(const struct squad_outcome *outcome,
+                                          const struct squad_feature *feature,
+                                          struct squad_result *result, struct berth_error *error);
+
+// Answers for a whole data set, results[dataset->count], on `threads` threads.
+enum berth_status squad_answer_all(const struct squad_outcome *outcome, int threads,
+                                   struct squad_result **results, struct berth_error *error);
+void squad_results_free(struct squad_result *results, size_t count);
+
+// Writes predictions.json, nbest_predictions.json and (version 2) null_odds.json into `folder`.
+enum berth_status squad_answers_write(const char *folder, const struct squad_dataset *dataset,
+                                      const struct squad_result *results,
+                                      const struct squad_answer_options *options,
+                                      struct berth_error *error);
+
+#endif

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The search for the no-answer threshold of evaluate-v2.0.py.
+#ifndef BERTH_METRICS_SQUAD_THRESHOLD_H
+#define BERTH_METRICS_SQUAD_THRESHOLD_H
+
+#include "data/squad/squad.h"
+#include "metrics/squad_match.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+// A question's null odds; `order` is its place among equals.
+struct squad_odds {
+    double odds;
+    size_t example, order;
+};
+
+// Ascending; of equals the lower order first.
+void squad_odds_sort(struct squad_odds *odds, size_t count);
+
+struct squad_best {
+    double sum;   // of the measure over all questions at the best threshold
+    size_t place; // in the sorted odds, whose value is that threshold; SIZE_MAX: best of all is to
+                  // answer nothing (the official threshold is then 0)
+};
+
+// Walks the thresholds upwards: a question whose odds pass counts its score if it has an answer,
+// and -1 if it has none but was given one. scores and predictions are those of each example.
+struct squad_best squad_best_threshold(const struct squad_dataset *dataset,
+                                       const struct squad_match *scores,
+                                       const char *const *predictions,
+                                       const struct squad_odds *sorted, size_t count, int is_f1);
+
+#endif

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+// Classification and regression of texts and pairs as a task: the tasks of GLUE and XNLI by name,
+// or the user's own tables. The classes of the training set become the model's, unless the model
+// has classes of the same names, whose order then stands.
+//
+// Leaves out: what files and columns a published task has (data/glue_tasks.c), labels
+// (task_classify_labels.c), scores and files of results (task_classify_results.c).
+#include "train/tasks/classify.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/options.h"
+#include "train/machine.h"
+
+#include <string.h>
+
+// --- settings -----------------------------------------------------------------------------------
+
+static enum berth_status check_own(const struct berth_config *config, enum task_use use,
+                                   struct berth_error *error) {
+    static const char or_task[] = "; name it, or a task of GLUE with --task_name";
+    static const char *const files[] = {"train_file", "validation_file", "predict_file"};
+    int training = use == TASK_TRAIN;
+    TRY(task_need(task_file(config, use), files[use], or_task, error));
+    TRY(task_need(config->text_column, "text_column", or_task, error));
+    return training ? task_need(config->label_column, "label_column", or_task, error) : BERTH_OK;
+}
+
+static enum berth_status check_settings(const struct berth_config *config, enum task_use use,
+                                        struct berth_error *error) {
+    if (config->task_name == NULL) {
+        return check_own(config, use, error);
+    }
+    const struct glue_task *task;
+    TRY(glue_task_find(config->task_name, &task, error));
+    if (task_file(config, use) == NULL) {
+        return task_need(config->data_dir, "data_dir", ", the folder with the task's files", error);
+    }
+    return BERTH_OK;
+}
+
+// What prediction after training will need is told before training.
+static enum berth_status check_prediction(const struct berth_config *config,
+                                          struct berth_error *error) {
+    const struct glue_task *task;
+    char *path;
+    TRY(check_settings(config, TASK_PREDICT, error));
+    if (config->predict_file != NULL) {
+        return file_exists(config->predict_file)
+                   ? BERTH_OK
+                   : error_set(error, BERTH_NO_INPUT, "%s: no such file; expected a table of texts",
+                               config->predict_file);
+    }
+    TRY(glue_task_find(config->task_name, &task, error));
+    TRY(glue_task_path(task, config->data_dir, GLUE_TEST, config->language, &path, error));
+    memory_free(path);
+    return BERTH_OK;
+}
+
+static enum berth_status settle(struct berth_config *config, enum task_use use,
+                                struct berth_error *error) {
+    // As in run_glue and run_classifier: there are few texts.
+    option_set_default(config, "num_train_epochs", "3");
+    TRY(check_settings(config, use, error));
+    return use == TASK_TRAIN && task_predicts(config) ? check_prediction(config, error) : BERTH_OK;
+}
+
+// --- which files --------------------------------------------------------------------------------
+
+static enum glue_split split_of(const struct berth_config *config, enum task_use use) {
+    const char *split = use == TASK_TRAIN ? "train" : use == TASK_VALIDATE ? "dev" : config->split;
+    return strcmp(split, "train") == 0 ? GLUE_TRAIN
+           : strcmp(split, "dev") == 0 ? GLUE_DEV
+                                       : GLUE_TEST;
+}
+
+static enum berth_status validates(const struct berth_config *config, int *answer,
+                                   struct berth_error *error) {
+    TRY(task_validates(config, "a table of texts", answer, error));
+    if (*answer || !config->do_eval || config->task_name == NULL || config->data_dir == NULL) {
+        return BERTH_OK;
+    }
+    const struct glue_task *task;
+    char *path;
+    TRY(glue_task_find(config->task_name, &task, error));
+    TRY(glue_task_path(task, config->data_dir, GLUE_DEV, config->language, &path, error));
+    memory_free(path);
+    *answer = 1;
+    return BERTH_OK;
+}
+
+static enum berth_status add_part(struct classify *own, const char *path, const char *suffix,
+                                  struct berth_error *error) {
+    struct classify_part *part = &own->parts[own->part_count++];
+    part->suffix = suffix;
+    part->path = memory_string(path);
+    return part->path != NULL ? BERTH_OK : file_no_path(error);
+}
+
+// The mismatched file of a split that has one, where it is there.
+static enum berth_status add_mismatched(struct classify *own, const struct berth_config *config,
+                                        enum glue_split split, struct berth_error *error) {
+    enum glue_split other = split == GLUE_DEV    ? GLUE_DEV_MISMATCHED
+                            : split == GLUE_TEST ? GLUE_TEST_MISMATCHED
+                                                 : GLUE_SPLITS;
+    if (other == GLUE_SPLITS || own->task->files[other].name == NULL) {
+        return BERTH_OK;
+    }
+    char *path;
+    enum berth_status status =
+        glue_task_path(own->task, config->data_dir, other, NULL, &path, NULL);
+    if (status == BERTH_NO_INPUT) {
+        return BERTH_OK;
+    }
+    if (status != BERTH_OK) {
+        return file_no_path(error);
+    }
+    status = add_part(own, path, "_mm", error);
+    memory_free(path);
+    return status;
+}
+
+static enum berth_status find_parts(struct classify *own, const struct task_open *args,
+                                    struct berth_error *error) {
+    const struct berth_config *config = args->config;
+    const char *file = task_file(config, args->use);
+    if (config->task_name != NULL) {
+        TRY(glue_task_find(config->task_name, &own->task, error));
+    }
+    if (file != NULL) {
+        return add_part(own, file, "", error);
+    }
+    enum glue_split split = split_of(config, args->use);
+    char *path;
+    TRY(glue_task_path(own->task, config->data_dir, split, config->language, &path, error));
+    enum berth_status status = add_part(own, path, "", error);
+    memory_free(path);
+    return status == BERTH_OK ? add_mismatched(own, config, split, error) : status;
+}
+
+// --- reading ------------------------------------------------------------------------------------
+
+static enum pair_target target_of(const struct task_open *args) {
+    const char *type = args->config->problem_type;
+    if (args->use != TASK_TRAIN) {
+        return args->files->shape.problem == BERT_REGRESSION ? PAIR_REAL
+               : args->files->shape.problem == BERT_LABELS   ? PAIR_LABELS
+                                                             : PAIR_CLASS;
+    }
+    return strcmp(type, "regression") == 0                    ? PAIR_REAL
+           : strcmp(type, "multi_label_classification") == 0  ? PAIR_LABELS
+           : strcmp(type, "single_label_classification") == 0 ? PAIR_CLASS
+                                                              : PAIR_AUTO;
+}
+
+static enum berth_status settings_of(const struct classify *own, const struct classify_part *part,
+                                     const struct task_open *args, struct pair_settings *settings,
+                                     struct berth_error *error) {
+    const struct berth_config *config = args->config;
+    if (own->task != NULL) {
+        enum glue_split split = split_of(config, args->use);
+        return glue_task_settings(own->task, split, config->language, settings, error);
+    }
+    *settings = (struct pair_settings){.text_column = config->text_column,
+                                       .text_pair_column = config->text_pair_column,
+                                       .label_column = config->label_column,
+                                       .label_optional = args->use == TASK_PREDICT,
+                                       .target = target_of(args)};
+    return table_format_of(part->path, &settings->table.format, error);
+}
+
+static enum berth_status read_part(const struct classify *own, struct classify_part *part,
+                                   const struct task_open *args, struct berth_error *error) {
+    struct pair_settings settings;
+    int training = args->use == TASK_TRAIN;
+    int64_t limit = training ? args->config->max_train_samples : args->config->max_eval_samples;
+    TRY(settings_of(own, part, args, &settings, error));
+    TRY(pairs_read(part->path, &settings, &part->dataset, error));
+    if (part->dataset.left_out > 0) {
+        log_warning(args->log,
+                    "%s: %zu rows have another number of fields and are left out (first: "
+                    "line %zu)",
+                    part->path, part->dataset.left_out, part->dataset.left_out_line);
+    }
+    if (limit > 0 && (size_t)limit < part->dataset.count) {
+        part->dataset.count = (size_t)limit;
+    }
+    return BERTH_OK;
+}
+
+// --- the set ------------------------------------------------------------------------------------
+
+static const struct classify_part *part_of(const struct classify *own, size_t index) {
+    return &own->parts[own->part_count > 1 && index >= own->parts[1].first];
+}
+
+static struct packer_sequence get(const void *data, size_t index) {
+    const struct classify_part *part = part_of(data, index);
+    return pair_features_sequence(&part->features, index - part->first);
+}
+
+static enum berth_status make_features(struct classify *own, struct task_set *set,
+                                       const struct task_open *args, struct berth_error *error) {
+    for (size_t i = 0; i < own->part_count; i++) {
+        struct classify_part *part = &own->parts[i];
+        double begin = machine_seconds();
+        TRY(pair_features_build(&part->dataset, args->files->tokenizer,
+                                args->config->max_seq_length, machine_threads(args->config),
+                                &part->features, error));
+        part->first = (size_t)set->examples;
+        set->examples += (int64_t)part->features.count;
+        set->tokens += (int64_t)part->features.token_count;
+        log_note(args->log, "%s: %zu examples, %zu tokens, %zu cut to %lld, in %.2f s", part->path,
+                 part->features.count, part->features.token_count, part->features.cut,
+                 (long long)args->config->max_seq_length, machine_seconds() - begin);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status fill(struct classify *own, const struct task_open *args,
+                              struct task_set *set, struct berth_error *error) {
+    TRY(find_parts(own, args, error));
+    set->path = own->parts[0].path;
+    for (size_t i = 0; i < own->part_count; i++) {
+        TRY(read_part(own, &own->parts[i], args, error));
+    }
+    if (args->use == TASK_TRAIN) {
+        TRY(classify_settle_labels(own, set, args, error));
+    } else {
+        TRY(classify_match_labels(own, args, error));
+    }
+    TRY(make_features(own, set, args, error));
+    set->source = (struct packer_source){.get = get, .data = own, .count = (size_t)set->examples};
+    own->width = (size_t)args->files->shape.num_labels;
+    if (args->use == TASK_TRAIN) {
+        return BERTH_OK;
+    }
+    own->logits = memory_array(set->source.count * own->width, sizeof *own->logits);
+    return own->logits != NULL
+               ? BERTH_OK
+               : error_no_memory(error, set->source.count * own->width * 4, "the logits");
+}
+
+static enum berth_status open_set(struct task_set *set, const struct task_open *args,
+                                  struct berth_error *error) {
+    *set = (struct task_set){.own = memory_array_zeroed(1, sizeof(struct classify))};
+    return set->own != NULL ? fill(set->own, args, set, error)
+                            : error_no_memory(error, sizeof(struct classify), "a data set");
+}
+
+static void close_set(struct task_set *set) {
+    struct classify *own = set->own;
+    for (size_t i = 0; own != NULL && i < own->part_count; i++) {
+        pair_feature_set_done(&own->parts[i].features);
+        pair_dataset_done(&own->parts[i].dataset);
+        memory_free(own->parts[i].path);
+    }
+    if (own != NULL) {
+        classify_drop_names(own);
+        memory_free(own->logits);
+        memory_free(own);
+    }
+    *set = (struct task_set){0};
+}
+
+// --- predictions --------------------------------------------------------------------------------
+
+static void take(void *set, size_t index, const float *logits, int64_t count) {
+    struct classify *own = ((struct task_set *)set)->own;
+    memcpy(own->logits + index * own->width, logits, (size_t)count * sizeof *logits);
+}
+
+static enum berth_status conclude(struct task_set *set, const struct model_files *files,
+                                  struct berth_error *error) {
+    (void)set;
+    (void)files;
+    (void)error;
+    return BERTH_OK; // the logits say it all
+}
+
+const struct task task_classify = {.name = "classify",
+                                   .title = "finetune classify",
+                                   .jobs = JOB_FINETUNE,
+                                   .predicts_apart = 1,
+                                   .head = PARAM_HEAD_CLASS,
+                                   .held_out = "name a table with --validation_file",
+                                   .max_seq_length = 128, // as in run_glue and run_classifier
+                                   .settle = settle,
+                                   .validates = validates,
+                                   .open = open_set,
+                                   .close = close_set,
+                                   .take = take,
+                                   .conclude = conclude,
+                                   .score = classify_score,
+                                   .write = classify_write};

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// What becomes of the logits: the benchmark's scores, and the files that the originals write.
+#include "core/memory.h"
+#include "metrics/glue_metrics.h"
+#include "metrics/results.h"
+#include "train/tasks/classify.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static struct results_predictions predictions_of(const struct classify *own,
+                                                 const struct classify_part *part) {
+    return (struct results_predictions){.logits = own->logits + part->first * own->width,
+                                        .count = part->features.count,
+                                        .width = own->width,
+                                        .labels = own->names,
+                                        .several = own->several};
+}
+
+// The labelled examples of a part, as arrays.
+struct outcome {
+    int32_t *classes, *labels;
+    double *values, *targets;
+    size_t count;
+};
+
+static void outcome_done(struct outcome *outcome) {
+    memory_free(outcome->classes);
+    memory_free(outcome->labels);
+    memory_free(outcome->values);
+    memory_free(outcome->targets);
+}
+
+static enum berth_status outcome_init(struct outcome *outcome, const struct classify *own,
+                                      const struct classify_part *part, struct berth_error *error) {
+    struct results_predictions predictions = predictions_of(own, part);
+    size_t count = predictions.count;
+    *outcome = (struct outcome){.classes = memory_array(count, sizeof *outcome->classes),
+                                .labels = memory_array(count, sizeof *outcome->labels),
+                                .values = memory_array(count, sizeof *outcome->values),
+                                .targets = memory_array(count, sizeof *outcome->targets),
+                                .count = count};
+    if (outcome->classes == NULL || outcome->labels == NULL || outcome->values == NULL ||
+        outcome->targets == NULL) {
+        outcome_done(outcome);
+        return error_no_memory(error, count * sizeof *outcome->values, "the predictions");
+    }
+    for (size_t i = 0; i < count; i++) {
+        outcome->classes[i] = results_predicted_class(&predictions, i);
+        outcome->labels[i] = part->features.features[i].label;
+        outcome->values[i] = (double)predictions.logits[i * own->width];
+        outcome->targets[i] = (double)part->features.features[i].value;
+    }
+    return BERTH_OK;
+}
+
+// -log softmax(logits)[label]
+static double cross_entropy(const float *logits, size_t width, int32_t label) {
+    double largest = (double)logits[0], sum = 0;
+    for (size_t i = 1; i < width; i++) {
+        largest = fmax(largest, (double)logits[i]);
+    }
+    for (size_t i = 0; i < width; i++) {
+        sum += exp((double)logits[i] - largest);
+    }
+    return log(sum) + largest - (double)logits[label];
+}
+
+// The mean over the classes of the cross entropy of each one's sigmoid.
+static double sigmoid_loss(const float *logits, size_t width, const struct pair_feature *feature) {
+    double sum = 0;
+    for (size_t k = 0; k < width; k++) {
+        sum += fmax((double)logits[k], 0) + log1p(exp(-fabs((double)logits[k])));
+    }
+    for (int32_t i = 0; i < feature->label_count; i++) {
+        sum -= (double)logits[feature->labels[i]];
+    }
+    return sum / (double)width;
+}
+
+static double mean_loss(const struct classify *own, const struct classify_part *part) {
+    const float *logits = own->logits + part->first * own->width;
+    double sum = 0;
+    for (size_t i = 0; i < part->features.count; i++) {
+        const struct pair_feature *feature = &part->features.features[i];
+        const float *row = logits + i * own->width;
+        double difference = (double)logits[i * own->width] - (double)feature->value;
+        sum += own->names == NULL ? difference * difference
+               : own->several     ? sigmoid_loss(row, own->width, feature)
+                                  : cross_entropy(row, own->width, feature->label);
+    }
+    return sum / (double)part->features.count;
+}
+
+static enum glue_metric metric_of(const struct classify *own) {
+    return own->task != NULL ? own->task->metric : own->names == NULL ? GLUE_MSE : GLUE_ACCURACY;
+}
+
+// As transformers' run_classification: F1 over all decisions about a class, and the share of
+// examples of which all are right.
+static void score_labels(const struct classify *own, const struct classify_part *part,
+                         struct task_score *score) {
+    size_t both = 0, said = 0, held = 0, right = 0;
+    for (size_t i = 0; i < part->features.count; i++) {
+        const float *logits = own->logits + (part->first + i) * own->width;
+        const struct pair_feature *feature = &part->features.features[i];
+        size_t wrong = 0;
+        for (size_t k = 0; k < own->width; k++) {
+            int holds = 0;
+            for (int32_t n = 0; n < feature->label_count; n++) {
+                holds |= (size_t)feature->labels[n] == k;
+            }
+            both += holds && logits[k] > 0;
+            said += logits[k] > 0;
+            held += (size_t)holds;
+            wrong += holds != (logits[k] > 0);
+        }
+        right += wrong == 0;
+    }
+    task_score_add(score, "accuracy", (double)right / (double)part->features.count);
+    task_score_add(score, "f1", said + held > 0 ? 2.0 * (double)both / (double)(said + held) : 0);
+}
+
+static enum berth_status score_part(struct classify *own, const struct classify_part *part,
+                                    struct task_score *score, struct berth_error *error) {
+    struct outcome outcome;
+    struct glue_scores scores = {.count = 0};
+    if (own->several) {
+        score_labels(own, part, score);
+        return BERTH_OK;
+    }
+    TRY(outcome_init(&outcome, own, part, error));
+    struct glue_outcome view = {.count = outcome.count, .class_count = own->width};
+    if (own->names != NULL) {
+        view.predictions = outcome.classes;
+        view.labels = outcome.labels;
+    } else {
+        view.predicted_values = outcome.values;
+        view.values = outcome.targets;
+    }
+    enum berth_status status = glue_score(metric_of(own), &view, &scores, error);
+    outcome_done(&outcome);
+    for (size_t i = 0; i < scores.count && score->count < BERTH_METRICS_MAX; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s%s", scores.items[i].name, part->suffix);
+        task_score_add(score, name, scores.items[i].value);
+    }
+    return status;
+}
+
+enum berth_status classify_score(const struct task_set *set, struct task_score *score,
+                                 struct berth_error *error) {
+    struct classify *own = set->own;
+    *score = (struct task_score){.loss = NAN, .lower_is_better = metric_of(own) == GLUE_MSE};
+    if (!own->parts[0].dataset.has_labels) {
+        return BERTH_OK;
+    }
+    score->loss = mean_loss(own, &own->parts[0]);
+    TRY(score_part(own, &own->parts[0], score, error));
+    score->best_by = score->count - 1;
+    if (own->part_count > 1 && own->parts[1].dataset.has_labels) {
+        TRY(score_part(own, &own->parts[1], score, error));
+    }
+    return BERTH_OK;
+}
+
+// --- files of results ---------------------------------------------------------------------------
+
+#define RESULT_FIELDS (BERTH_METRICS_MAX + 4)
+
+// "eval_accuracy", ... into fields[] and keys[].
+static size_t score_fields(const struct task_results *results, const char *prefix,
+                           struct berth_field fields[RESULT_FIELDS], char keys[RESULT_FIELDS][64]) {
+    const struct task_score *score = results->score;
+    size_t count = 0;
+    for (; count < score->count; count++) {
+        snprintf(keys[count], sizeof keys[count], "%s_%s", prefix, score->items[count].name);
+        fields[count] = log_real(keys[count], score->items[count].value);
+    }
+    snprintf(keys[count], sizeof keys[count], "%s_loss", prefix);
+    fields[count] = log_real(keys[count], score->loss);
+    return count + 1;
+}
+
+static enum berth_status write_evaluation(const struct task_results *results,
+                                          struct berth_error *error) {
+    struct berth_field fields[RESULT_FIELDS];
+    char keys[RESULT_FIELDS][64];
+    size_t count = score_fields(results, "eval", fields, keys);
+    fields[count++] = log_integer("global_step", results->step);
+    fields[count++] = log_real("loss", results->train_loss);
+    return results_write_eval_text(results->folder, fields, count, error);
+}
+
+static enum berth_status write_part(const struct classify *own, const struct classify_part *part,
+                                    const char *folder, struct berth_error *error) {
+    struct results_predictions predictions = predictions_of(own, part);
+    char name[128];
+    snprintf(name, sizeof name, "test_results%s.tsv", part->suffix);
+    TRY(results_write_probabilities(folder, name, &predictions, error));
+    const char *task = own->task != NULL ? own->task->name : "";
+    snprintf(name, sizeof name, "predict_results%s%s%s.txt", task[0] != '\0' ? "_" : "", task,
+             part->suffix);
+    return results_write_predictions(folder, name, &predictions, error);
+}
+
+static enum berth_status write_predictions(const struct task_set *set,
+                                           const struct task_results *results,
+                                           struct berth_error *error) {
+    const struct classify *own = set->own;
+    for (size_t i = 0; i < own->part_count; i++) {
+        TRY(write_part(own, &own->parts[i], results->folder, error));
+    }
+    if (results->score->count == 0) {
+        return BERTH_OK;
+    }
+    struct berth_field fields[RESULT_FIELDS];
+    char keys[RESULT_FIELDS][64];
+    size_t count = score_fields(results, "predict", fields, keys);
+    fields[count++] = log_real("predict_runtime", results->seconds);
+    fields[count++] = log_integer("predict_samples", set->examples);
+    return results_write_json(results->folder, "predict", fields, count, error);
+}
+
+enum berth_status classify_write(const struct task_set *set, const struct task_results *results,
+                                 struct berth_error *error) {
+    return results->use == TASK_VALIDATE ? write_evaluation(results, error)
+                                         : write_predictions(set, results, error);
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pre-training as a task: the words behind the masked tokens, and whether the second sentence is
+// the next. Training streams its shards (data/shard_stream.h); of the held-out ones the first
+// max_eval_samples sequences are in memory.
+#include "core/memory.h"
+#include "core/options.h"
+#include "data/pretraining/instance_source.h"
+#include "data/pretraining/shard_list.h"
+#include "metrics/results.h"
+#include "train/infer.h"
+#include "train/recipes.h"
+#include "train/tasks/task.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+struct pretrain {
+    struct shard_list shards;
+    struct instances instances; // of the held-out shards
+    // Of a prediction:
+    double masked_loss, next_loss; // sums
+    int64_t masked, masked_hits, next, next_hits;
+};
+
+// --- settings -----------------------------------------------------------------------------------
+
+static int is_chosen(const struct berth_config *config, const char *name) {
+    return option_is_chosen(config, option_find(name));
+}
+
+static enum berth_status settle_training(struct berth_config *config, struct berth_error *error) {
+    TRY(recipe_apply(config, error));
+    if (!is_chosen(config, "max_steps") && !is_chosen(config, "num_train_epochs")) {
+        option_set_default(config, "max_steps", "1000");
+    }
+    option_job_defaults(config, JOB_PRETRAIN);
+    return task_need(config->input_dir, "input_dir", "", error);
+}
+
+static enum berth_status settle(struct berth_config *config, enum task_use use,
+                                struct berth_error *error) {
+    if (use != TASK_PREDICT) {
+        return settle_training(config, error);
+    }
+    option_job_defaults(config, JOB_EVALUATE_PRETRAIN);
+    return config->input_dir != NULL || config->eval_dir != NULL
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "--eval_dir is missing (or --input_dir, of which the "
+                           "files with \"test\" in their names are taken)");
+}
+
+// Where no length was asked for, the shards' own, which the model must have positions for.
+static int length_of(const struct berth_config *config) {
+    return is_chosen(config, "max_seq_length") ? (int)config->max_seq_length : 0;
+}
+
+// Where the held-out sequences are, and which files of that folder.
+static const char *held_out(const struct berth_config *config, enum shard_use *use) {
+    *use = config->eval_dir != NULL ? SHARD_ANY : SHARD_TEST;
+    return config->eval_dir != NULL ? config->eval_dir : config->input_dir;
+}
+
+static enum berth_status validates(const struct berth_config *config, int *answer,
+                                   struct berth_error *error) {
+    struct shard_list shards = {0};
+    enum shard_use use;
+    const char *path = held_out(config, &use);
+    *answer = 0;
+    if (!config->do_eval) {
+        return BERTH_OK;
+    }
+    enum berth_status status = shard_list_open(&shards, path, use, length_of(config), error);
+    *answer = status == BERTH_OK && shards.sequences > 0;
+    shard_list_done(&shards);
+    return status;
+}
+
+// --- sets ---------------------------------------------------------------------------------------
+
+static enum berth_status check_positions(const struct shard_list *shards,
+                                         const struct bert_config *shape,
+                                         struct berth_error *error) {
+    if (shards->length <= shape->max_position_embeddings) {
+        return BERTH_OK;
+    }
+    return error_set(error, BERTH_CONFIG,
+                     "%s: its rows have %" PRId64 " tokens, the model has %" PRId64
+                     " positions; use shorter shards or another model",
+                     shards->items[0].path, shards->length, shape->max_position_embeddings);
+}
+
+// Sequences beyond the first max_eval_samples, and predictions beyond max_predictions_per_seq, are
+// left out.
+static void cut_instances(struct instances *instances, const struct berth_config *config) {
+    int64_t most = config->max_eval_samples, predictions = config->max_predictions_per_seq;
+    if (most > 0 && (int64_t)instances->count > most) {
+        instances->count = (size_t)most;
+    }
+    for (size_t i = 0; i < instances->count; i++) {
+        struct instance *instance = &instances->items[i];
+        if (instance->prediction_count > predictions) {
+            instance->prediction_count = (uint16_t)predictions;
+        }
+    }
+}
+
+static int is_enough(const struct instances *instances, const struct berth_config *config) {
+    return config->max_eval_samples > 0 && (int64_t)instances->count >= config->max_eval_samples;
+}
+
+static enum berth_status fill_held_out(struct pretrain *own, const struct task_open *args,
+                                       struct task_set *set, struct berth_error *error) {
+    const struct berth_config *config = args->config;
+    const struct bert_config *shape = &args->files->shape;
+    enum shard_use use;
+    set->path = held_out(config, &use);
+    TRY(shard_list_open(&own->shards, set->path, use, length_of(config), error));
+    if (own->shards.sequences == 0) {
+        return error_set(error, BERTH_NO_INPUT,
+                         "%s: no sequence in files with \"test\" in their names; name held-out "
+                         "shards with --eval_dir",
+                         set->path);
+    }
+    TRY(check_positions(&own->shards, shape, error));
+    for (size_t i = 0; i < own->shards.count && !is_enough(&own->instances, config); i++) {
+        TRY(shard_list_read(&own->shards, i, (int32_t)shape->vocab_size, length_of(config),
+                            &own->instances, error));
+    }
+    cut_instances(&own->instances, config);
+    set->source = instance_source(&own->instances);
+    set->examples = (int64_t)own->instances.count;
+    return BERTH_OK;
+}
+
+static enum berth_status fill(struct pretrain *own, const struct task_open *args,
+                              struct task_set *set, struct berth_error *error) {
+    const struct berth_config *config = args->config;
+    const struct bert_config *shape = &args->files->shape;
+    set->path = config->input_dir;
+    TRY(shard_list_open(&own->shards, set->path, SHARD_TRAIN, length_of(config), error));
+    TRY(check_positions(&own->shards, shape, error));
+    set->shards = &own->shards;
+    set->examples = own->shards.sequences;
+    set->stream = (struct shard_stream_settings){
+        .seed = (uint64_t)config->seed,
+        .vocab_size = (int32_t)shape->vocab_size,
+        .max_seq_length = length_of(config),
+        .max_predictions = (int)config->max_predictions_per_seq,
+    };
+    return BERTH_OK;
+}
+
+static enum berth_status open_set(struct task_set *set, const struct task_open *args,
+                                  struct berth_error *error) {
+    *set = (struct task_set){.own = memory_array_zeroed(1, sizeof(struct pretrain))};
+    if (set->own == NULL) {
+        return error_no_memory(error, sizeof(struct pretrain), "a data set");
+    }
+    return args->use == TASK_TRAIN ? fill(set->own, args, set, error)
+                                   : fill_held_out(set->own, args, set, error);
+}
+
+static void close_set(struct task_set *set) {
+    struct pretrain *own = set->own;
+    if (own != NULL) {
+        shard_list_done(&own->shards);
+        instances_done(&own->instances);
+        memory_free(own);
+    }
+    *set = (struct task_set){0};
+}
+
+// --- predictions --------------------------------------------------------------------------------
+
+// -log softmax(logits)[label], of two
+static double cross_entropy(const float *logits, int label) {
+    double difference = (double)logits[!label] - (double)logits[label];
+    return difference > 0 ? difference + log1p(exp(-difference)) : log1p(exp(difference));
+}
+
+static void take(void *set, size_t index, const float *logits, int64_t count) {
+    struct pretrain *own = ((struct task_set *)set)->own;
+    int label = own->instances.items[index].is_random;
+    (void)count;
+    own->next++;
+    own->next_loss += cross_entropy(logits, label);
+    own->next_hits += (logits[1] > logits[0]) == label;
+}
+
+static void take_masked(void *set, size_t index, const struct infer_masked *masked) {
+    struct pretrain *own = ((struct task_set *)set)->own;
+    (void)index;
+    for (int64_t i = 0; i < masked->count; i++) {
+        own->masked_loss += (double)masked->losses[i];
+        own->masked_hits += masked->hits[i];
+    }
+    own->masked += masked->count;
+}
+
+static enum berth_status conclude(struct task_set *set, const struct model_files *files,
+                                  struct berth_error *error) {
+    (void)set;
+    (void)files;
+    (void)error;
+    return BERTH_OK; // the sums say it all
+}
+
+// The names of Google's program. The sums begin anew for the next prediction.
+static enum berth_status score_set(const struct task_set *set, struct task_score *score,
+                                   struct berth_error *error) {
+    struct pretrain *own = set->own;
+    double masked = own->masked > 0 ? (double)own->masked : NAN;
+    (void)error;
+    *score = (struct task_score){.lower_is_better = 1, .best_by = 1};
+    task_score_add(score, "masked_lm_accuracy", (double)own->masked_hits / masked);
+    task_score_add(score, "masked_lm_loss", own->masked_loss / masked);
+    task_score_add(score, "next_sentence_accuracy", (double)own->next_hits / (double)own->next);
+    task_score_add(score, "next_sentence_loss", own->next_loss / (double)own->next);
+    score->loss = (own->masked > 0 ? score->items[1].value : 0) + score->items[3].value;
+    own->masked_loss = own->next_loss = 0;
+    own->masked = own->masked_hits = own->next = own->next_hits = 0;
+    return BERTH_OK;
+}
+
+// eval_results.txt as Google's program writes it.
+static enum berth_status write_results(const struct task_set *set,
+                                       const struct task_results *results,
+                                       struct berth_error *error) {
+    const struct task_score *score = results->score;
+    struct berth_field fields[BERTH_METRICS_MAX + 2];
+    size_t count = 0;
+    (void)set;
+    fields[count++] = log_integer("global_step", results->step);
+    fields[count++] = log_real("loss", score->loss);
+    for (size_t i = 0; i < score->count; i++) {
+        fields[count++] = log_real(score->items[i].name, score->items[i].value);
+    }
+    return results_write_eval_text(results->folder, fields, count, error);
+}
+
+const struct task task_pretrain = {.name = "pretrain",
+                                   .title = "pretrain",
+                                   .jobs = JOB_PRETRAIN,
+                                   .head = PARAM_HEAD_PRETRAINING,
+                                   .held_out = "no file of input_dir has \"test\" in its name; "
+                                               "name shards with --eval_dir",
+                                   .settle = settle,
+                                   .validates = validates,
+                                   .open = open_set,
+                                   .close = close_set,
+                                   .take = take,
+                                   .take_masked = take_masked,
+                                   .conclude = conclude,
+                                   .score = score_set,
+                                   .write = write_results};

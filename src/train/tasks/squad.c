@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// SQuAD, both versions, as a task: train_file, validation_file and predict_file are its sets.
+#include "core/memory.h"
+#include "core/options.h"
+#include "metrics/squad_metrics.h"
+#include "train/machine.h"
+#include "train/tasks/squad_input.h"
+#include "train/tasks/task.h"
+
+#include <math.h>
+
+struct squad {
+    struct squad_input input;
+    struct squad_answer_options options;
+    int threads;
+    struct squad_logits logits;
+    struct squad_result *results; // of the last prediction; NULL before
+};
+
+// --- settings -----------------------------------------------------------------------------------
+
+static enum berth_status settle(struct berth_config *config, enum task_use use,
+                                struct berth_error *error) {
+    return task_need(task_file(config, use), use == TASK_TRAIN ? "train_file" : "predict_file", "",
+                     error);
+}
+
+static enum berth_status validates(const struct berth_config *config, int *answer,
+                                   struct berth_error *error) {
+    return task_validates(config, "a SQuAD file", answer, error);
+}
+
+// --- sets ---------------------------------------------------------------------------------------
+
+// Questions that have no answer will all be given one.
+static void warn_of_version(const struct squad *squad, const char *path,
+                            const struct berth_log *log) {
+    const struct squad_dataset *dataset = &squad->input.dataset;
+    size_t impossible = 0;
+    for (size_t i = 0; i < dataset->count; i++) {
+        impossible += dataset->examples[i].impossible != 0;
+    }
+    if (impossible > 0 && !squad->options.version_2_with_negative) {
+        log_warning(log,
+                    "%s: %zu of %zu questions have no answer, and every one will be given one; "
+                    "--version_2_with_negative lets the model give none",
+                    path, impossible, dataset->count);
+    }
+}
+
+static enum berth_status fill(struct squad *squad, const struct task_open *args,
+                              struct task_set *set, struct berth_error *error) {
+    const struct berth_config *config = args->config;
+    int training = args->use == TASK_TRAIN;
+    set->path = task_file(config, args->use);
+    struct squad_input_args input = {.path = set->path,
+                                     .limit = training ? config->max_train_samples
+                                                       : config->max_eval_samples,
+                                     .training = training,
+                                     .config = config,
+                                     .tokenizer = args->files->tokenizer,
+                                     .log = args->log};
+    TRY(squad_input_open(&squad->input, &input, error));
+    set->source = squad_input_source(&squad->input.features);
+    set->examples = squad->input.examples;
+    set->tokens = (int64_t)squad->input.features.token_count;
+    if (training) {
+        return squad_input_mark_model(args->files, config, error);
+    }
+    squad->options = squad_input_answer_options(config);
+    squad->threads = machine_threads(config);
+    TRY(squad_check_ids(&squad->input.dataset, set->path, error));
+    warn_of_version(squad, set->path, args->log);
+    return squad_logits_init(&squad->logits, &squad->input.features, error);
+}
+
+static enum berth_status open_set(struct task_set *set, const struct task_open *args,
+                                  struct berth_error *error) {
+    *set = (struct task_set){.own = memory_array_zeroed(1, sizeof(struct squad))};
+    return set->own != NULL ? fill(set->own, args, set, error)
+                            : error_no_memory(error, sizeof(struct squad), "a data set");
+}
+
+static void drop_results(struct squad *squad) {
+    if (squad->results != NULL) {
+        squad_results_free(squad->results, squad->input.dataset.count);
+        squad->results = NULL;
+    }
+}
+
+static void close_set(struct task_set *set) {
+    struct squad *squad = set->own;
+    if (squad != NULL) {
+        drop_results(squad);
+        squad_logits_done(&squad->logits);
+        squad_input_done(&squad->input);
+        memory_free(squad);
+    }
+    *set = (struct task_set){0};
+}
+
+// --- predictions --------------------------------------------------------------------------------
+
+static void take(void *set, size_t index, const float *logits, int64_t count) {
+    struct squad *squad = ((struct task_set *)set)->own;
+    squad_logits_take(&squad->logits, index, logits, count);
+}
+
+static enum berth_status conclude(struct task_set *set, const struct model_files *files,
+                                  struct berth_error *error) {
+    struct squad *squad = set->own;
+    drop_results(squad);
+    const struct squad_outcome outcome = {.dataset = &squad->input.dataset,
+                                          .set = &squad->input.features,
+                                          .logits = squad->logits.values,
+                                          .tokenizer = files->tokenizer,
+                                          .options = &squad->options};
+    return squad_answer_all(&outcome, squad->threads, &squad->results, error);
+}
+
+static int has_references(const struct squad_dataset *dataset) {
+    for (size_t i = 0; i < dataset->count; i++) {
+        if (dataset->examples[i].answer_count > 0 || dataset->examples[i].impossible) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static void add_part(struct task_score *score, const char *exact, const char *f1,
+                     const struct squad_part *part) {
+    if (part->total > 0) {
+        task_score_add(score, exact, part->exact);
+        task_score_add(score, f1, part->f1);
+    }
+}
+
+// Under the names of the official script.
+static enum berth_status score_v2(const struct squad *squad, const char *const *predictions,
+                                  struct task_score *score, struct berth_error *error) {
+    const struct squad_dataset *dataset = &squad->input.dataset;
+    double *odds = NULL;
+    if (squad->options.version_2_with_negative) {
+        odds = memory_array(dataset->count, sizeof *odds);
+        if (odds == NULL) {
+            return error_no_memory(error, dataset->count * sizeof *odds, "the null odds");
+        }
+        for (size_t i = 0; i < dataset->count; i++) {
+            odds[i] = squad->results[i].null_odds;
+        }
+    }
+    struct squad_score_v2 found;
+    enum berth_status status = squad_score_v2(dataset, predictions, odds, &found, error);
+    memory_free(odds);
+    TRY(status);
+    add_part(score, "exact", "f1", &found.all);
+    add_part(score, "HasAns_exact", "HasAns_f1", &found.answered);
+    add_part(score, "NoAns_exact", "NoAns_f1", &found.unanswered);
+    if (!isnan(found.best_f1)) {
+        task_score_add(score, "best_exact", found.best_exact);
+        task_score_add(score, "best_exact_thresh", found.best_exact_threshold);
+        task_score_add(score, "best_f1", found.best_f1);
+        task_score_add(score, "best_f1_thresh", found.best_f1_threshold);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status score_v1(const struct squad_dataset *dataset,
+                                  const char *const *predictions, struct task_score *score,
+                                  struct berth_error *error) {
+    struct squad_score found;
+    TRY(squad_score_v1(dataset, predictions, &found, error));
+    task_score_add(score, "exact_match", found.exact_match);
+    task_score_add(score, "f1", found.f1);
+    return BERTH_OK;
+}
+
+// In per cent, by the rules of the data set's version.
+static enum berth_status score(const struct task_set *set, struct task_score *result,
+                               struct berth_error *error) {
+    const struct squad *squad = set->own;
+    const struct squad_dataset *dataset = &squad->input.dataset;
+    *result = (struct task_score){.loss = NAN};
+    if (!has_references(dataset)) {
+        return BERTH_OK;
+    }
+    const char **predictions = memory_array(dataset->count, sizeof *predictions);
+    if (predictions == NULL) {
+        return error_no_memory(error, dataset->count * sizeof *predictions, "the predictions");
+    }
+    for (size_t i = 0; i < dataset->count; i++) {
+        predictions[i] = squad->results[i].prediction;
+    }
+    result->best_by = 1;
+    enum berth_status status = dataset->version_2 ? score_v2(squad, predictions, result, error)
+                                                  : score_v1(dataset, predictions, result, error);
+    memory_free(predictions);
+    return status;
+}
+
+static enum berth_status write_results(const struct task_set *set,
+                                       const struct task_results *results,
+                                       struct berth_error *error) {
+    const struct squad *squad = set->own;
+    return squad_answers_write(results->folder, &squad->input.dataset, squad->results,
+                               &squad->options, error);
+}
+
+const struct task task_squad = {.name = "squad",
+                                .title = "finetune squad",
+                                .jobs = JOB_FINETUNE,
+                                .head = PARAM_HEAD_SPAN,
+                                .held_out = "name a file with --validation_file",
+                                .settle = settle,
+                                .validates = validates,
+                                .open = open_set,
+                                .close = close_set,
+                                .take = take,
+                                .conclude = conclude,
+                                .score = score,
+                                .write = write_results};

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/tasks/squad_input.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/options.h"
+#include "data/squad/squad_cache.h"
+#include "format/json/json.h"
+#include "train/events.h"
+#include "train/machine.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+// --- settings -----------------------------------------------------------------------------------
+
+static int is_set_to(const char *value, const char *name) {
+    return value != NULL && strcmp(value, name) == 0;
+}
+
+enum berth_status squad_input_feature_options(const struct berth_config *config,
+                                              struct squad_feature_options *options,
+                                              struct berth_error *error) {
+    int keras = is_set_to(config->features, "keras");
+    *options = (struct squad_feature_options){
+        .max_seq_length = config->max_seq_length,
+        .doc_stride = config->doc_stride,
+        .max_query_length = config->max_query_length,
+        .rules = keras ? SQUAD_RULES_KERAS : SQUAD_RULES_GOOGLE,
+        .filter_by_words = is_set_to(config->window_filter, "words"),
+        .all_answers = is_set_to(config->keras_answers, "all"),
+        .end_exclusive = is_set_to(config->keras_end, "exclusive"),
+    };
+    if (!keras && (options->all_answers || options->end_exclusive)) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s belongs to Keras's features: also ask for features keras",
+                         options->all_answers ? "keras_answers all" : "keras_end exclusive");
+    }
+    if (keras && config->version_2_with_negative) {
+        return error_set(error, BERTH_CONFIG,
+                         "features keras cannot tell that a question has no answer: leave "
+                         "version_2_with_negative or features away");
+    }
+    return BERTH_OK;
+}
+
+struct squad_answer_options squad_input_answer_options(const struct berth_config *config) {
+    return (struct squad_answer_options){
+        .n_best_size = config->n_best_size,
+        .max_answer_length = config->max_answer_length,
+        .version_2_with_negative = config->version_2_with_negative,
+        .null_score_diff_threshold = config->null_score_diff_threshold,
+    };
+}
+
+// --- what the model says ------------------------------------------------------------------------
+
+#define FEATURES_KEY "squad_features"
+#define END_KEY "squad_answer_end"
+
+// The rules that the model's config.json names; Google's when it names none.
+static enum berth_status rules_of_model(const struct model_files *files, int *named, int *keras,
+                                        int *exclusive, struct berth_error *error) {
+    const char *source = files->shape.source_json, *features = NULL, *end = NULL;
+    json *object = NULL;
+    *named = *keras = *exclusive = 0;
+    if (source == NULL) {
+        return BERTH_OK;
+    }
+    TRY(json_read_memory("config.json", source, strlen(source), &object, error));
+    features = json_text(json_member(object, FEATURES_KEY));
+    end = json_text(json_member(object, END_KEY));
+    *named = features != NULL;
+    *keras = is_set_to(features, "keras");
+    *exclusive = is_set_to(end, "exclusive");
+    json_free(object);
+    return BERTH_OK;
+}
+
+enum berth_status squad_input_mark_model(struct model_files *files,
+                                         const struct berth_config *config,
+                                         struct berth_error *error) {
+    int named, keras, exclusive, wanted = is_set_to(config->features, "keras");
+    TRY(rules_of_model(files, &named, &keras, &exclusive, error));
+    if (!named && !wanted) {
+        return BERTH_OK;
+    }
+    json *object = json_new_object();
+    json_set(object, FEATURES_KEY, json_new_text(wanted ? "keras" : "google"));
+    int failed = json_set(object, END_KEY, json_new_text(config->keras_end));
+    enum berth_status status = failed != 0 ? error_no_memory(error, 0, "config.json")
+                                           : model_files_merge(files, object, error);
+    json_free(object);
+    return status;
+}
+
+enum berth_status squad_input_follow_model(struct berth_config *config,
+                                           const struct model_files *files,
+                                           const struct berth_log *log, struct berth_error *error) {
+    int named, keras, exclusive;
+    TRY(rules_of_model(files, &named, &keras, &exclusive, error));
+    if (!named) {
+        return BERTH_OK;
+    }
+    if (option_is_given(config, option_find("features"))) {
+        if (is_set_to(config->features, "keras") != keras) {
+            log_warning(log, "features %s, but the model was trained with features %s",
+                        config->features, keras ? "keras" : "google");
+        }
+        return BERTH_OK;
+    }
+    if (keras && !is_set_to(config->features, "keras")) {
+        config->features = "keras";
+        log_note(log, "features: keras, as the model was trained");
+    }
+    if (keras && !option_is_given(config, option_find("keras_end"))) {
+        config->keras_end = exclusive ? "exclusive" : "inclusive";
+    }
+    return BERTH_OK;
+}
+
+// --- the cache ----------------------------------------------------------------------------------
+
+// Reading and building, with or without a cache.
+struct opening {
+    struct squad_input *input;
+    const struct squad_input_args *args;
+    struct squad_feature_options options;
+};
+
+static enum berth_status build(const struct opening *opening, struct berth_error *error) {
+    struct squad_input *input = opening->input;
+    TRY(squad_features_build(&input->dataset, opening->args->tokenizer, &opening->options,
+                             machine_threads(opening->args->config), opening->args->log,
+                             &input->features, error));
+    input->examples = (int64_t)input->dataset.count;
+    if (input->features.count == 0) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: no question gave a window to %s; check the file's answers",
+                         opening->args->path, opening->options.training ? "train on" : "answer");
+    }
+    return BERTH_OK;
+}
+
+// Whether the features came from the file. One that cannot be used is told and will be replaced.
+static int take_from_cache(const struct opening *opening, const struct squad_cache_key *key,
+                           const char *file) {
+    struct squad_input *input = opening->input;
+    struct berth_error error = {0};
+    if (opening->args->config->overwrite_cache || !file_exists(file)) {
+        return 0;
+    }
+    if (squad_cache_read(file, key, opening->options.training ? NULL : &input->dataset,
+                         &input->features, &input->examples, &error) != BERTH_OK) {
+        log_note(opening->args->log, "%s; the features are built anew", error.message);
+        return 0;
+    }
+    const struct berth_field fact = log_text("features_file", file);
+    event_facts(opening->args->log, &fact, 1);
+    if (input->features.skipped_examples > 0) {
+        log_note(opening->args->log,
+                 "features from %s; questions left out when they were built: %zu", file,
+                 input->features.skipped_examples);
+    } else {
+        log_note(opening->args->log, "features from %s", file);
+    }
+    return 1;
+}
+
+// A cache that cannot be written is no failure of the run.
+static void put_into_cache(const struct opening *opening, const struct squad_cache_key *key,
+                           const char *file) {
+    struct berth_error error = {0};
+    enum berth_status status = dir_make(opening->args->config->cache_dir, &error);
+    if (status == BERTH_OK) {
+        status = squad_cache_write(file, key, &opening->input->dataset, &opening->input->features,
+                                   &error);
+    }
+    if (status != BERTH_OK) {
+        log_warning(opening->args->log, "the features are not cached: %s", error.message);
+    }
+}
+
+static enum berth_status check_answers(const struct opening *opening, struct berth_error *error) {
+    return opening->args->config->strict_answers
+               ? squad_check_placed(&opening->input->dataset, error)
+               : BERTH_OK;
+}
+
+static enum berth_status read_questions(const struct opening *opening, const char *bytes,
+                                        size_t length, struct berth_error *error) {
+    const struct squad_input_args *args = opening->args;
+    TRY(squad_read_memory(args->path, bytes, length, args->limit, &opening->input->dataset, error));
+    return check_answers(opening, error);
+}
+
+// The file is read once: what is hashed is what is used. Features alone do not say whether each
+// answer is at its place.
+static enum berth_status open_with_cache(const struct opening *opening, const char *bytes,
+                                         size_t length, struct berth_error *error) {
+    int early = !opening->options.training || opening->args->config->strict_answers;
+    struct squad_cache_key key;
+    TRY(squad_cache_key_of(bytes, length, opening->args->limit, opening->args->tokenizer,
+                           &opening->options, &key, error));
+    if (early) {
+        TRY(read_questions(opening, bytes, length, error));
+    }
+    char *file = squad_cache_path(opening->args->config->cache_dir, opening->args->path, &key);
+    enum berth_status status = BERTH_OK;
+    if (file == NULL) {
+        return file_no_path(error);
+    }
+    if (take_from_cache(opening, &key, file)) {
+        goto done;
+    }
+    if (!early) {
+        TRY_DONE(read_questions(opening, bytes, length, error));
+    }
+    TRY_DONE(build(opening, error));
+    if (!opening->args->config->dry_run) {
+        put_into_cache(opening, &key, file);
+    }
+done:
+    memory_free(file);
+    return status;
+}
+
+static enum berth_status open_input(const struct opening *opening, struct berth_error *error) {
+    const struct berth_config *config = opening->args->config;
+    if (config->cache_dir == NULL || config->skip_cache) {
+        TRY(squad_read(opening->args->path, opening->args->limit, &opening->input->dataset, error));
+        TRY(check_answers(opening, error));
+        return build(opening, error);
+    }
+    char *bytes;
+    size_t length;
+    TRY(file_read(opening->args->path, SQUAD_FILE_LIMIT, &bytes, &length, error));
+    enum berth_status status = open_with_cache(opening, bytes, length, error);
+    memory_free(bytes);
+    return status;
+}
+
+enum berth_status squad_input_open(struct squad_input *input, const struct squad_input_args *args,
+                                   struct berth_error *error) {
+    *input = (struct squad_input){0};
+    double begin = machine_seconds();
+    struct opening opening = {.input = input, .args = args};
+    TRY(squad_input_feature_options(args->config, &opening.options, error));
+    opening.options.training = args->training;
+    enum berth_status status = open_input(&opening, error);
+    if (status != BERTH_OK) {
+        squad_input_done(input);
+        return status;
+    }
+    input->seconds = machine_seconds() - begin;
+    log_note(args->log, "%s: %" PRId64 " questions, %zu features, %zu tokens in %.2f s", args->path,
+             input->examples, input->features.count, input->features.token_count, input->seconds);
+    return BERTH_OK;
+}
+
+void squad_input_done(struct squad_input *input) {
+    squad_feature_set_done(&input->features);
+    squad_dataset_done(&input->dataset);
+    *input = (struct squad_input){0};
+}
+
+static struct packer_sequence get(const void *data, size_t index) {
+    const struct squad_feature_set *set = data;
+    const struct squad_feature *feature = &set->features[index];
+    return (struct packer_sequence){.ids = set->ids + feature->first,
+                                    .type_ids = set->type_ids + feature->first,
+                                    .length = feature->length,
+                                    .start = feature->start,
+                                    .end = feature->end,
+                                    .label = -1,
+                                    .target = NAN};
+}
+
+struct packer_source squad_input_source(const struct squad_feature_set *set) {
+    return (struct packer_source){.get = get, .data = set, .count = set->count};
+}
+
+// --- logits -------------------------------------------------------------------------------------
+
+enum berth_status squad_logits_init(struct squad_logits *logits,
+                                    const struct squad_feature_set *set,
+                                    struct berth_error *error) {
+    size_t numbers = 2 * set->token_count + 1; // also of an empty set
+    *logits =
+        (struct squad_logits){.set = set, .values = memory_array_zeroed(numbers, sizeof(float))};
+    return logits->values != NULL ? BERTH_OK
+                                  : error_no_memory(error, numbers * sizeof(float), "the logits");
+}
+
+void squad_logits_done(struct squad_logits *logits) {
+    memory_free(logits->values);
+    *logits = (struct squad_logits){0};
+}
+
+void squad_logits_take(void *logits, size_t index, const float *numbers, int64_t count) {
+    const struct squad_logits *own = logits;
+    memcpy(own->values + 2 * (size_t)own->set->features[index].first, numbers,
+           (size_t)count * sizeof *numbers);
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// The files of results: layout to the byte, numbers as Python prints them, results
+// that join, and nothing half-written when a call or memory fails.
+#include "core/file.h"
+#include "core/foreign_locale.h"
+#include "core/memory.h"
+#include "data/cmocka_order.h"
+#include "data/squad_fixture.h"
+#include "metrics/results.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char folder[] = "/tmp/berth_results_XXXXXX";
+
+static int make_folder(void **state) {
+    return mkdtemp(folder) == NULL;
+}
+
+static int remove_folder(void **state) {
+    return dir_remove(folder, NULL) != BERTH_OK;
+}
+
+static void expect_file(const char *name, const char *expected) {
+    char *path = path_join(folder, name), *bytes = NULL;
+    size_t length;
+    assert_int_equal(file_read(path, 1 << 20, &bytes, &length, NULL), BERTH_OK);
+    assert_string_equal(bytes, expected);
+    memory_free(bytes);
+    memory_free(path);
+}
+
+static void writes_eval_results(void **state) {
+    const struct berth_field fields[] = {
+        log_real("loss", 0.505248), log_integer("global_step", 343), log_real("eval_f1", NAN),
+        log_text("task", "mrpc"),   log_real("eval_accuracy", 1.0),  log_real("eval_loss", 1e-5)};
+    assert_int_equal(results_write_eval_text(folder, fields, 6, NULL), BERTH_OK);
+    expect_file("eval_results.txt", "eval_accuracy = 1.0\neval_f1 = nan\neval_loss = 1e-05\n"
+                                    "global_step = 343\nloss = 0.505248\ntask = mrpc\n");
+}
+
+static void does_not_depend_on_the_locale(void **state) {
+    foreign_locale_set();
+    writes_eval_results(state);
+    setlocale(LC_ALL, "C");
+}
+
+static void prints_reals_as_python(void **state) {
+    json *golden = fixture_json(fixture_source("tests/metrics/glue_metrics.golden.json"));
+    const json *reals = json_member(golden, "reals");
+    assert_true(json_length(reals) >= 12);
+    for (size_t i = 0; i < json_length(reals); i++) {
+        char expected[64];
+        const json *pair = json_at(reals, i);
+        struct berth_field field = log_real("x", json_as_real(json_at(pair, 0)));
+        snprintf(expected, sizeof expected, "x = %s\n", json_text(json_at(pair, 1)));
+        assert_int_equal(results_write_eval_text(folder, &field, 1, NULL), BERTH_OK);
+        expect_file("eval_results.txt", expected);
+    }
+    json_free(golden);
+}
+
+static void joins_json_results(void **state) {
+    const struct berth_field train[] = {log_real("train_loss", 0.25), log_real("epoch", 3.0)};
+    const struct berth_field eval[] = {log_integer("eval_samples", 408), log_real("eval_f1", NAN),
+                                       log_text("eval_task", "caf\xC3\xA9"),
+                                       log_real("epoch", 4.0)};
+    assert_int_equal(results_write_json(folder, "train", train, 2, NULL), BERTH_OK);
+    expect_file("all_results.json", "{\n    \"epoch\": 3.0,\n    \"train_loss\": 0.25\n}");
+    assert_int_equal(results_write_json(folder, "eval", eval, 4, NULL), BERTH_OK);
+    expect_file("eval_results.json",
+                "{\n    \"epoch\": 4.0,\n    \"eval_f1\": null,\n    \"eval_samples\": 408,\n"
+                "    \"eval_task\": \"caf\\u00e9\"\n}");
+    expect_file("train_results.json", "{\n    \"epoch\": 3.0,\n    \"train_loss\": 0.25\n}");
+    expect_file("all_results.json",
+                "{\n    \"epoch\": 4.0,\n    \"eval_f1\": null,\n    \"eval_samples\": 408,\n"
+                "    \"eval_task\": \"caf\\u00e9\",\n    \"train_loss\": 0.25\n}");
+}
+
+static void refuses_results_of_another_kind(void **state) {
+    static const char *const texts[] = {"[1]", "{\"a\": NaN}"};
+    const struct berth_field field = log_real("x", 1);
+    char *path = path_join(folder, "all_results.json"), *own = path_join(folder, "z_results.json");
+    for (size_t i = 0; i < 2; i++) {
+        struct berth_error error = {0};
+        assert_int_equal(file_write(path, texts[i], strlen(texts[i]), NULL), BERTH_OK);
+        assert_int_equal(results_write_json(folder, "z", &field, 1, &error), BERTH_BAD_DATA);
+        assert_non_null(strstr(error.message, "all_results.json: "));
+        expect_file("all_results.json", texts[i]);
+        assert_false(file_exists(own));
+    }
+    assert_int_equal(file_remove(path, NULL), BERTH_OK);
+    memory_free(path);
+    memory_free(own);
+}
+
+static void writes_probabilities_as_numpy(void **state) {
+    static const char *const labels[] = {"a", "b", "c"};
+    json *golden = fixture_json(fixture_source("tests/metrics/glue_metrics.golden.json"));
+    const json *rows = json_member(golden, "probabilities");
+    assert_true(json_length(rows) >= 8);
+    for (size_t i = 0; i < json_length(rows); i++) {
+        float logits[6];
+        char expected[512];
+        const json *row = json_at(rows, i), *list = json_member(row, "logits");
+        struct results_predictions said = {logits, 2, json_length(list), labels, 0};
+        for (size_t k = 0; k < 2 * said.width; k++) {
+            logits[k] = (float)json_as_real(json_at(list, k % said.width));
+        }
+        snprintf(expected, sizeof expected, "%s\n%s\n", json_text(json_member(row, "text")),
+                 json_text(json_member(row, "text")));
+        assert_int_equal(results_write_probabilities(folder, "test_results.tsv", &said, NULL),
+                         BERTH_OK);
+        expect_file("test_results.tsv", expected);
+    }
+    json_free(golden);
+}
+
+static void writes_predictions(void **state) {
+    static const char *const labels[] = {"not_equivalent", "equivalent"};
+    static const float logits[] = {0.5f, 0.25f, -3, 7, 2, 2}, numbers[] = {4.25f, -0.0004f, 3};
+    const struct results_predictions classes = {logits, 3, 2, labels, 0},
+                                     real = {numbers, 3, 1, NULL, 0};
+    assert_int_equal(results_predicted_class(&classes, 1), 1);
+    assert_int_equal(results_write_predictions(folder, "predict_results_mrpc.txt", &classes, NULL),
+                     BERTH_OK);
+    expect_file("predict_results_mrpc.txt",
+                "index\tprediction\n0\tnot_equivalent\n1\tequivalent\n2\tnot_equivalent\n");
+    assert_int_equal(results_write_predictions(folder, "predict_results_stsb.txt", &real, NULL),
+                     BERTH_OK);
+    expect_file("predict_results_stsb.txt", "index\tprediction\n0\t4.250\n1\t-0.000\n2\t3.000\n");
+    assert_int_equal(results_write_probabilities(folder, "test_results.tsv", &real, NULL),
+                     BERTH_OK);
+    expect_file("test_results.tsv", "4.25\n-0.0004\n3.0\n");
+}
+
+static void shows_what_is_not_finite(void **state) {
+    static const char *const labels[] = {"a", "b"};
+    const float logits[] = {NAN, 1};
+    const struct results_predictions said = {logits, 1, 2, labels, 0};
+    assert_int_equal(results_write_probabilities(folder, "test_results.tsv", &said, NULL),
+                     BERTH_OK);
+    expect_file("test_results.tsv", "nan\tnan\n");
+}
+
+// --- failures -----------------------------------------------------------------------------------
+
+static const float two[] = {1, 2};
+static const char *const names[] = {"a", "b"};
+static const struct results_predictions said = {two, 1, 2, names, 0};
+static const struct berth_field fields[] = {{.key = "b", .type = BERTH_REAL, .real = 0.5},
+                                            {.key = "a", .type = BERTH_INTEGER, .integer = 7}};
+
+static enum berth_status write_eval(struct berth_error *error) {
+    return results_write_eval_text(folder, fields, 2, error);
+}
+
+static enum berth_status write_json(struct berth_error *error) {
+    return results_write_json(folder, "fail", fields, 2, error);
+}
+
+static enum berth_status write_probabilities(struct berth_error *error) {
+    return results_write_probabilities(folder, "test_results.tsv", &said, error);
+}
+
+static enum berth_status write_predictions(struct berth_error *error) {
+    return results_write_predictions(folder, "fail.txt", &said, error);
+}
+
+static const struct {
+    enum berth_status (*write)(struct berth_error *);
+    const char *name;
+} writers[] = {{write_eval, "eval_results.txt"},
+               {write_json, "fail_results.json"},
+               {write_probabilities, "test_results.tsv"},
+               {write_predictions, "fail.txt"}};
+
+// The folder holds no temporary file, and the named file is as it was or whole.
+static void expect_whole(const char *name, const char *old) {
+    char **list, *path = path_join(folder, name), *bytes = NULL;
+    size_t length;
+    assert_int_equal(dir_list(folder, &list, NULL), BERTH_OK);
+    for (size_t i = 0; list[i] != NULL; i++) {
+        assert_null(strstr(list[i], ".tmp"));
+    }
+    assert_int_equal(file_read(path, 1 << 20, &bytes, &length, NULL), BERTH_OK);
+    assert_true(strcmp(bytes, old) == 0 || bytes[length - 1] == '\n' || bytes[length - 1] == '}');
+    memory_free(list);
+    memory_free(path);
+    memory_free(bytes);
+}
+
+static void leaves_nothing_half_written(void **state) {
+    for (size_t i = 0; i < sizeof writers / sizeof *writers; i++) {
+        char *path = path_join(folder, writers[i].name);
+        enum berth_status status = BERTH_IO;
+        uint64_t n = 0;
+        while (status != BERTH_OK) {
+            struct berth_error error = {0};
+            assert_int_equal(file_write(path, "old", 3, NULL), BERTH_OK);
+            file_fail_at(++n, ENOSPC);
+            status = writers[i].write(&error);
+            file_fail_at(0, 0);
+            assert_true((status == BERTH_OK) == (error.message[0] == '\0'));
+            expect_whole(writers[i].name, "old");
+        }
+        assert_true(n > 4);
+        memory_free(path);
+    }
+}
+
+static void survives_missing_memory(void **state) {
+    for (size_t i = 0; i < sizeof writers / sizeof *writers; i++) {
+        char *path = path_join(folder, writers[i].name);
+        enum berth_status status = BERTH_NO_MEMORY;
+        uint64_t n = 0;
+        while (status == BERTH_NO_MEMORY) {
+            struct berth_error error = {0};
+            assert_int_equal(file_write(path, "old", 3, NULL), BERTH_OK);
+            memory_fail_at(++n, 0);
+            status = writers[i].write(&error);
+            memory_fail_at(0, 0);
+            expect_whole(writers[i].name, "old");
+        }
+        assert_int_equal(status, BERTH_OK);
+        assert_true(n > 3);
+        memory_free(path);
+    }
+}
+
+static void names_a_missing_folder(void **state) {
+    struct berth_error error = {0};
+    assert_int_equal(results_write_predictions("/nowhere/at/all", "x.txt", &said, &error),
+                     BERTH_CANT_CREATE);
+    assert_non_null(strstr(error.message, "/nowhere/at/all"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(writes_eval_results),
+        cmocka_unit_test(does_not_depend_on_the_locale),
+        cmocka_unit_test(prints_reals_as_python),
+        cmocka_unit_test(joins_json_results),
+        cmocka_unit_test(refuses_results_of_another_kind),
+        cmocka_unit_test(writes_probabilities_as_numpy),
+        cmocka_unit_test(writes_predictions),
+        cmocka_unit_test(shows_what_is_not_finite),
+        cmocka_unit_test(leaves_nothing_half_written),
+        cmocka_unit_test(survives_missing_memory),
+        cmocka_unit_test(names_a_missing_folder),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answers from drawn logits against Python's telling of Google's rules: the three files byte for
+// byte on a small set, checksums on the real ones; each branch that chooses a text.
+#include "core/memory.h"
+#include "data/cmocka_order.h"
+#include "data/squad_fixture.h"
+#include "metrics/squad_answers.h"
+#include "metrics/squad_text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static float *draw_logits(const struct squad_feature_set *set) {
+    struct fixture_draws draws = {1};
+    float *logits = memory_array(set->token_count * 2 + 1, sizeof *logits);
+    for (size_t i = 0; i < set->token_count * 2; i++) {
+        logits[i] = fixture_logit(&draws);
+    }
+    return logits;
+}
+
+static struct squad_result *answer_all(const struct squad_dataset *dataset,
+                                       const struct squad_feature_set *set,
+                                       const struct tokenizer *tokenizer,
+                                       const struct squad_answer_options *options, int threads) {
+    struct berth_error error = {0};
+    struct squad_result *results = NULL;
+    float *logits = draw_logits(set);
+    const struct squad_outcome outcome = {.dataset = dataset,
+                                          .set = set,
+                                          .logits = logits,
+                                          .tokenizer = tokenizer,
+                                          .options = options};
+    if (squad_answer_all(&outcome, threads, &results, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    memory_free(logits);
+    return results;
+}
+
+static void expect_same_file(const char *folder, const char *golden_folder, const char *name) {
+    char golden_path[128];
+    char *found, *expected, *path = path_join(folder, name);
+    size_t found_length, expected_length;
+    snprintf(golden_path, sizeof golden_path, "%s/%s", golden_folder, name);
+    assert_int_equal(file_read(path, 1 << 22, &found, &found_length, NULL), BERTH_OK);
+    assert_int_equal(
+        file_read(fixture_source(golden_path), 1 << 22, &expected, &expected_length, NULL),
+        BERTH_OK);
+    assert_string_equal(found, expected);
+    memory_free(found);
+    memory_free(expected);
+    memory_free(path);
+}
+
+static void writes_the_same_files_as_python(const char *name, int version_2) {
+    static const int64_t lengths[3] = {48, 16, 12};
+    char set_path[64], golden[64], folder[] = "answers.XXXXXX";
+    struct berth_error error = {0};
+    snprintf(set_path, sizeof set_path, "tests/data/squad/%s.json", name);
+    snprintf(golden, sizeof golden, "tests/metrics/answers/%s", name);
+    assert_non_null(mkdtemp(folder));
+    struct tokenizer *tokenizer = fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt"));
+    struct squad_dataset dataset = fixture_dataset(fixture_source(set_path));
+    struct squad_feature_set set = fixture_features(&dataset, tokenizer, 0, lengths, 1);
+    struct squad_answer_options options = {5, 8, version_2, 0.0};
+    struct squad_result *results = answer_all(&dataset, &set, tokenizer, &options, 2);
+    assert_int_equal(squad_answers_write(folder, &dataset, results, &options, &error), BERTH_OK);
+    expect_same_file(folder, golden, "predictions.json");
+    expect_same_file(folder, golden, "nbest_predictions.json");
+    char *odds = path_join(folder, "null_odds.json");
+    if (version_2) {
+        expect_same_file(folder, golden, "null_odds.json");
+    } else {
+        assert_false(file_exists(odds));
+    }
+    memory_free(odds);
+    assert_int_equal(dir_remove(folder, &error), BERTH_OK);
+    squad_results_free(results, dataset.count);
+    squad_feature_set_done(&set);
+    squad_dataset_done(&dataset);
+    tokenizer_close(tokenizer);
+}
+
+static void writes_version_1(void **state) {
+    writes_the_same_files_as_python("v1", 0);
+}
+
+static void writes_version_2(void **state) {
+    writes_the_same_files_as_python("v2", 1);
+}
+
+// --- real data ----------------------------------------------------------------------------------
+
+static uint32_t checksum_of(uint32_t crc, const char *id, const struct squad_result *result) {
+    crc = fixture_crc(crc, id, strlen(id) + 1);
+    crc = fixture_crc(crc, result->prediction, strlen(result->prediction) + 1);
+    crc = fixture_crc(crc, &result->null_odds, sizeof result->null_odds);
+    for (size_t i = 0; i < result->count; i++) {
+        const struct squad_candidate *candidate = &result->candidates[i];
+        crc = fixture_crc(crc, candidate->text, strlen(candidate->text));
+        crc = fixture_crc(crc, &candidate->start_logit, sizeof(float));
+        crc = fixture_crc(crc, &candidate->end_logit, sizeof(float));
+    }
+    return crc;
+}
+
+static void check_candidates(const struct squad_example *example,
+                             const struct squad_result *result) {
+    double total = 0.0;
+    for (size_t i = 0; i < result->count; i++) {
+        const struct squad_candidate *candidate = &result->candidates[i];
+        total += candidate->probability;
+        if (candidate->begin < 0) {
+            assert_true(*candidate->text == '\0' || strcmp(candidate->text, "empty") == 0);
+            continue;
+        }
+        // The characters [begin, end) of the context are the text, but for the white space.
+        int64_t characters = 0;
+        const char *at = example->context, *text = candidate->text;
+        for (; characters < candidate->begin; characters++) {
+            while ((*++at & 0xC0) == 0x80) {
+            }
+        }
+        assert_memory_equal(at, text, strcspn(text, " "));
+        while (characters < candidate->end) {
+            while ((*++at & 0xC0) == 0x80) {
+            }
+            characters++;
+        }
+        size_t last = strlen(strrchr(text, ' ') == NULL ? text : strrchr(text, ' ') + 1);
+        assert_memory_equal(at - last, text + strlen(text) - last, last);
+    }
+    assert_true(fabs(total - 1.0) < 1e-12);
+}
+
+static void equals_python_on_real_data(void **state) {
+    static const int64_t lengths[3] = {384, 128, 64};
+    if (!fixture_has_data()) {
+        skip();
+    }
+    json *golden = fixture_json(fixture_source("tests/metrics/real.golden.json"));
+    struct tokenizer *tokenizer =
+        fixture_tokenizer(fixture_data("vocab/bert-base-uncased-vocab.txt"));
+    struct json_walk walk = {.object = golden};
+    while (json_walk_next(&walk)) {
+        char path[64];
+        snprintf(path, sizeof path, "squad/%s.json", walk.key);
+        struct squad_dataset dataset = fixture_dataset(fixture_data(path));
+        struct squad_feature_set set = fixture_features(&dataset, tokenizer, 0, lengths, 2);
+        struct squad_answer_options options = {20, 30, dataset.version_2, 0.0};
+        struct squad_result *results = answer_all(&dataset, &set, tokenizer, &options, 3);
+        uint32_t crc = 0;
+        for (size_t i = 0; i < dataset.count; i++) {
+            crc = checksum_of(crc, dataset.examples[i].id, &results[i]);
+            check_candidates(&dataset.examples[i], &results[i]);
+        }
+        assert_int_equal(crc, json_as_integer(json_member(walk.value, "answers")));
+        squad_results_free(results, dataset.count);
+        squad_feature_set_done(&set);
+        squad_dataset_done(&dataset);
+    }
+    tokenizer_close(tokenizer);
+    json_free(golden);
+}
+
+// --- single rules -------------------------------------------------------------------------------
+
+static void align(const char *predicted, const char *original, const char *expected) {
+    struct tokenizer *tokenizer = fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt"));
+    struct squad_text_part part;
+    assert_int_equal(
+        squad_text_align(tokenizer, predicted, original, strlen(original), &part, NULL), BERTH_OK);
+    char *found = memory_string_of(original + part.begin, part.end - part.begin);
+    assert_string_equal(found, expected);
+    memory_free(found);
+    tokenizer_close(tokenizer);
+}
+
+static void aligns_to_the_original_words(void **state) {
+    align("steve smith", "Steve Smith's", "Steve Smith");
+    align("koln", "(K\xC3\xB6ln)", "K\xC3\xB6ln");
+    align("3 . 6", "$3.5m", "$3.5m"); // not there
+    align("$ 3", "$3.5m", "$3");
+    align("3 . 5", "$3.5m", "3.5");
+    align("", "Smith's", "Smith's");         // nothing to look for
+    align(" smith", "Mr Smith", "Mr Smith"); // begins with a blank
+    align("smith ", "Smith 's", "Smith 's"); // ends with a blank
+    align("a",
+          "b\xE2\x80\x8B"
+          "a",
+          "b\xE2\x80\x8B"
+          "a"); // cleaning drops a character: counts differ
+}
+
+struct question {
+    struct squad_dataset dataset;
+    struct squad_feature_set set;
+    struct tokenizer *tokenizer;
+    float *logits;
+    struct squad_answer_options options;
+    struct squad_result result;
+};
+
+// One window: [CLS] when [SEP] old stone bridge [SEP]; "when" has four pieces.
+enum { OLD = 6, STONE, BRIDGE };
+
+static void ask(struct question *question, int version_2) {
+    static const int64_t lengths[3] = {64, 16, 16};
+    *question = (struct question){.options = {20, 30, version_2, 0.0}};
+    question->tokenizer = fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt"));
+    question->dataset = fixture_dataset_of(
+        "[{\"id\":\"q\",\"question\":\"when\",\"context\":\" Old stone\\n Bridge.\"}]");
+    question->set = fixture_features(&question->dataset, question->tokenizer, 0, lengths, 1);
+    assert_int_equal(question->set.count, 1);
+    assert_int_equal(question->set.features[0].document_begin, OLD);
+    question->logits = memory_array_zeroed(question->set.token_count * 2, sizeof(float));
+    for (size_t i = 0; i < question->set.token_count * 2; i++) {
+        question->logits[i] = -10.0f;
+    }
+}
+
+static enum berth_status answer(struct question *question, struct berth_error *error) {
+    squad_result_done(&question->result);
+    const struct squad_outcome outcome = {.dataset = &question->dataset,
+                                          .set = &question->set,
+                                          .logits = question->logits,
+                                          .tokenizer = question->tokenizer,
+                                          .options = &question->options};
+    return squad_answer_question(&outcome, 0, question->set.count, &question->result, error);
+}
+
+static void done(struct question *question) {
+    squad_result_done(&question->result);
+    memory_free(question->logits);
+    squad_feature_set_done(&question->set);
+    squad_dataset_done(&question->dataset);
+    tokenizer_close(question->tokenizer);
+}
+
+static void gives_text_and_place(void **state) {
+    struct question question;
+    ask(&question, 0);
+    question.logits[2 * STONE] = 3.0f;
+    question.logits[2 * BRIDGE + 1] = 2.0f;
+    assert_int_equal(answer(&question, NULL), BERTH_OK);
+    assert_string_equal(question.result.prediction, "stone Bridge");
+    assert_int_equal(question.result.candidates[0].begin, 5);
+    assert_int_equal(question.result.candidates[0].end, 18);
+    assert_true(question.result.candidates[0].start_logit == 3.0f);
+    done(&question);
+}
+
+static void limits_length_and_order(void **state) {
+    struct question question;
+    ask(&question, 0);
+    question.logits[2 * OLD] = 3.0f;
+    question.logits[2 * BRIDGE + 1] = 2.0f;
+    question.logits[2 * OLD + 1] = 1.0f;
+    question.options.max_answer_length = 2;
+    assert_int_equal(answer(&question, NULL), BERTH_OK);
+    assert_string_equal(question.result.prediction, "Old");
+    question.options.n_best_size = 1; // the best end alone is out of reach
+    assert_int_equal(answer(&question, NULL), BERTH_OK);
+    assert_string_equal(question.result.prediction, "empty");
+    assert_int_equal(question.result.candidates[0].begin, -1);
+    assert_true(question.result.candidates[0].probability == 1.0);
+    done(&question);
+}
+
+static void wants_the_best_window(void **state) {
+    struct question question;
+    ask(&question, 0);
+    question.logits[2 * STONE] = 3.0f;
+    question.logits[2 * BRIDGE + 1] = 2.0f;
+    question.set.max_context[STONE] = 0;
+    assert_int_equal(answer(&question, NULL), BERTH_OK);
+    assert_string_equal(question.result.prediction, "Old stone Bridge");
+    done(&question);
+}
+
+static void weighs_no_answer(void **state) {
+    struct question question;
+    ask(&question, 1);
+    question.logits[0] = 1.0f;
+    question.logits[1] = 1.5f;
+    question.logits[2 * STONE] = 3.0f;
+    question.logits[2 * BRIDGE + 1] = 2.0f;
+    assert_int_equal(answer(&question, NULL), BERTH_OK);
+    assert_true(question.result.null_odds == 2.5 - 5.0);
+    assert_string_equal(question.result.prediction, "stone Bridge");
+    question.options.null_score_diff_threshold = -2.5;
+    assert_int_equal(answer(&question, NULL), BERTH_OK);
+    assert_string_equal(question.result.prediction, "stone Bridge"); // not greater
+    question.options.null_score_diff_threshold = -2.75;
+    assert_int_equal(answer(&question, NULL), BERTH_OK);
+    assert_string_equal(question.result.prediction, "");
+    assert_string_equal(question.result.candidates[0].text, "stone Bridge");
+    assert_string_equal(question.result.candidates[1].text, "");
+    question.options.n_best_size = 1; // the null answer is added beyond the limit
+    assert_int_equal(answer(&question, NULL), BERTH_OK);
+    assert_int_equal(question.result.count, 2);
+    done(&question);
+}
+
+static void answers_without_windows(void **state) {
+    struct question question;
+    ask(&question, 1);
+    question.set.count = 0;
+    assert_int_equal(answer(&question, NULL), BERTH_OK);
+    assert_int_equal(question.result.count, 2);
+    assert_string_equal(question.result.candidates[0].text, "empty");
+    assert_true(question.result.null_odds == 1000000.0);
+    assert_string_equal(question.result.prediction, "");
+    question.options.version_2_with_negative = 0;
+    assert_int_equal(answer(&question, NULL), BERTH_OK);
+    assert_string_equal(question.result.prediction, "empty");
+    done(&question);
+}
+
+static void refuses_bad_input(void **state) {
+    struct question question;
+    struct berth_error error = {0};
+    ask(&question, 0);
+    question.logits[2 * 3 + 1] = NAN;
+    assert_int_equal(answer(&question, &error), BERTH_FAILURE);
+    assert_non_null(
+        strstr(error.message, "question \"q\": the end logit of token 3 is not a finite"));
+    question.options.n_best_size = 0;
+    assert_int_equal(answer(&question, &error), BERTH_USAGE);
+    assert_non_null(strstr(error.message, "n_best_size is 0"));
+    question.options.n_best_size = 20;
+    question.options.max_answer_length = 0;
+    assert_int_equal(answer(&question, &error), BERTH_USAGE);
+    assert_non_null(strstr(error.message, "max_answer_length is 0"));
+    done(&question);
+}
+
+static void survives_missing_memory(void **state) {
+    struct question question;
+    struct berth_error error;
+    enum berth_status status = BERTH_NO_MEMORY;
+    uint64_t n = 0;
+    ask(&question, 1);
+    while (status == BERTH_NO_MEMORY) {
+        memory_fail_at(++n, 0);
+        status = answer(&question, &error);
+    }
+    memory_fail_at(0, 0);
+    assert_int_equal(status, BERTH_OK);
+    assert_true(n > 10);
+    done(&question);
+}
+
+static void names_a_folder_it_cannot_write(void **state) {
+    struct question question;
+    struct berth_error error = {0};
+    ask(&question, 0);
+    assert_int_equal(answer(&question, NULL), BERTH_OK);
+    assert_int_not_equal(squad_answers_write("/no/such/folder", &question.dataset, &question.result,
+                                             &question.options, &error),
+                         BERTH_OK);
+    assert_non_null(strstr(error.message, "/no/such/folder"));
+    done(&question);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(writes_version_1),
+        cmocka_unit_test(writes_version_2),
+        cmocka_unit_test(equals_python_on_real_data),
+        cmocka_unit_test(aligns_to_the_original_words),
+        cmocka_unit_test(gives_text_and_place),
+        cmocka_unit_test(limits_length_and_order),
+        cmocka_unit_test(wants_the_best_window),
+        cmocka_unit_test(weighs_no_answer),
+        cmocka_unit_test(answers_without_windows),
+        cmocka_unit_test(refuses_bad_input),
+        cmocka_unit_test(survives_missing_memory),
+        cmocka_unit_test(names_a_folder_it_cannot_write),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
