@@ -56,6 +56,9 @@ INNER = {  # inner room -> inner rooms of the same room that it may include besi
 CIRCLES = {
     ("cpu/attention.c", "cpu/device_cpu.c", "cpu/linear.c", "cpu/norm.c"):
         "the operations ask the device for memory, the device's table names the operations",
+    ("train/task.c", "train/task_classify.c", "train/task_classify_results.c", "train/task_pretrain.c",
+     "train/task_squad.c"):
+        "the table of the tasks is in the file of what tasks share",
 }
 CLI_CORE_ONLY = {"core"}
 CLI_MAY_LOOK_INSIDE = {"bench.c", "doctor.c", "features.c"}
@@ -132,7 +135,8 @@ def calls_between_files(src: pathlib.Path) -> dict:
         for name in DEFINITION.findall(text):
             owners[name].add(file)
     only = {name: files.copy().pop() for name, files in owners.items() if len(files) == 1}
-    return {file: {only[name] for name in re.findall(r"(?<!struct )(?<!enum )\b[a-z_]\w*\b", text) if name in only} - {file}
+    mention = re.compile(r"(?<!struct )(?<!enum )\b[a-z_]\w*\b")  # a tag is no function
+    return {file: {only[name] for name in mention.findall(text) if name in only} - {file}
             for file, text in code.items()}
 
 
