@@ -132,7 +132,8 @@ def calls_between_files(src: pathlib.Path) -> dict:
         for name in DEFINITION.findall(text):
             owners[name].add(file)
     only = {name: files.copy().pop() for name, files in owners.items() if len(files) == 1}
-    return {file: {only[name] for name in re.findall(r"(?<!struct )(?<!enum )\b[a-z_]\w*\b", text) if name in only} - {file}
+    mention = re.compile(r"(?<!struct )(?<!enum )\b[a-z_]\w*\b")  # a tag is no function
+    return {file: {only[name] for name in mention.findall(text) if name in only} - {file}
             for file, text in code.items()}
 
 

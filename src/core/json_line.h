@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writing one JSON value as one line of text, for logs and for --json. Reading JSON, and files that
-// others must parse byte for byte, belong to format/json.h.
+// others must parse byte for byte, belong to format/json/json.h.
 #ifndef BERTH_CORE_JSON_LINE_H
 #define BERTH_CORE_JSON_LINE_H
 

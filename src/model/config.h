@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct json_t; // format/json.h
+struct json_t; // format/json/json.h
 
 // What the outputs of a classifier mean, and with them its loss.
 enum bert_problem {

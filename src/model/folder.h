@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model folder: config.json or Google's bert_config.json, the weights in one of the formats of
-// format/tensor_file.h, vocab.txt and the tokenizer's files. Wherever a folder is asked for, the
-// file of weights in it will do, and one of DeepSpeed's tags.
+// format/containers/containers.h, vocab.txt and the tokenizer's files. Wherever a folder is asked
+// for, the file of weights in it will do, and one of DeepSpeed's tags.
 #ifndef BERTH_MODEL_FOLDER_H
 #define BERTH_MODEL_FOLDER_H
 

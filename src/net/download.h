@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One file from a URL into a cache's folder (format/hub_cache.h): locked, resumed, checked,
+// One file from a URL into a cache's folder (format/hub/hub_cache.h): locked, resumed, checked,
 // published.
 //
 // Bytes go to blobs/KEY.X.incomplete (X: 8 digits that tell sources apart) and reach blobs/ only

@@ -6,7 +6,7 @@
 // depends on seed and epoch only. So the place of a run is its step alone: step / updates_per_epoch
 // is the epoch, the remainder the update within it. In pre-training updates run on: all have
 // train_batch_size sequences, the first of update n being number n * train_batch_size of the stream
-// (data/shard_stream.h), and an epoch may end within one.
+// (data/pretraining/shard_stream.h), and an epoch may end within one.
 #ifndef BERTH_TRAIN_BATCHING_H
 #define BERTH_TRAIN_BATCHING_H
 

@@ -4,77 +4,20 @@
 #include "data/pretraining/instances.h"
 
 #include "core/memory.h"
-#include "core/rng.h"
-#include "data/pretraining/python_random.h"
+#include "data/pretraining/draws.h"
+#include "data/pretraining/masking.h"
 
-#include <math.h>
 #include <string.h>
 
-// --- random numbers -----------------------------------------------------------------------------
-
-struct source {
-    int is_python;
-    struct python_random python;
-    uint64_t seed, blocks; // of the counter
-    struct rng_block block;
-    int used; // words of the block
-};
-
-static uint32_t draw(struct source *source) {
-    if (source->used == 4) {
-        const uint32_t counter[4] = {(uint32_t)source->blocks, (uint32_t)(source->blocks >> 32), 0,
-                                     0x494E5354u};
-        source->block = rng_philox(source->seed, counter);
-        source->blocks++;
-        source->used = 0;
-    }
-    return source->block.word[source->used++];
-}
-
-// Uniform in [0, bound), without bias.
-static uint32_t below(struct source *source, uint32_t bound) {
-    if (source->is_python) {
-        return (uint32_t)python_random_below(&source->python, bound);
-    }
-    uint64_t product = (uint64_t)draw(source) * bound;
-    if ((uint32_t)product < bound) {
-        uint32_t least = (uint32_t)-bound % bound;
-        while ((uint32_t)product < least) {
-            product = (uint64_t)draw(source) * bound;
-        }
-    }
-    return (uint32_t)(product >> 32);
-}
-
-static double real(struct source *source) {
-    return source->is_python ? python_random_real(&source->python) : (double)draw(source) * 0x1p-32;
-}
-
-static void shuffle(struct source *source, uint32_t *numbers, size_t count) {
-    for (size_t i = count; i-- > 1;) {
-        uint32_t j = below(source, (uint32_t)i + 1), number = numbers[i];
-        numbers[i] = numbers[j];
-        numbers[j] = number;
-    }
-}
-
 // --- state --------------------------------------------------------------------------------------
-
-// The pieces of a word that are masked together: tokens [begin, begin + count).
-struct word {
-    uint16_t begin, count;
-};
 
 struct maker {
     const struct documents *documents;
     const struct instance_options *options;
     struct instances *instances;
-    struct source source;
-    uint32_t *order;        // of the documents
-    struct word *words;     // candidates of one instance
-    uint32_t *candidates;   // numbers of words, shuffled
-    unsigned char *covered; // [max_seq_length] positions that are predicted
-    int32_t *labels;        // [max_seq_length] what stood there
+    struct draws draws;
+    uint32_t *order; // of the documents
+    struct masking masking;
 };
 
 // A run of tokens of the documents, cut at both ends as the pair is truncated.
@@ -134,125 +77,13 @@ void instances_done(struct instances *instances) {
     *instances = (struct instances){0};
 }
 
-// --- masking ------------------------------------------------------------------------------------
-
-// The words that may be masked; all but [CLS] and [SEP], wherever they stand.
-static size_t find_words(struct maker *maker, const int32_t *tokens, size_t length) {
-    const struct instance_options *options = maker->options;
-    size_t count = 0;
-    for (size_t i = 0; i < length; i++) {
-        if (tokens[i] == options->cls || tokens[i] == options->sep) {
-            continue;
-        }
-        if (options->whole_word && count > 0 && options->continues[tokens[i]]) {
-            // Pieces behind a [SEP] that the cut left without their word go with the word before.
-            maker->words[count - 1].count = (uint16_t)(i + 1 - maker->words[count - 1].begin);
-            continue;
-        }
-        maker->words[count++] = (struct word){(uint16_t)i, 1};
-    }
-    return count;
-}
-
-static int is_candidate(const struct maker *maker, int32_t token) {
-    return token != maker->options->cls && token != maker->options->sep;
-}
-
-static size_t pieces_of(const struct maker *maker, const int32_t *tokens, struct word word) {
-    size_t count = 0;
-    for (size_t i = word.begin; i < (size_t)word.begin + word.count; i++) {
-        count += (size_t)is_candidate(maker, tokens[i]);
-    }
-    return count;
-}
-
-static int32_t mask_one(struct maker *maker, int32_t token) {
-    struct instance_counts *counts = &maker->instances->counts;
-    if (real(&maker->source) < 0.8) {
-        counts->masked++;
-        return maker->options->mask;
-    }
-    if (real(&maker->source) < 0.5) {
-        counts->kept++;
-        return token;
-    }
-    counts->replaced++;
-    return (int32_t)below(&maker->source, (uint32_t)maker->options->vocab_size);
-}
-
-static void mask_word(struct maker *maker, int32_t *tokens, struct word word) {
-    for (size_t i = word.begin; i < (size_t)word.begin + word.count; i++) {
-        if (!maker->covered[i] && is_candidate(maker, tokens[i])) {
-            maker->labels[i] = tokens[i];
-            maker->covered[i] = 1;
-        }
-    }
-    for (size_t i = word.begin; i < (size_t)word.begin + word.count; i++) {
-        if (maker->covered[i]) {
-            tokens[i] = mask_one(maker, maker->labels[i]);
-        }
-    }
-}
-
-static size_t predictions_for(const struct instance_options *options, size_t length) {
-    double share = rint((double)length * options->masked_lm_prob); // ties to even, as Python
-    size_t wanted = share < 1 ? 1 : (size_t)share, most = (size_t)options->max_predictions;
-    return wanted < most ? wanted : most;
-}
-
-// The next candidate: Python's are shuffled all at once, the others drawn one by one.
-static struct word next_word(struct maker *maker, size_t i, size_t count) {
-    if (!maker->source.is_python) {
-        size_t j = i + below(&maker->source, (uint32_t)(count - i));
-        uint32_t number = maker->candidates[j];
-        maker->candidates[j] = maker->candidates[i];
-        maker->candidates[i] = number;
-    }
-    return maker->words[maker->candidates[i]];
-}
-
-static void choose_words(struct maker *maker, int32_t *tokens, size_t count, size_t wanted) {
-    size_t done = 0;
-    for (size_t i = 0; i < count; i++) {
-        maker->candidates[i] = (uint32_t)i;
-    }
-    if (maker->source.is_python) {
-        shuffle(&maker->source, maker->candidates, count);
-    }
-    for (size_t i = 0; i < count && done < wanted; i++) {
-        struct word word = next_word(maker, i, count);
-        size_t pieces = pieces_of(maker, tokens, word);
-        if (done + pieces <= wanted) {
-            mask_word(maker, tokens, word);
-            done += pieces;
-        }
-    }
-}
-
-static void mask(struct maker *maker, struct instance *instance) {
-    struct instances *to = maker->instances;
-    int32_t *tokens = to->tokens + instance->tokens;
-    size_t length = instance->length;
-    memset(maker->covered, 0, length);
-    choose_words(maker, tokens, find_words(maker, tokens, length),
-                 predictions_for(maker->options, length));
-    instance->predictions = to->prediction_count;
-    for (size_t i = 0; i < length; i++) {
-        if (maker->covered[i]) {
-            to->positions[to->prediction_count] = (uint16_t)i;
-            to->labels[to->prediction_count++] = maker->labels[i];
-        }
-    }
-    instance->prediction_count = (uint16_t)(to->prediction_count - instance->predictions);
-}
-
 // --- pairs --------------------------------------------------------------------------------------
 
 static void truncate_pair(struct maker *maker, struct span *a, struct span *b) {
     size_t most = (size_t)maker->options->max_seq_length - 3;
     while (a->count + b->count > most) {
         struct span *longer = a->count > b->count ? a : b;
-        longer->tokens += real(&maker->source) < 0.5;
+        longer->tokens += draws_real(&maker->draws) < 0.5;
         longer->count--;
     }
 }
@@ -279,7 +110,7 @@ static enum berth_status put_pair(struct maker *maker, struct span a, struct spa
     put_tokens(to, b.tokens, b.count);
     put_tokens(to, &maker->options->sep, 1);
     to->counts.random_next += (uint64_t)is_random;
-    mask(maker, instance);
+    masking_apply(&maker->masking, instance);
     return BERTH_OK;
 }
 
@@ -303,11 +134,11 @@ static struct span random_next(struct maker *maker, const struct document *docum
                                int *is_random) {
     size_t place = document->place;
     for (int i = 0; i < 10 && (i == 0 || place == document->place); i++) {
-        place = below(&maker->source, (uint32_t)maker->documents->count);
+        place = draws_below(&maker->draws, (uint32_t)maker->documents->count);
     }
     *is_random = place != document->place;
     struct document other = document_at(maker, place);
-    size_t start = other.first + below(&maker->source, (uint32_t)(other.end - other.first));
+    size_t start = other.first + draws_below(&maker->draws, (uint32_t)(other.end - other.first));
     size_t end = start + 1;
     while (end < other.end && span_of(maker, start, end).count + a_count < document->target) {
         end++;
@@ -319,10 +150,10 @@ static struct span random_next(struct maker *maker, const struct document *docum
 static enum berth_status put_chunk(struct maker *maker, const struct document *document,
                                    size_t first, size_t *next, struct berth_error *error) {
     size_t count = *next - first;
-    size_t a_end = first + 1 + (count > 1 ? below(&maker->source, (uint32_t)count - 1) : 0);
+    size_t a_end = first + 1 + (count > 1 ? draws_below(&maker->draws, (uint32_t)count - 1) : 0);
     struct span a = span_of(maker, first, a_end), b;
     int is_random = 0;
-    if (count == 1 || real(&maker->source) < 0.5) {
+    if (count == 1 || draws_real(&maker->draws) < 0.5) {
         b = random_next(maker, document, a.count, &is_random);
         *next = a_end; // the rest is used again
     } else {
@@ -336,8 +167,8 @@ static enum berth_status put_document(struct maker *maker, size_t place,
     struct document document = document_at(maker, place);
     size_t most = (size_t)maker->options->max_seq_length - 3;
     document.target = most;
-    if (real(&maker->source) < maker->options->short_seq_prob) {
-        document.target = 2 + below(&maker->source, (uint32_t)most - 1);
+    if (draws_real(&maker->draws) < maker->options->short_seq_prob) {
+        document.target = 2 + draws_below(&maker->draws, (uint32_t)most - 1);
         maker->instances->counts.short_target++;
     }
     size_t first = document.first;
@@ -381,7 +212,7 @@ static enum berth_status shuffle_instances(struct maker *maker, struct berth_err
         return error_set(error, BERTH_BAD_DATA, "too many instances: use more shards");
     }
     for (size_t i = to->count; i-- > 1;) {
-        uint32_t j = below(&maker->source, (uint32_t)i + 1);
+        uint32_t j = draws_below(&maker->draws, (uint32_t)i + 1);
         struct instance instance = to->items[i];
         to->items[i] = to->items[j];
         to->items[j] = instance;
@@ -390,20 +221,16 @@ static enum berth_status shuffle_instances(struct maker *maker, struct berth_err
 }
 
 static enum berth_status make_all(struct maker *maker, struct berth_error *error) {
-    size_t length = (size_t)maker->options->max_seq_length, count = maker->documents->count;
+    size_t count = maker->documents->count;
     maker->order = memory_array(count + 1, sizeof *maker->order);
-    maker->words = memory_array(length, sizeof *maker->words);
-    maker->candidates = memory_array(length, sizeof *maker->candidates);
-    maker->covered = memory_array(length, 1);
-    maker->labels = memory_array(length, sizeof *maker->labels);
-    if (maker->order == NULL || maker->words == NULL || maker->candidates == NULL ||
-        maker->covered == NULL || maker->labels == NULL) {
-        return error_no_memory(error, 4 * count + 16 * length, "pre-training instances");
+    if (maker->order == NULL) {
+        return error_no_memory(error, 4 * count, "pre-training instances");
     }
+    TRY(masking_reserve(&maker->masking, error));
     for (size_t i = 0; i < count; i++) {
         maker->order[i] = (uint32_t)i;
     }
-    shuffle(&maker->source, maker->order, count);
+    draws_shuffle(&maker->draws, maker->order, count);
     for (int round = 0; round < maker->options->dupe_factor; round++) {
         for (size_t i = 0; i < count; i++) {
             TRY(put_document(maker, i, error));
@@ -420,13 +247,11 @@ enum berth_status instances_make(const struct documents *documents,
         return error_set(error, BERTH_BAD_DATA, "too many documents: use more shards");
     }
     struct maker maker = {.documents = documents, .options = options, .instances = instances};
-    maker.source = (struct source){.is_python = options->python, .seed = options->seed, .used = 4};
-    python_random_seed(&maker.source.python, options->seed);
+    maker.draws = draws_begin(options->seed, options->python);
+    maker.masking =
+        (struct masking){.options = options, .draws = &maker.draws, .instances = instances};
     enum berth_status status = make_all(&maker, error);
     memory_free(maker.order);
-    memory_free(maker.words);
-    memory_free(maker.candidates);
-    memory_free(maker.covered);
-    memory_free(maker.labels);
+    masking_done(&maker.masking);
     return status;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files of pre-training instances: HDF5 with one instance a row, with several packed into a row
-// (data/packing.h), and TFRecord; what is read and written is struct instances in either case.
+// (data/packing/packing.h), and TFRecord; what is read and written is struct instances in either
+// case.
 //
 //   one a row   input_ids [N, S] i32, input_mask [N, S] i8, segment_ids [N, S] i8,
 //               masked_lm_positions [N, P] i32 and masked_lm_ids [N, P] i32 (zeros behind the

@@ -3,7 +3,7 @@
 // or the user's own tables. The classes of the training set become the model's, unless the model
 // has classes of the same names, whose order then stands.
 //
-// Leaves out: what files and columns a published task has (data/glue_tasks.c), labels
+// Leaves out: what files and columns a published task has (data/pairs/glue_tasks.c), labels
 // (task_classify_labels.c), scores and files of results (task_classify_results.c).
 #include "train/tasks/classify.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pre-training as a task: the words behind the masked tokens, and whether the second sentence is
-// the next. Training streams its shards (data/shard_stream.h); of the held-out ones the first
-// max_eval_samples sequences are in memory.
+// the next. Training streams its shards (data/pretraining/shard_stream.h); of the held-out ones the
+// first max_eval_samples sequences are in memory.
 #include "core/memory.h"
 #include "core/options.h"
 #include "data/pretraining/instance_source.h"

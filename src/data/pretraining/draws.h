@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The random numbers that pre-training instances are made with: those of CPython's random.Random,
+// or those of a counter (core/rng.h), which is faster.
+#ifndef BERTH_DATA_DRAWS_H
+#define BERTH_DATA_DRAWS_H
+
+#include "core/rng.h"
+#include "data/pretraining/python_random.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct draws {
+    int is_python;
+    struct python_random python;
+    uint64_t seed, blocks; // of the counter
+    struct rng_block block;
+    int used; // words of the block
+};
+
+struct draws draws_begin(uint64_t seed, int is_python);
+// Uniform in [0, bound), without bias.
+uint32_t draws_below(struct draws *draws, uint32_t bound);
+// Uniform in [0, 1).
+double draws_real(struct draws *draws);
+void draws_shuffle(struct draws *draws, uint32_t *numbers, size_t count);
+
+#endif
