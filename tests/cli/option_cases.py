@@ -81,7 +81,7 @@ READERS = {
     # It has nothing to keep quiet about.
     ("quiet", "tokenize"): ("cli/messages.c", r"config.quiet"),
     "no_progress": ("src/report/reporter.c", r"config->no_progress"),  # of a terminal
-    "on_save_error": ("src/train/loop.c", r"config->on_save_error"),   # of a disk that is full
+    "on_save_error": ("src/train/training_loop.c", r"config->on_save_error"),   # of a disk that is full
 }
 
 CASES = {
