@@ -3,6 +3,7 @@
 // with
 // --offsets ":begin-end" follows, in characters of the line.
 #include "cli.h"
+#include "core/buffer.h"
 #include "core/file.h"
 #include "core/terminal.h"
 
@@ -101,20 +102,40 @@ static enum berth_status find_special(const struct job *job, const char *piece,
                              "the vocabulary has no %s, which --special needs", piece);
 }
 
+#define LINE_LIMIT ((size_t)1 << 28) // bytes; checked while a line is read
+
+// The next line without its end; `*found` is 0 after the last one.
+static enum berth_status read_line(FILE *input, struct buffer *line, int *found,
+                                   struct berth_error *error) {
+    int byte;
+    buffer_clear(line);
+    while ((byte = getc_unlocked(input)) != EOF && byte != '\n' && !line->failed) {
+        if (line->length == LINE_LIMIT) {
+            return error_set(error, BERTH_BAD_DATA, "a line is longer than %zu bytes", LINE_LIMIT);
+        }
+        buffer_put_byte(line, (char)byte);
+    }
+    if (line->failed) {
+        return error_no_memory(error, line->length, "a line");
+    }
+    if (ferror(input)) {
+        return error_set_errno(error, BERTH_IO, errno, "reading the input failed");
+    }
+    *found = byte != EOF || line->length > 0;
+    return BERTH_OK;
+}
+
 static enum berth_status put_all(struct job *job, FILE *input, struct berth_error *error) {
-    char *line = NULL;
-    size_t capacity = 0;
-    ssize_t length;
-    enum berth_status status = BERTH_OK;
-    while (status == BERTH_OK && !ferror(stdout) &&
-           (length = getline(&line, &capacity, input)) >= 0) {
-        length -= length > 0 && line[length - 1] == '\n';
-        status = put_line(job, line, (size_t)length, error);
+    struct buffer line = {0};
+    int found = 0;
+    enum berth_status status = read_line(input, &line, &found, error);
+    while (status == BERTH_OK && found && !ferror(stdout)) {
+        status = put_line(job, line.length > 0 ? line.bytes : "", line.length, error);
+        if (status == BERTH_OK) {
+            status = read_line(input, &line, &found, error);
+        }
     }
-    if (status == BERTH_OK && ferror(input)) {
-        status = error_set_errno(error, BERTH_IO, errno, "reading the input failed");
-    }
-    free(line); // getline's own
+    memory_free(line.bytes);
     return status;
 }
 

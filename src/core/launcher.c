@@ -15,8 +15,7 @@ static const struct launcher launchers[] = {
     {.name = "torchrun or deepspeed",
      .size = "WORLD_SIZE",
      .ranks = {"RANK", "LOCAL_RANK"},
-     .needs_rank = 1,
-     .alone = "run it without the launcher"},
+     .alone = "run it without the launcher and without WORLD_SIZE"},
     {.name = "mpirun of Open MPI",
      .size = "OMPI_COMM_WORLD_SIZE",
      .ranks = {"OMPI_COMM_WORLD_RANK"},
@@ -51,7 +50,7 @@ static int is_here(const struct launcher *launcher, struct launch *launch) {
         rank = number_of(launcher->ranks[i], -1);
     }
     int64_t size = number_of(launcher->size, launcher->size == NULL && rank >= 0 ? rank + 1 : 0);
-    if (size <= 0 || (rank < 0 && launcher->needs_rank)) {
+    if (size <= 0) {
         return 0;
     }
     *launch =

@@ -11,7 +11,6 @@ struct launcher {
     const char *name;     // "mpirun of Open MPI"
     const char *size;     // the variable of the number of processes; NULL: there is none
     const char *ranks[2]; // of the process's own number: the first that is set; NULL: none
-    int needs_rank;       // the size means nothing without a rank: anyone may have set it
     int is_innermost;     // starts processes itself, whatever started it
     const char *alone;    // how one process is started with it
 };

@@ -81,7 +81,7 @@ READERS = {
     # It has nothing to keep quiet about.
     ("quiet", "tokenize"): ("cli/messages.c", r"config.quiet"),
     "no_progress": ("src/report/reporter.c", r"config->no_progress"),  # of a terminal
-    "on_save_error": ("src/train/loop.c", r"config->on_save_error"),   # of a disk that is full
+    "on_save_error": ("src/train/training_loop.c", r"config->on_save_error"),   # of a disk that is full
 }
 
 CASES = {
@@ -136,6 +136,7 @@ CASES = {
                   "features squad": on(KERAS_TRAINED, "exclusive")},
     "window_filter": {SQUAD: ("words", "--max_seq_length 32"),
                       "features squad": on(WINDOWS_TRAINED.replace("64", "32").replace("answers", "data"), "words")},
+    "strict_answers": {"other": (None, "--input ../moved.json"), SQUAD: (None, "--train ../moved.json")},
     "cache_dir": "kept",
     "skip_cache": (None, "--cache_dir kept"),
     "overwrite_cache": (None, "--cache_dir out --output other", "cache"),
@@ -160,7 +161,7 @@ CASES = {
     "train_batch_size": "2",
     "per_device_train_batch_size": "2",
     "gradient_accumulation_steps": "2",
-    "gradient_checkpointing": None,
+    "gradient_checkpointing": {"other": None, SQUAD: (None, LONG)},
     "num_train_epochs": ("1", "--max_steps 0"),
     "max_steps": "3",
     "max_steps_per_epoch": "1",

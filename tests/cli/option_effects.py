@@ -167,6 +167,9 @@ def make_models():
     questions[0]["answers"].append({"text": "Riga", "answer_start": 33})
     questions[1]["answers"][0] = {"text": "lived in Riga", "answer_start": 24}
     write("answers.json", json.dumps(data))
+    moved = json.loads(json.dumps(data))
+    moved["data"][0]["paragraphs"][0]["qas"][0]["answers"] = [{"text": "Riga", "answer_start": 0}]
+    write("moved.json", json.dumps(moved))
     questions[2].update(answers=[], is_impossible=True)
     data["version"] = "v2.0"
     write("data2.json", json.dumps(data))

@@ -43,6 +43,7 @@ refused 'mpirun of MVAPICH2' 1 2 MV2_COMM_WORLD_SIZE=2 MV2_COMM_WORLD_RANK=0
 refused 'mpiexec of MPICH' 2 2 PMI_SIZE=2 PMI_RANK=1
 refused 'torchrun or deepspeed' 2 8 WORLD_SIZE=8 RANK=1 LOCAL_RANK=1
 refused 'torchrun or deepspeed' 1 2 WORLD_SIZE=2 LOCAL_RANK=0
+refused 'torchrun or deepspeed' 1 4 WORLD_SIZE=4 # a job's script that tells no rank
 refused 'srun of Slurm' 4 4 SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=3 SLURM_NTASKS=4
 refused 'a launcher with PMIx' 2 2 PMIX_RANK=1
 # torchrun within one MPI process, mpirun within one process of torchrun's.
@@ -52,7 +53,7 @@ alone OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_RANK=0 PMIX_RANK=0
 alone SLURM_NTASKS=4 SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NNODES=2 # within sbatch or salloc
 alone SLURM_STEP_NUM_TASKS=1 SLURM_NTASKS=4
 alone SLURM_STEP_NUM_TASKS=4 OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_RANK=0 # mpirun -n 1 in a job
-alone WORLD_SIZE=4 # anyone's variable
+alone WORLD_SIZE=1 RANK=0
 alone WORLD_SIZE=many RANK=0
 with OMPI_COMM_WORLD_SIZE=1 -- doctor
 grep -qE '^processes +1$' "$out" || fail "not one process"

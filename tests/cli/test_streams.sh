@@ -236,4 +236,11 @@ expect_out 'a\x1b]0;owned\x07b\x0ac\xc2\x9b'
 "$ON_TERMINAL" 120 "$BERTH" --no-color inspect "$work/"$'no\033[2Jne' >"$out" 2>"$err"
 ! LC_ALL=C grep -q $'\033' "$out" || fail "a control character of a file's name in a message"
 expect_out 'no\x1b[2Jne'
+
+# A line without an end is refused before all of it is read.
+truncate -s 5G "$work/endless"
+run tokenize --vocab "$vocab" "$work/endless"
+expect_code 65
+expect_err 'a line is longer than 268435456 bytes'
+rm "$work/endless"
 finish
