@@ -6,7 +6,7 @@
 
 #define LARGEST ((uint64_t)1 << 16)
 
-static void read_rows(const struct hdf5_file *file, const struct hdf5_dataset *set) {
+static void read_rows(struct hdf5_file *file, const struct hdf5_dataset *set) {
     int64_t rows = set->rank > 0 ? set->shape[0] : 1;
     size_t row = (size_t)hdf5_row_bytes(set);
     struct berth_error error;
@@ -30,7 +30,7 @@ static void read_rows(const struct hdf5_file *file, const struct hdf5_dataset *s
     memory_free(one);
 }
 
-static void read_numbers(const struct hdf5_file *file, const struct hdf5_dataset *set) {
+static void read_numbers(struct hdf5_file *file, const struct hdf5_dataset *set) {
     struct berth_error error;
     int64_t rows = set->rank > 0 ? set->shape[0] : 1;
     if (rows > 0 && set->bytes <= LARGEST) {

@@ -29,7 +29,7 @@ struct expected {
 };
 
 // All rows, and each single one.
-static void check_values(const struct hdf5_file *file, const struct hdf5_dataset *set) {
+static void check_values(struct hdf5_file *file, const struct hdf5_dataset *set) {
     int32_t all[256], row[64];
     int64_t rows = set->rank > 0 ? set->shape[0] : 1, width = set->rank > 1 ? set->shape[1] : 1;
     struct berth_error error;
@@ -181,6 +181,38 @@ static void test_a_chunk_larger_than_its_rows(void **state) {
     }
     hdf5_close(&file);
     assert_true(resident_kilobytes() - before < 16 << 10);
+}
+
+// Rows from the first to the last of one chunk, in pieces, unpack it less than twice; a row read
+// before is found again.
+static void test_a_chunk_in_pieces(void **state) {
+    (void)state;
+    enum { ROWS = 1 << 19, PIECE = 8000, WIDTH = 16 };
+    static const char *const names[] = {"plain", "shuffled"};
+    static int32_t rows[PIECE][WIDTH];
+    struct hdf5_file file;
+    open_good(&file, DATA "large-chunk.hdf5");
+    for (size_t i = 0; i < 2; i++) {
+        const struct hdf5_dataset *set = hdf5_find(&file, names[i]);
+        uint64_t before = deflate_bytes_unpacked();
+        for (int64_t first = 0; first < ROWS; first += PIECE) {
+            int64_t count = ROWS - first < PIECE ? ROWS - first : PIECE;
+            assert_int_equal(hdf5_read(&file, set, first, count, rows, NULL), BERTH_OK);
+            for (int64_t row = 0; row < count; row++) {
+                assert_int_equal(rows[row][0], (first + row) / 4096);
+                assert_int_equal(rows[row][WIDTH - 1], 0);
+            }
+        }
+        assert_in_range(deflate_bytes_unpacked() - before, set->bytes, 2 * set->bytes);
+        static const int64_t places[] = {500000, 500004, 500003, 400000, ROWS - 1, 3};
+        for (size_t k = 0; k < sizeof places / sizeof *places; k++) {
+            assert_int_equal(hdf5_read(&file, set, places[k], 1, rows, NULL), BERTH_OK);
+            assert_int_equal(rows[0][0], places[k] / 4096);
+        }
+    }
+    assert_in_range(file.readers, 1, 1 + sizeof(int32_t)); // after row 3 of each
+    hdf5_close(&file);
+    assert_int_equal(file.readers, 0);
 }
 
 // --- ours ---------------------------------------------------------------------------------------
@@ -497,6 +529,7 @@ int main(void) {
         SCRATCH_TEST(test_reads_after_a_user_block),
         SCRATCH_TEST(test_names_data_that_was_never_written),
         SCRATCH_TEST(test_a_chunk_larger_than_its_rows),
+        SCRATCH_TEST(test_a_chunk_in_pieces),
         SCRATCH_TEST(test_reads_ours),
         SCRATCH_TEST(test_a_filter_twice),
         SCRATCH_TEST(test_more_data_sets_than_a_node_holds),

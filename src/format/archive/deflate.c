@@ -5,7 +5,12 @@
 
 #include <zlib.h>
 
-enum { PIECE = 1 << 16, WINDOW_BITS = 15, MEMORY_LEVEL = 8 }; // zlib's own defaults
+enum {
+    PIECE = 1 << 16,
+    TAKE_MOST = 1 << 30,
+    WINDOW_BITS = 15,
+    MEMORY_LEVEL = 8
+}; // zlib's own defaults
 
 uint32_t deflate_crc32(uint32_t crc, const void *bytes, size_t length) {
     return (uint32_t)crc32_z(crc, bytes, length);
@@ -77,34 +82,94 @@ void deflate_packer_done(struct deflate_packer *packer) {
     }
 }
 
-int deflate_unpack(const struct deflate_pieces *pieces, uint64_t size) {
-    unsigned char in[PIECE], out[PIECE];
+// --- unpacking ----------------------------------------------------------------------------------
+
+static _Atomic uint64_t bytes_unpacked;
+
+uint64_t deflate_bytes_unpacked(void) {
+    return bytes_unpacked;
+}
+
+int deflate_reader_open(struct deflate_reader *reader) {
     z_stream *stream = new_stream();
+    *reader = (struct deflate_reader){0};
     if (stream == NULL || inflateInit(stream) != Z_OK) {
         memory_free(stream);
         return -1;
     }
-    uint64_t made = 0;
-    size_t more = 1;
+    reader->stream = stream;
+    return 1;
+}
+
+// Unpacks up to `room` bytes, fewer only at the stream's end. What is left of a piece of input is
+// given again next time, so that a reader need not hold it.
+static int inflate_piece(struct deflate_reader *reader, const struct deflate_source *source,
+                         unsigned char *to, size_t room) {
+    unsigned char in[PIECE];
+    z_stream *stream = reader->stream;
     int result = Z_OK;
-    while ((result == Z_OK || result == Z_BUF_ERROR) && made <= size) {
+    stream->next_out = to;
+    stream->avail_out = (uInt)room;
+    while (result == Z_OK && !reader->ended && stream->avail_out > 0) {
         if (stream->avail_in == 0) {
-            more = pieces->give(pieces->context, in, sizeof in);
-            if (more == 0) {
-                break;
-            }
             stream->next_in = in;
-            stream->avail_in = (uInt)more;
+            stream->avail_in = (uInt)source->give(source->context, reader->read, in, sizeof in);
+            reader->read += stream->avail_in;
         }
-        stream->next_out = out;
-        stream->avail_out = sizeof out;
-        result = inflate(stream, Z_NO_FLUSH);
-        pieces->take(pieces->context, made, out, sizeof out - stream->avail_out);
-        made += sizeof out - stream->avail_out;
+        result = stream->avail_in > 0 ? inflate(stream, Z_NO_FLUSH) : Z_BUF_ERROR;
+        reader->ended = result == Z_STREAM_END;
     }
-    int fits = result == Z_STREAM_END && made == size && stream->avail_in == 0 &&
-               pieces->give(pieces->context, in, 1) == 0;
-    inflateEnd(stream);
-    memory_free(stream);
-    return result == Z_MEM_ERROR ? -1 : fits;
+    reader->read -= stream->avail_in;
+    stream->avail_in = 0;
+    size_t made = room - stream->avail_out;
+    reader->made += made;
+    bytes_unpacked += made;
+    return result == Z_MEM_ERROR ? -1 : result == Z_OK || reader->ended;
+}
+
+int deflate_reader_take(struct deflate_reader *reader, const struct deflate_source *source,
+                        unsigned char *to, uint64_t length) {
+    unsigned char passed[PIECE];
+    size_t most = to == NULL ? sizeof passed : TAKE_MOST;
+    while (length > 0) {
+        size_t now = length < most ? (size_t)length : most;
+        uint64_t before = reader->made;
+        int result = inflate_piece(reader, source, to == NULL ? passed : to, now);
+        if (result <= 0 || reader->made - before < now) {
+            return result < 0 ? -1 : 0;
+        }
+        to = to == NULL ? NULL : to + now;
+        length -= now;
+    }
+    return 1;
+}
+
+int deflate_reader_finish(struct deflate_reader *reader, const struct deflate_source *source) {
+    unsigned char more;
+    uint64_t before = reader->made;
+    int result = inflate_piece(reader, source, &more, 1);
+    if (result <= 0) {
+        return result;
+    }
+    return reader->ended && reader->made == before &&
+           source->give(source->context, reader->read, &more, 1) == 0;
+}
+
+int deflate_reader_copy(struct deflate_reader *copy, const struct deflate_reader *reader) {
+    z_stream *stream = new_stream();
+    if (stream == NULL || inflateCopy(stream, reader->stream) != Z_OK) {
+        memory_free(stream);
+        return -1;
+    }
+    *copy = *reader;
+    copy->stream = stream;
+    return 1;
+}
+
+void deflate_reader_close(struct deflate_reader *reader) {
+    if (reader->stream != NULL) {
+        inflateEnd(reader->stream);
+        memory_free(reader->stream);
+    }
+    *reader = (struct deflate_reader){0};
 }

@@ -26,15 +26,32 @@ enum berth_status deflate_pack(struct deflate_packer *packer, int level, const v
                                size_t length, struct buffer *to, struct berth_error *error);
 void deflate_packer_done(struct deflate_packer *packer);
 
-// Where a stream comes from and goes to, in pieces: `give` fills up to `room` bytes and returns how
-// many, 0 at the end; `take` gets what was unpacked, `at` bytes after the beginning.
-struct deflate_pieces {
-    size_t (*give)(void *context, unsigned char *to, size_t room);
-    void (*take)(void *context, uint64_t at, const unsigned char *bytes, size_t length);
+// Where a stream comes from: `give` fills up to `room` bytes from byte number `at` of it on and
+// returns how many, 0 at its end.
+struct deflate_source {
+    size_t (*give)(void *context, uint64_t at, unsigned char *to, size_t room);
     void *context;
 };
-// Unpacks a zlib stream; 1 when it has `size` bytes, ends with what is given and its checksum fits,
-// 0 when not (not much more than `size` bytes are taken), -1 when memory is out.
-int deflate_unpack(const struct deflate_pieces *pieces, uint64_t size);
+
+// Unpacks a zlib stream piece by piece; between two pieces it takes about 40 KiB and no more of the
+// source than it has unpacked. Zero-initialise; close is harmless then.
+struct deflate_reader {
+    void *stream;        // zlib's
+    uint64_t read, made; // bytes taken from the source, and unpacked, so far
+    int ended;           // the stream's end was reached, and its checksum fits
+};
+// The readers' results: 1, or 0 when the stream is damaged or ends too early, -1 when memory is
+// out.
+int deflate_reader_open(struct deflate_reader *reader);
+// Unpacks the next `length` bytes to `to`; to NULL: passes over them.
+int deflate_reader_take(struct deflate_reader *reader, const struct deflate_source *source,
+                        unsigned char *to, uint64_t length);
+// Whether nothing more follows and the checksum fits.
+int deflate_reader_finish(struct deflate_reader *reader, const struct deflate_source *source);
+// Makes `copy` a second reader at the same place.
+int deflate_reader_copy(struct deflate_reader *copy, const struct deflate_reader *reader);
+void deflate_reader_close(struct deflate_reader *reader);
+// Bytes that all readers of this process have unpacked; tests count work with it.
+uint64_t deflate_bytes_unpacked(void);
 
 #endif

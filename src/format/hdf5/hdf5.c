@@ -321,6 +321,7 @@ enum berth_status hdf5_open(struct hdf5_file *file, const char *path, struct ber
 }
 
 void hdf5_close(struct hdf5_file *file) {
+    hdf5_forget(file, NULL, 0, 0);
     for (size_t i = 0; i < file->count; i++) {
         set_done(&file->sets[i]);
     }

@@ -56,6 +56,8 @@ struct hdf5_file {
     struct hdf5_dataset *sets; // in the order of their names
     size_t count;
     uint64_t description_left, data_left; // what may still be read or claimed, in bytes
+    struct hdf5_unpacking *unpackings;    // packed chunks of which a part was read
+    size_t readers;                       // of these, in all
 };
 
 // Whether the file has HDF5's signature, at its begin or after a user block; 0 when it cannot be
@@ -70,12 +72,14 @@ void hdf5_close(struct hdf5_file *file);
 const struct hdf5_dataset *hdf5_find(const struct hdf5_file *file, const char *name);
 // Bytes of one row: one index of the first dimension.
 uint64_t hdf5_row_bytes(const struct hdf5_dataset *set);
-// Rows [first, first + rows) of the first dimension, in the file's own type, row-major. Each chunk
-// in reach is unpacked once a call, so ask for many rows. Damaged data is BERTH_BAD_DATA.
-enum berth_status hdf5_read(const struct hdf5_file *file, const struct hdf5_dataset *set,
-                            int64_t first, int64_t rows, void *to, struct berth_error *error);
+// Rows [first, first + rows) of the first dimension, in the file's own type, row-major. Later
+// rows of a chunk are unpacked from where the last call ended; earlier ones from its beginning.
+// Damaged data is BERTH_BAD_DATA, also where another row of the chunk is damaged. One thread at a
+// time.
+enum berth_status hdf5_read(struct hdf5_file *file, const struct hdf5_dataset *set, int64_t first,
+                            int64_t rows, void *to, struct berth_error *error);
 // As hdf5_read for integer types, each number as int32; one that does not fit is BERTH_BAD_DATA.
-enum berth_status hdf5_read_i32(const struct hdf5_file *file, const struct hdf5_dataset *set,
+enum berth_status hdf5_read_i32(struct hdf5_file *file, const struct hdf5_dataset *set,
                                 int64_t first, int64_t rows, int32_t *to,
                                 struct berth_error *error);
 

@@ -76,4 +76,19 @@ enum berth_status hdf5_read_chunks(struct hdf5_file *file, struct hdf5_object *o
 // Bytes of an unpacked chunk.
 uint64_t hdf5_chunk_bytes(const struct hdf5_dataset *set);
 
+// Rows of a packed chunk. Shuffled, the chunk is `planes` parts, of which each holds one byte of
+// every number; else it is one part.
+struct hdf5_slice {
+    const struct hdf5_chunk *chunk;
+    size_t planes, plane; // bytes of a plane
+    size_t begin, each;   // of each plane: bytes before the rows, and of the rows
+    int is_last;          // no row that the data set uses follows in the chunk
+};
+// Unpacks the rows of each plane, one plane after the other, to to[planes * each].
+enum berth_status hdf5_unpack(struct hdf5_file *file, const struct hdf5_dataset *set,
+                              const struct hdf5_slice *slice, unsigned char *to,
+                              struct berth_error *error);
+// Forgets the data set's chunks outside [first, end); those of all data sets when it is NULL.
+void hdf5_forget(struct hdf5_file *file, const struct hdf5_dataset *set, size_t first, size_t end);
+
 #endif

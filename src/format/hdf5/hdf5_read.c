@@ -17,7 +17,7 @@ uint64_t hdf5_row_bytes(const struct hdf5_dataset *set) {
 
 // Rows while they are gathered.
 struct gathering {
-    const struct hdf5_file *file;
+    struct hdf5_file *file;
     const struct hdf5_dataset *set;
     int64_t first, rows;
     unsigned char *to;
@@ -27,77 +27,23 @@ struct gathering {
 
 // --- one chunk ----------------------------------------------------------------------------------
 
-// A chunk's bytes as they go by, of which those of some rows are picked. Shuffled, the chunk is
-// `planes` parts, of which each holds one byte of every number; else it is one part.
-struct picking {
-    struct gathering *gathering;
-    const struct hdf5_chunk *chunk;
-    uint64_t read;                     // bytes of the stored chunk
-    size_t planes, plane, begin, each; // bytes of a plane, of it before the rows, and of the rows
-    enum berth_status status;          // of reading
-    struct berth_error *error;
-};
-
 // Byte b of every number stands together; puts them back.
-static void unshuffle(const struct picking *picking) {
-    const struct gathering *gathering = picking->gathering;
-    for (size_t i = 0; i < picking->each; i++) {
-        for (size_t b = 0; b < picking->planes; b++) {
-            gathering->ordered[i * picking->planes + b] = gathering->picked[b * picking->each + i];
+static void unshuffle(const struct gathering *gathering, const struct hdf5_slice *slice) {
+    for (size_t i = 0; i < slice->each; i++) {
+        for (size_t b = 0; b < slice->planes; b++) {
+            gathering->ordered[i * slice->planes + b] = gathering->picked[b * slice->each + i];
         }
     }
 }
 
-static enum berth_status damaged(const struct gathering *gathering, const struct hdf5_chunk *chunk,
-                                 struct berth_error *error) {
-    return error_set(error, BERTH_BAD_DATA,
-                     "%s: HDF5 file: data set %s: its chunk at byte %" PRIu64
-                     " cannot be unpacked: the file is damaged",
-                     gathering->file->file.path, gathering->set->name, chunk->address);
-}
-
-static size_t give(void *context, unsigned char *to, size_t room) {
-    struct picking *picking = context;
-    uint64_t left = picking->chunk->size - picking->read;
-    size_t length = left < room ? (size_t)left : room;
-    picking->status = hdf5_bytes(picking->gathering->file, picking->chunk->address + picking->read,
-                                 to, length, picking->error);
-    picking->read += length;
-    return picking->status == BERTH_OK ? length : 0;
-}
-
-static void take(void *context, uint64_t at, const unsigned char *bytes, size_t length) {
-    const struct picking *picking = context;
-    for (size_t i = 0; i < picking->planes; i++) {
-        uint64_t begin = (uint64_t)i * picking->plane + picking->begin;
-        uint64_t end = begin + picking->each, stop = at + length;
-        uint64_t from = begin > at ? begin : at, to = end < stop ? end : stop;
-        if (from < to) {
-            memcpy(picking->gathering->picked + i * picking->each + (size_t)(from - begin),
-                   bytes + (size_t)(from - at), (size_t)(to - from));
-        }
-    }
-}
-
-static enum berth_status take_plain(struct picking *picking) {
-    const struct gathering *gathering = picking->gathering;
-    for (size_t i = 0; i < picking->planes; i++) {
+static enum berth_status take_plain(const struct gathering *gathering,
+                                    const struct hdf5_slice *slice, struct berth_error *error) {
+    for (size_t i = 0; i < slice->planes; i++) {
         TRY(hdf5_bytes(gathering->file,
-                       picking->chunk->address + (uint64_t)i * picking->plane + picking->begin,
-                       gathering->picked + i * picking->each, picking->each, picking->error));
+                       slice->chunk->address + (uint64_t)i * slice->plane + slice->begin,
+                       gathering->picked + i * slice->each, slice->each, error));
     }
     return BERTH_OK;
-}
-
-static enum berth_status take_packed(struct picking *picking) {
-    const struct gathering *gathering = picking->gathering;
-    const struct deflate_pieces pieces = {.give = give, .take = take, .context = picking};
-    int done = deflate_unpack(&pieces, gathering->chunk_bytes);
-    TRY(picking->status);
-    return done > 0 ? BERTH_OK
-           : done < 0
-               ? error_no_memory(picking->error, gathering->chunk_bytes, gathering->set->name)
-               : damaged(gathering, picking->chunk, picking->error);
 }
 
 static int has_filter(const struct hdf5_dataset *set, const struct hdf5_chunk *chunk,
@@ -110,23 +56,30 @@ static int has_filter(const struct hdf5_dataset *set, const struct hdf5_chunk *c
     return 0;
 }
 
-// The bytes of rows [first, first + rows) of the chunk, within the gathering.
+// The rows of a chunk that are asked for.
+struct span {
+    int64_t first, count;
+    int is_last; // the data set has no row after them in the chunk
+};
+
+// Their bytes, within the gathering.
 static enum berth_status pick(struct gathering *gathering, const struct hdf5_chunk *chunk,
-                              int64_t first, int64_t rows, const unsigned char **bytes,
+                              const struct span *span, const unsigned char **bytes,
                               struct berth_error *error) {
     const struct hdf5_dataset *set = gathering->set;
     int shuffled = has_filter(set, chunk, HDF5_SHUFFLE);
-    struct picking picking = {.gathering = gathering,
-                              .chunk = chunk,
-                              .planes = shuffled ? tensor_dtype_size(set->dtype) : 1,
-                              .error = error};
-    picking.plane = gathering->chunk_bytes / picking.planes;
-    picking.begin = (size_t)first * gathering->row_bytes / picking.planes;
-    picking.each = (size_t)rows * gathering->row_bytes / picking.planes;
-    TRY(has_filter(set, chunk, HDF5_DEFLATE) ? take_packed(&picking) : take_plain(&picking));
+    struct hdf5_slice slice = {.chunk = chunk,
+                               .planes = shuffled ? tensor_dtype_size(set->dtype) : 1,
+                               .is_last = span->is_last};
+    slice.plane = gathering->chunk_bytes / slice.planes;
+    slice.begin = (size_t)span->first * gathering->row_bytes / slice.planes;
+    slice.each = (size_t)span->count * gathering->row_bytes / slice.planes;
+    TRY(has_filter(set, chunk, HDF5_DEFLATE)
+            ? hdf5_unpack(gathering->file, set, &slice, gathering->picked, error)
+            : take_plain(gathering, &slice, error));
     *bytes = gathering->picked;
     if (shuffled) {
-        unshuffle(&picking);
+        unshuffle(gathering, &slice);
         *bytes = gathering->ordered;
     }
     return BERTH_OK;
@@ -171,9 +124,9 @@ static void copy_box(const struct gathering *gathering, const struct box *box,
     } while (next_line(box, index));
 }
 
-// The part of chunk number `number` that lies among the rows; *skipped: rows of it before them.
+// The part of chunk number `number` that lies among the rows; 0 when none does.
 static int box_of(const struct gathering *gathering, size_t number, struct box *box,
-                  int64_t *skipped) {
+                  struct span *span) {
     const struct hdf5_dataset *set = gathering->set;
     int64_t left = (int64_t)number;
     box->rank = set->rank;
@@ -187,7 +140,7 @@ static int box_of(const struct gathering *gathering, size_t number, struct box *
     int64_t chunk_end = box->at[0] + box->shape[0];
     int64_t from = box->at[0] > gathering->first ? box->at[0] : gathering->first;
     int64_t to = chunk_end < end ? chunk_end : end;
-    *skipped = from - box->at[0];
+    *span = (struct span){from - box->at[0], to - from, to == chunk_end};
     box->at[0] = from;
     box->shape[0] = to - from;
     return to > from;
@@ -196,12 +149,12 @@ static int box_of(const struct gathering *gathering, size_t number, struct box *
 static enum berth_status gather_chunk(struct gathering *gathering, size_t number,
                                       struct berth_error *error) {
     struct box box;
-    int64_t skipped;
+    struct span span;
     const unsigned char *bytes;
-    if (!box_of(gathering, number, &box, &skipped)) {
+    if (!box_of(gathering, number, &box, &span)) {
         return BERTH_OK;
     }
-    TRY(pick(gathering, &gathering->set->chunks[number], skipped, box.shape[0], &bytes, error));
+    TRY(pick(gathering, &gathering->set->chunks[number], &span, &bytes, error));
     copy_box(gathering, &box, bytes);
     return BERTH_OK;
 }
@@ -218,7 +171,9 @@ static enum berth_status gather(struct gathering *gathering, struct berth_error 
         return error_no_memory(error, 2 * (size_t)rows * gathering->row_bytes, set->name);
     }
     int64_t end = gathering->first + gathering->rows;
-    for (size_t i = first; i < set->chunk_count && (int64_t)(i / each) * set->chunk[0] < end; i++) {
+    size_t last = (size_t)((end - 1) / set->chunk[0] + 1) * each;
+    hdf5_forget(gathering->file, set, first, last);
+    for (size_t i = first; i < last; i++) {
         TRY(gather_chunk(gathering, i, error));
     }
     return BERTH_OK;
@@ -226,8 +181,8 @@ static enum berth_status gather(struct gathering *gathering, struct berth_error 
 
 // --- reading ------------------------------------------------------------------------------------
 
-enum berth_status hdf5_read(const struct hdf5_file *file, const struct hdf5_dataset *set,
-                            int64_t first, int64_t rows, void *to, struct berth_error *error) {
+enum berth_status hdf5_read(struct hdf5_file *file, const struct hdf5_dataset *set, int64_t first,
+                            int64_t rows, void *to, struct berth_error *error) {
     int64_t all = set->rank > 0 ? set->shape[0] : 1;
     if (first < 0 || rows < 0 || first > all || rows > all - first) {
         return error_set(error, BERTH_INTERNAL,
@@ -291,7 +246,7 @@ static enum berth_status convert(const struct hdf5_file *file, const struct hdf5
     return BERTH_OK;
 }
 
-enum berth_status hdf5_read_i32(const struct hdf5_file *file, const struct hdf5_dataset *set,
+enum berth_status hdf5_read_i32(struct hdf5_file *file, const struct hdf5_dataset *set,
                                 int64_t first, int64_t rows, int32_t *to,
                                 struct berth_error *error) {
     uint64_t row = hdf5_row_bytes(set);
