@@ -22,7 +22,7 @@
 // operation on it pass the same name, first and count.
 struct comm_range {
     const char *name;     // "gradients", for messages
-    void *data;           // of element `first`, in host memory
+    void *data;           // of element `first`, in the device's memory
     int64_t first, count; // elements
     enum dtype dtype;
 };
