@@ -17,6 +17,10 @@ for name in input_ids input_mask segment_ids positions masked_lm_positions maske
     expect_out "\"name\":\"$name\""
 done
 
+run inspect "$data/one-chunk/one-chunk.hdf5"
+expect_code 0
+expect_out '20000 instances of '
+
 head -c 10000 "$data/nvidia.hdf5" >"$work/cut.hdf5"
 run inspect "$work/cut.hdf5"
 expect_code 65

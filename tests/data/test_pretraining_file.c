@@ -108,6 +108,26 @@ static void test_reads_its_own_packed(void **state) {
     documents_done(&documents);
 }
 
+// Blocks of rows of chunks that hold them all: each chunk is unpacked less than twice.
+static void test_reads_one_large_chunk(void **state) {
+    (void)state;
+    enum { ROWS = 20000, ROW_BYTES = 16 * (4 + 1 + 1) + 2 * (4 + 4) + 1 };
+    uint64_t before = deflate_bytes_unpacked();
+    struct instances read = read_good(FOLDER "one-chunk/one-chunk.hdf5");
+    assert_in_range(deflate_bytes_unpacked() - before, ROWS * ROW_BYTES, 2 * ROWS * ROW_BYTES);
+    assert_int_equal(read.count, ROWS);
+    for (size_t i = 0; i < ROWS; i++) {
+        const int32_t *tokens = read.tokens + read.items[i].tokens;
+        assert_int_equal(read.items[i].length, 13);
+        assert_int_equal(read.items[i].second, 9);
+        assert_int_equal(read.items[i].prediction_count, 1);
+        assert_int_equal(tokens[7], 11);
+        assert_int_equal(tokens[read.positions[i]], 4);
+        assert_int_equal(read.labels[i], 6);
+    }
+    instances_done(&read);
+}
+
 static void test_rows_that_are_too_small(void **state) {
     (void)state;
     struct documents documents = made_up(30, 6, 5, 9);
@@ -502,6 +522,7 @@ int main(void) {
         SCRATCH_TEST(test_reads_the_layouts_of_others),
         SCRATCH_TEST(test_reads_its_own),
         SCRATCH_TEST(test_reads_its_own_packed),
+        SCRATCH_TEST(test_reads_one_large_chunk),
         SCRATCH_TEST(test_rows_that_are_too_small),
         SCRATCH_TEST(test_tfrecord),
         SCRATCH_TEST(test_reads_its_tfrecord),

@@ -214,6 +214,23 @@ static void test_packed_rows_count_as_sequences(void **state) {
     shard_list_done(&packed);
 }
 
+// A shard whose chunks hold all of its rows is unpacked less than twice, with its measuring.
+static void test_one_large_chunk(void **state) {
+    (void)state;
+    enum { ROWS = 20000, ROW_BYTES = 16 * (4 + 1 + 1) + 2 * (4 + 4) + 1 };
+    uint64_t before = deflate_bytes_unpacked();
+    struct shard_list list = open_list(FOLDER "one-chunk/one-chunk.hdf5", SHARD_ANY);
+    assert_int_equal(list.sequences, ROWS);
+    struct shard_stream *stream = open_stream(&list, 7);
+    for (int64_t first = 0; first < ROWS; first += ROWS / 4) {
+        struct shard_taken taken;
+        assert_int_equal(shard_stream_take(stream, first, ROWS / 4, &taken, NULL), BERTH_OK);
+    }
+    shard_stream_close(stream);
+    shard_list_done(&list);
+    assert_in_range(deflate_bytes_unpacked() - before, ROWS * ROW_BYTES, 2 * ROWS * ROW_BYTES);
+}
+
 // A pattern stands for files, whatever they are called.
 static void test_patterns(void **state) {
     put_shard("c_training_0.hdf5", 0, 3);
@@ -343,6 +360,7 @@ int main(void) {
         SCRATCH_TEST(test_names),
         SCRATCH_TEST(test_names_of_files),
         SCRATCH_TEST(test_packed_rows_count_as_sequences),
+        SCRATCH_TEST(test_one_large_chunk),
         SCRATCH_TEST(test_patterns),
         SCRATCH_TEST(test_lists_that_cannot_be),
         SCRATCH_TEST(test_damage_is_told_when_needed),

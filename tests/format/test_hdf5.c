@@ -520,6 +520,30 @@ static void test_memory_runs_out(void **state) {
     assert_int_equal(status, BERTH_OK);
 }
 
+// Two pieces of a chunk and one before them, with every allocation failing in turn.
+static void test_memory_runs_out_within_a_chunk(void **state) {
+    (void)state;
+    enum berth_status status = BERTH_NO_MEMORY;
+    for (uint64_t at = 1; status == BERTH_NO_MEMORY; at++) {
+        static const int64_t firsts[] = {4095, 8191, 0};
+        struct hdf5_file file;
+        int32_t rows[2][16];
+        open_good(&file, DATA "large-chunk.hdf5");
+        const struct hdf5_dataset *set = hdf5_find(&file, "shuffled");
+        memory_fail_at(at, 0);
+        status = BERTH_OK;
+        for (size_t i = 0; i < 3 && status == BERTH_OK; i++) {
+            status = hdf5_read(&file, set, firsts[i], 2, rows, NULL);
+        }
+        memory_fail_at(0, 0);
+        assert_int_equal(hdf5_read(&file, set, 4095, 2, rows, NULL), BERTH_OK);
+        assert_int_equal(rows[0][0], 0);
+        assert_int_equal(rows[1][0], 1);
+        hdf5_close(&file);
+    }
+    assert_int_equal(status, BERTH_OK);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(test_reads_unpacked),
@@ -540,6 +564,7 @@ int main(void) {
         SCRATCH_TEST(test_circles_and_gaps),
         SCRATCH_TEST(test_places_of_chunks),
         SCRATCH_TEST(test_memory_runs_out),
+        SCRATCH_TEST(test_memory_runs_out_within_a_chunk),
     };
     return cmocka_run_group_tests_name("hdf5", tests, NULL, NULL);
 }

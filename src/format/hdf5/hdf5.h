@@ -8,7 +8,8 @@
 // group, attributes and soft links are left out. Nothing in a file is believed: every address is
 // checked against the file's size, no byte of its description is read more than twice, and what a
 // chunk may unpack to is bounded by the bytes it takes; reading takes as much memory as the rows
-// that are asked for, however large a chunk is. A user block before the file is passed over.
+// that are asked for and at most 10 MiB to go on from there, however large a chunk is. A user block
+// before the file is passed over.
 // Written: superblock 0, one chunked data set for each column, its numbers' bytes shuffled and
 // compressed, as h5py does with compression="gzip", shuffle=True.
 #ifndef BERTH_FORMAT_HDF5_H
