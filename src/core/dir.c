@@ -111,6 +111,41 @@ enum berth_status dir_make(const char *path, struct berth_error *error) {
     return BERTH_OK;
 }
 
+// The length of the path above path[length], without slashes at its end but for the root's.
+static size_t length_above(const char *path, size_t length) {
+    while (length > 0 && path[length - 1] == '/') {
+        length--;
+    }
+    while (length > 0 && path[length - 1] != '/') {
+        length--;
+    }
+    while (length > 1 && path[length - 1] == '/') {
+        length--;
+    }
+    return length;
+}
+
+size_t dir_existing(const char *path) {
+    size_t length = strlen(path);
+    char *at = memory_string(path);
+    while (at != NULL && length > 0 && !dir_exists(at)) {
+        length = length_above(at, length);
+        at[length] = '\0';
+    }
+    memory_free(at);
+    return length; // all of it when memory is out: nothing is removed then
+}
+
+void dir_remove_made(const char *path, size_t kept) {
+    size_t length = strlen(path);
+    char *at = memory_string(path);
+    while (at != NULL && length > kept && (CALL(rmdir(at)) == 0 || errno == ENOENT)) {
+        length = length_above(at, length);
+        at[length] = '\0';
+    }
+    memory_free(at);
+}
+
 // --- listing ------------------------------------------------------------------------------------
 
 struct names {

@@ -105,6 +105,11 @@ enum berth_status dir_check(const char *path, struct berth_error *error);
 // Makes the folder and its missing parents; fine when it is there and writable, else
 // BERTH_CANT_CREATE.
 enum berth_status dir_make(const char *path, struct berth_error *error);
+// How much of `path`, in bytes, names a folder that is there: to be asked before dir_make, for
+// dir_remove_made, which removes the folder and those above it that are longer than `kept` and
+// hold nothing.
+size_t dir_existing(const char *path);
+void dir_remove_made(const char *path, size_t kept);
 // Whether the folder has no entries (a missing one counts as empty).
 int dir_is_empty(const char *path);
 // Removes a folder tree; fine when it is not there. No symlink is followed (links themselves are

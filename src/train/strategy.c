@@ -60,6 +60,38 @@ static void settle_checkpoints(struct berth_config *config, const struct berth_l
     config->skip_checkpoint |= is(strategy, "no");
 }
 
+// The setting that means nothing without evaluations, or NULL.
+static const char *needs_evaluations(const struct berth_config *config) {
+    return config->load_best_model_at_end        ? "load_best_model_at_end"
+           : config->early_stopping_patience > 0 ? "early_stopping_patience"
+           : is(config->save_strategy, "best")   ? "save_strategy best"
+                                                 : NULL;
+}
+
+// A single evaluation, at the end, compares nothing.
+static enum berth_status check_evaluations(const struct berth_config *config,
+                                           struct berth_error *error) {
+    const char *needing = needs_evaluations(config);
+    if (needing == NULL || config->evaluate_every_epoch || config->eval_steps > 0) {
+        return BERTH_OK;
+    }
+    return error_set(
+        error, BERTH_CONFIG, "--%s needs evaluations before the end: leave out %s", needing,
+        is(config->eval_strategy, "no") ? "--eval_strategy no" : "--evaluate_every_epoch false");
+}
+
+// The Trainer refuses these.
+static void note_separate_saves(const struct berth_config *config, const struct berth_log *log) {
+    const int64_t evaluations = config->eval_steps, saves = config->save_steps;
+    const int at_steps = evaluations > 0 && (saves == 0 || saves % evaluations != 0);
+    const int at_epochs = config->evaluate_every_epoch && saves > 0;
+    if (config->load_best_model_at_end && !is(config->save_strategy, "best") &&
+        (at_steps || at_epochs)) {
+        log_note(log, "load_best_model_at_end: not every evaluation has a checkpoint of its own; a "
+                      "model that is the best so far is saved when it is found");
+    }
+}
+
 enum berth_status strategy_settle(struct berth_config *config, const struct berth_log *log,
                                   struct berth_error *error) {
     TRY(option_check_choice(config, "eval_strategy", error));
@@ -71,6 +103,8 @@ enum berth_status strategy_settle(struct berth_config *config, const struct bert
             error, BERTH_CONFIG, "--load_best_model_at_end needs checkpoints: leave out %s",
             is(config->save_strategy, "no") ? "--save_strategy no" : "--skip_checkpoint");
     }
+    TRY(check_evaluations(config, error));
+    note_separate_saves(config, log);
     if (config->early_stopping_patience == 0) {
         note_unused(config, "early_stopping_threshold", "early_stopping_patience 0", log);
     } else if (!config->load_best_model_at_end) {
@@ -87,10 +121,7 @@ enum berth_status strategy_check_unevaluated(const struct berth_config *config, 
                                          "eval_steps",        "metric_for_best_model",
                                          "greater_is_better", "do_eval",
                                          "max_eval_samples"};
-    const char *needing = config->load_best_model_at_end        ? "load_best_model_at_end"
-                          : config->early_stopping_patience > 0 ? "early_stopping_patience"
-                          : is(config->save_strategy, "best")   ? "save_strategy best"
-                                                                : NULL;
+    const char *needing = needs_evaluations(config);
     if (needing != NULL) {
         return error_set(error, BERTH_CONFIG,
                          "--%s needs evaluations, and there is nothing to "

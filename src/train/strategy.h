@@ -11,7 +11,8 @@
 
 // Puts what eval_strategy and save_strategy mean into evaluate_every_epoch, eval_steps, save_steps
 // and skip_checkpoint; notes the settings that have no effect then. Settings that contradict each
-// other are BERTH_CONFIG.
+// other are BERTH_CONFIG, such as a best model or early stopping without an evaluation before the
+// end.
 enum berth_status strategy_settle(struct berth_config *config, const struct berth_log *log,
                                   struct berth_error *error);
 

@@ -215,8 +215,8 @@ static enum berth_status read_inputs(struct job *job, struct berth_error *error)
     if (schedule_is_zero(&job->schedule)) {
         log_warning(&job->log,
                     "the learning rate of every update is 0, and nothing will be trained: schedule "
-                    "%s, %" PRId64 " updates of which %" PRId64
-                    " warm up, learning_rate %g; --schedule constant has no warm-up",
+                    "%s, updates: %" PRId64 ", of these warm-up: %" PRId64
+                    ", learning_rate %g; --schedule constant has no warm-up",
                     config->schedule, job->schedule.total_steps, job->schedule.warmup_steps,
                     config->learning_rate);
     }

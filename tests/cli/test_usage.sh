@@ -129,6 +129,7 @@ expect_err "--predict_file has no effect beside --validation_file"
 # A warm-up that leaves nothing.
 plan $base --max_steps 1
 expect_out "the learning rate of every update is 0"
+expect_out "updates: 1, of these warm-up: 1,"
 grep -qE "warmup_steps *1$" "$out" || fail "no warm-up is shown"
 plan $base --max_steps 1 --warmup_proportion 0
 expect_no "$out" "the learning rate of every update is 0"
@@ -142,6 +143,9 @@ expect_err "--load_best_model_at_end needs evaluations"
 run $base --dry-run --dev "$work/data.json" --load_best_model_at_end --save_strategy no
 expect_code 78
 expect_err "leave out --save_strategy no"
+run $base --dry-run --dev "$work/data.json" --early_stopping_patience 2 --eval_strategy no
+expect_code 78
+expect_err "--early_stopping_patience needs evaluations before the end: leave out --eval_strategy no"
 run $base --dry-run --optim adafactor
 expect_code 2
 expect_err "--optimizer NAME"

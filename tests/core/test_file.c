@@ -339,6 +339,23 @@ static void test_dir_make(void **state) {
     assert_message_has(&error, scratch("file"));
 }
 
+static void test_dir_remove_made(void **state) {
+    (void)state;
+    assert_int_equal(dir_make(scratch("kept"), NULL), BERTH_OK);
+    const size_t existing = dir_existing(scratch("kept/x//y/z/"));
+    assert_int_equal(existing, strlen(scratch("kept")));
+    assert_int_equal(dir_existing(scratch("kept")), existing);
+    assert_int_equal(dir_existing("not-there/x"), 0);
+    assert_int_equal(dir_make(scratch("kept/x//y/z/"), NULL), BERTH_OK);
+    scratch_write("kept/x/file", "");
+    dir_remove_made(scratch("kept/x//y/z/w"), existing); // w was never made
+    assert_false(dir_exists(scratch("kept/x/y")));
+    assert_true(file_exists(scratch("kept/x/file")));
+    assert_int_equal(file_remove(scratch("kept/x/file"), NULL), BERTH_OK);
+    dir_remove_made(scratch("kept/x"), existing);
+    assert_true(dir_exists(scratch("kept")) && dir_is_empty(scratch("kept")));
+}
+
 static void test_dir_make_read_only(void **state) {
     (void)state;
     struct berth_error error;
@@ -508,6 +525,7 @@ int main(void) {
         SCRATCH_TEST(test_writer_printf_ignores_the_locale),
         SCRATCH_TEST(test_writer_refuses_what_is_no_file),
         SCRATCH_TEST(test_dir_make),
+        SCRATCH_TEST(test_dir_remove_made),
         SCRATCH_TEST(test_dir_make_read_only),
         SCRATCH_TEST(test_dir_list_is_sorted),
         SCRATCH_TEST(test_dir_remove_follows_no_link),

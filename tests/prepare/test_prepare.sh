@@ -34,7 +34,12 @@ grep -q 'absent.xml: no such file; expected a dump' err || die "what is missing"
 head -c 200 dump.xml >cut.xml
 run 65 --wikipedia cut.xml --stages text --output other
 grep -q 'cut.xml: ends at byte 200 of the XML' err || die "where it is cut"
-[ ! -e other/extracted/wikicorpus_en/AA ] || die "half a text was left"
+[ ! -e other ] || die "a refused dump left $(find other)"
+echo words >words.xml
+mkdir kept
+run 65 --wikipedia words.xml --stages text --output kept/made/below
+grep -q 'words.xml: not XML; expected' err || die "a file that is not XML"
+[ -z "$(ls -A kept)" ] || die "a refused file left $(find kept)"
 run 78 --wikipedia cut.xml --stages text --output data
 mkdir locked && chmod 555 locked
 [ "$(id -u)" -eq 0 ] || run 73 --wikipedia dump.xml --stages text --output locked
@@ -60,7 +65,7 @@ grep -q 'fewer than the shards need: 2 for training and 1 for testing in place o
 run 78 --text articles.txt $common --shards 64 --output toomany
 grep -q '9 articles are fewer than 64 shards for training .* give shards 4 and test_shards 1' err ||
     die "shards that the articles cannot fill"
-[ -z "$(find toomany -name '*.txt')" ] || die "shards were made all the same"
+[ ! -e toomany ] || die "shards that were refused left $(find toomany)"
 # shellcheck disable=SC2086
 run 78 --text articles.txt $common --test_shards 3 --output toomany
 grep -q '3 for testing' err || die "test shards that the articles cannot fill"
@@ -100,6 +105,7 @@ printf 'good\n\377\n' >bad.txt
 # shellcheck disable=SC2086
 run 65 --text bad.txt $common --output other
 grep -q 'bad.txt: byte 5: expected UTF-8' err || die "an invalid byte"
+[ ! -e other ] || die "a refused text left $(find other)"
 printf '[PAD]\n[UNK]\n' >poor.txt
 run 65 --text articles.txt --vocab poor.txt --output early
 grep -q 'poor.txt: the vocabulary has no \[CLS\]' err || die "a vocabulary without [CLS]"

@@ -546,7 +546,7 @@ static void test_few_articles(void **state) {
     stage.folder = scratch("none");
     scratch_write("articles.txt", "\n \n");
     assert_int_equal(shard_stage_run(&stage, &silent, NULL, &error), BERTH_BAD_DATA);
-    assert_message_has(&error, "no article in it");
+    assert_message_has(&error, "no articles found");
 }
 
 static void test_instances_need_shards(void **state) {

@@ -77,6 +77,46 @@ static void test_when_to_save(void **state) {
     assert_non_null(strstr(notes, "early_stopping_threshold has no effect"));
 }
 
+static void test_no_evaluation_before_the_end(void **state) {
+    static const char *const needing[][2] = {{"load_best_model_at_end", "true"},
+                                             {"early_stopping_patience", "2"},
+                                             {"save_strategy", "best"}};
+    static const char *const without[][2] = {{"eval_strategy", "no"},
+                                             {"evaluate_every_epoch", "false"}};
+    for (size_t i = 0; i < 6; i++) {
+        const char *const *need = needing[i / 2], *const *no = without[i % 2];
+        struct berth_config config = WITH(need[0], need[1], no[0], no[1]);
+        struct berth_error error;
+        assert_int_equal(strategy_settle(&config, &log_to_notes, &error), BERTH_CONFIG);
+        assert_non_null(strstr(error.message, need[0]));
+        assert_non_null(strstr(error.message, no[0]));
+    }
+    settled(WITH("eval_strategy", "no"));
+    settled(
+        WITH("evaluate_every_epoch", "false", "eval_steps", "2", "load_best_model_at_end", "true"));
+}
+
+// What the Trainer refuses: when the best model is saved is noted.
+static void test_evaluations_without_checkpoint(void **state) {
+    static const struct {
+        const char *eval_strategy, *eval_steps, *save_strategy, *save_steps;
+        int noted;
+    } cases[] = {
+        {"epoch", "1", "epoch", "1", 0}, {"steps", "2", "steps", "4", 0},
+        {"steps", "2", "best", "1", 0},  {"steps", "3", "steps", "4", 1},
+        {"steps", "2", "epoch", "2", 1}, {"epoch", "2", "steps", "2", 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        for (int best = 0; best < 2; best++) {
+            settled(WITH("eval_strategy", cases[i].eval_strategy, "eval_steps", cases[i].eval_steps,
+                         "save_strategy", cases[i].save_strategy, "save_steps", cases[i].save_steps,
+                         "load_best_model_at_end", best ? "true" : "false"));
+            assert_int_equal(strstr(notes, "is saved when it is found") != NULL,
+                             best && cases[i].noted);
+        }
+    }
+}
+
 static void test_nothing_to_evaluate_on(void **state) {
     static const char *const needing[][2] = {{"load_best_model_at_end", "true"},
                                              {"early_stopping_patience", "2"},
@@ -156,8 +196,12 @@ static void test_best_and_early_stops(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_when_to_evaluate),       cmocka_unit_test(test_when_to_save),
-        cmocka_unit_test(test_nothing_to_evaluate_on), cmocka_unit_test(test_which_score),
+        cmocka_unit_test(test_when_to_evaluate),
+        cmocka_unit_test(test_when_to_save),
+        cmocka_unit_test(test_no_evaluation_before_the_end),
+        cmocka_unit_test(test_evaluations_without_checkpoint),
+        cmocka_unit_test(test_nothing_to_evaluate_on),
+        cmocka_unit_test(test_which_score),
         cmocka_unit_test(test_best_and_early_stops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

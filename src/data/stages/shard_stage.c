@@ -210,7 +210,7 @@ static enum berth_status place(struct job *job, const struct tally *tallies, int
                                struct berth_error *error) {
     uint64_t count = tallies[0].articles;
     if (count == 0) {
-        return error_set(error, BERTH_BAD_DATA, "%s: no article in it; nothing to make shards of",
+        return error_set(error, BERTH_BAD_DATA, "%s: no articles found; nothing to make shards of",
                          job->asked->sources[0].paths[0]);
     }
     uint32_t *sentences = memory_array((size_t)count + 1, sizeof *sentences);

@@ -208,6 +208,7 @@ enum berth_status stage_open(struct stage *stage, const char *folder, const char
     if (stage->folder == NULL || stage->path == NULL || stage->files == NULL) {
         return error_no_memory(error, strlen(folder) + strlen(manifest), folder);
     }
+    stage->existing = dir_existing(stage->folder);
     TRY(dir_make(folder, error));
     TRY(lock(stage, error));
     TRY(tidy(stage, folder, "", &others, error));
@@ -220,6 +221,7 @@ enum berth_status stage_open(struct stage *stage, const char *folder, const char
                          "choose another output",
                          folder, base_name(stage->path));
     }
+    stage->is_new = 1;
     return stage_save(stage, error);
 }
 
@@ -267,8 +269,28 @@ enum berth_status stage_finish(struct stage *stage, struct berth_error *error) {
     return stage_save(stage, error);
 }
 
+static int is_begun(const struct stage *stage) {
+    struct json_walk walk = {.object = stage->files};
+    return stage->complete || json_walk_next(&walk);
+}
+
+// Files without an entry keep the manifest: without it the folder would be taken for another's.
+static void remove_manifest(const struct stage *stage) {
+    int others;
+    if (stage->is_new && tidy(stage, stage->folder, "", &others, NULL) == BERTH_OK && !others) {
+        (void)file_remove(stage->path, NULL);
+    }
+}
+
 void stage_close(struct stage *stage) {
+    const int leaves_nothing = stage->folder != NULL && !is_begun(stage);
+    if (leaves_nothing) {
+        remove_manifest(stage);
+    }
     file_lock_release(&stage->lock);
+    if (leaves_nothing) {
+        dir_remove_made(stage->folder, stage->existing);
+    }
     memory_free(stage->folder);
     memory_free(stage->path);
     json_free(stage->files);

@@ -40,13 +40,16 @@ struct stage {
     const struct stage_settings *settings;
     json *files; // by name
     int complete;
+    int is_new;      // the manifest was begun by this run
+    size_t existing; // dir_existing(folder), before this run
 };
 
 // Makes the folder, takes the lock of the manifest's folder, reads the manifest or begins one, and
 // removes what a killed run left half-written. Other settings than those of the manifest are
 // BERTH_CONFIG naming the first that differs, as are numbers that no file has (negative, or above
 // 2^40); files without a manifest BERTH_CANT_CREATE. Entries whose file has gone, or has another
-// size, are forgotten. Close it, also after a failure.
+// size, are forgotten. Close it, also after a failure: of a run that finished no file nothing is
+// left.
 enum berth_status stage_open(struct stage *stage, const char *folder, const char *manifest,
                              const struct stage_settings *settings, struct berth_error *error);
 // What the manifest says of a finished file; NULL: it is still to be made. Not while others put.

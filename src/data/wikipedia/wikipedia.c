@@ -343,6 +343,7 @@ static enum berth_status end_file(struct job *job, struct berth_error *error) {
         return BERTH_OK;
     }
     TRY(file_lock_check(&job->lock, error));
+    job->state.is_new = 0;
     TRY(file_writer_commit(&job->writer, error));
     job->last.bytes = job->written;
     job->written = 0;
@@ -511,9 +512,9 @@ static enum berth_status read_dump(struct job *job, const volatile int *stop,
     TRY(finish_batch(job, error));
     if (job->saved.articles == 0) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: no article in it: of %" PRId64 " pages %" PRId64
-                         " are redirects, %" PRId64 " belong to other namespaces, %" PRId64
-                         " have no text, %" PRId64 " are damaged or too long",
+                         "%s: no articles found; pages: %" PRId64 ", redirects: %" PRId64
+                         ", in other namespaces: %" PRId64 ", without text: %" PRId64
+                         ", damaged or too long: %" PRId64,
                          job->settings->dump, job->counts->pages, job->counts->redirects,
                          job->counts->other_namespaces, job->saved.empty,
                          job->counts->damaged + job->counts->oversize);
@@ -562,13 +563,23 @@ static void done(struct job *job) {
 // What was skipped is said, since nobody asked for it.
 static void report(const struct berth_log *log, const struct wikipedia_counts *counts) {
     if (counts->damaged > 0) {
-        log_warning(log, "%" PRId64 " pages skipped: bytes that are no UTF-8, or no title or id",
+        log_warning(log, "%" PRId64 " pages skipped: bytes that are not UTF-8, or no title or id",
                     counts->damaged);
     }
     if (counts->oversize > 0) {
         log_warning(log, "%" PRId64 " pages skipped: longer than %zu bytes", counts->oversize,
                     MEDIAWIKI_TEXT_MAX);
     }
+}
+
+static enum berth_status make(struct job *job, const volatile int *stop,
+                              struct berth_error *error) {
+    TRY(dir_make(job->settings->folder, error));
+    TRY(file_lock_take(&job->lock, job->settings->folder, error));
+    enum berth_status status = run(job, stop, error);
+    done(job);
+    file_lock_release(&job->lock);
+    return status;
 }
 
 enum berth_status wikipedia_text(const struct wikipedia_settings *settings,
@@ -589,13 +600,17 @@ enum berth_status wikipedia_text(const struct wikipedia_settings *settings,
                          "%s: no such file; expected a dump of a wiki, .xml or .xml.bz2",
                          settings->dump);
     }
-    TRY(dir_make(settings->folder, error));
-    TRY(file_lock_take(&job.lock, settings->folder, error));
-    enum berth_status status = run(&job, stop, error);
-    done(&job);
-    file_lock_release(&job.lock);
+    char *first = wikipedia_file_path(settings->folder, 0);
+    if (first == NULL) {
+        return file_no_path(error);
+    }
+    const size_t existing = dir_existing(first);
+    enum berth_status status = make(&job, stop, error);
     if (status == BERTH_OK) {
         report(log, counts);
+    } else {
+        dir_remove_made(first, existing);
     }
+    memory_free(first);
     return status;
 }

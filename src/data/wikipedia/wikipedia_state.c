@@ -266,10 +266,14 @@ enum berth_status wikipedia_state_open(struct wikipedia_state *state,
                          settings->folder, TEXT_MANIFEST);
     }
     TRY(remove_temporaries(settings->folder, error));
+    state->is_new = 1;
     return save(state, error);
 }
 
 void wikipedia_state_done(struct wikipedia_state *state) {
+    if (state->is_new) {
+        (void)file_remove(state->path, NULL);
+    }
     memory_free(state->path);
     memory_free(state->files);
     *state = (struct wikipedia_state){.path = NULL};

@@ -25,6 +25,7 @@ struct wikipedia_state {
     char dump[65]; // SHA-256 of the first mebibyte
     uint64_t file_size;
     int complete;
+    int is_new; // begun by this run, and no file of text is there
     struct wikipedia_file *files;
     size_t count, capacity;
 };
@@ -40,6 +41,7 @@ enum berth_status wikipedia_state_add(struct wikipedia_state *state, struct wiki
 enum berth_status wikipedia_state_complete(struct wikipedia_state *state,
                                            const struct wikipedia_counts *counts,
                                            struct berth_error *error);
+// Removes a text.json that is new and in which nothing was entered.
 void wikipedia_state_done(struct wikipedia_state *state);
 
 // "AA/wiki_00" under `folder`; newly allocated, NULL when memory is out.

@@ -286,9 +286,9 @@ static enum berth_status parse(struct mediawiki_reader *reader, const char *byte
     if (code == XML_ERROR_NO_MEMORY) {
         reader->status = error_no_memory(error, length, reader->name);
     } else if (is_final && reader->first != '<' && reader->first != '\0') {
-        reader->status = error_set(
-            error, BERTH_BAD_DATA,
-            "%s: this is no XML; expected a MediaWiki export, .xml or .xml.bz2", reader->name);
+        reader->status =
+            error_set(error, BERTH_BAD_DATA,
+                      "%s: not XML; expected a MediaWiki export, .xml or .xml.bz2", reader->name);
     } else if (is_final) {
         reader->status = error_set(error, BERTH_BAD_DATA,
                                    "%s: ends at byte %" PRIu64 " of the XML, before </mediawiki>: "
