@@ -117,8 +117,10 @@ static enum berth_status fit_length(struct cli_call *call, struct berth_error *e
     if (path != NULL && file_exists(path)) {
         struct berth_log log = cli_log(call);
         TRY_DONE(bert_config_read(path, &shape, error));
-        status =
-            inputs_fit_length(&call->config, shape.max_position_embeddings, folder, &log, error);
+        status = inputs_fit_length(
+            &call->config,
+            &(struct length_limits){.positions = shape.max_position_embeddings, .source = folder},
+            &log, error);
         bert_config_done(&shape);
     }
 done:

@@ -21,17 +21,18 @@ struct berth_encoder {
     struct sentence sentence;
 };
 
-// The folder's length where none was asked for; else the note that another is used.
-static void settle_length(struct berth_config *config, const struct sentence *sentence,
-                          int64_t positions, int was_asked_for, const struct berth_log *log) {
-    int64_t length = sentence->max_length > 0 && sentence->max_length < positions
-                         ? sentence->max_length
-                         : positions;
-    if (!sentence->found) {
-        inputs_prefer_length(config, USUAL_LENGTH);
-    } else if (!was_asked_for) {
-        config->max_seq_length = length;
-    } else if (config->max_seq_length != length) {
+// The folder's where it says one; where it says none as many as the model has positions.
+static int64_t usual_length(const struct sentence *sentence) {
+    return !sentence->found           ? USUAL_LENGTH
+           : sentence->max_length > 0 ? sentence->max_length
+                                      : INT64_MAX;
+}
+
+static void note_other_length(const struct berth_config *config, const struct sentence *sentence,
+                              int64_t positions, const struct berth_log *log) {
+    int64_t length = usual_length(sentence);
+    length = length < positions ? length : positions;
+    if (sentence->found && config->max_seq_length != length) {
         log_note(log, "max_seq_length: %lld in place of the model's %lld",
                  (long long)config->max_seq_length, (long long)length);
     }
@@ -52,11 +53,10 @@ static enum berth_status load(struct berth_encoder *encoder, const struct berth_
         TRY(sentence_read(config->model_name_or_path, &encoder->sentence, error));
         settle_casing(config, &encoder->sentence);
     }
-    // Opening fits the length to the model's positions.
-    const int was_asked_for = option_is_chosen(config, option_find("max_seq_length"));
-    TRY(predictor_open(&inference->predictor, config, PARAM_HEAD_NONE, log, error));
-    settle_length(config, &encoder->sentence,
-                  inference->predictor.files.shape.max_position_embeddings, was_asked_for, log);
+    TRY(predictor_open(&inference->predictor, config, PARAM_HEAD_NONE,
+                       usual_length(&encoder->sentence), log, error));
+    note_other_length(config, &encoder->sentence,
+                      inference->predictor.files.shape.max_position_embeddings, log);
     int64_t tokens = config->predict_batch_size * config->max_seq_length;
     tokens = tokens < INFER_TOKENS ? tokens : INFER_TOKENS;
     if (tokens < config->max_seq_length) {

@@ -224,9 +224,10 @@ static enum berth_status read_task(struct bench_data *data, const struct bench_s
                                    struct berth_config *config, struct berth_error *error) {
     enum task_use use = settings->kind != BENCH_PREDICT ? TASK_TRAIN : TASK_PREDICT;
     TRY(data->task->settle(config, use, error)); // what follows needs the names of the files
-    TRY(inputs_fit_length(config, data->files.shape.max_position_embeddings, settings->geometry,
-                          &settings->log, error));
-    inputs_prefer_length(config, data->task->max_seq_length);
+    const struct length_limits limits = {.usual = data->task->max_seq_length,
+                                         .positions = data->files.shape.max_position_embeddings,
+                                         .source = settings->geometry};
+    TRY(inputs_fit_length(config, &limits, &settings->log, error));
     TRY(check(data, settings, config->max_seq_length, error));
     TRY(open_tokenizer(data, settings, error));
     return read_set(data, config, &settings->log, use, error);

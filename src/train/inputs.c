@@ -121,39 +121,38 @@ static int length_was_asked_for(const struct berth_config *config) {
     return option_is_chosen(config, option_find("max_seq_length"));
 }
 
-enum berth_status inputs_fit_length(struct berth_config *config, int64_t positions,
-                                    const char *source, const struct berth_log *log,
-                                    struct berth_error *error) {
+enum berth_status inputs_fit_length(struct berth_config *config, const struct length_limits *limits,
+                                    const struct berth_log *log, struct berth_error *error) {
+    const int64_t positions = limits->positions;
+    const int was_asked_for = length_was_asked_for(config);
+    if (!was_asked_for && limits->usual > 0) {
+        config->max_seq_length = limits->usual;
+    }
     if (config->max_seq_length <= positions) {
         return BERTH_OK;
     }
-    if (length_was_asked_for(config)) {
+    if (was_asked_for) {
         return error_set(error, BERTH_CONFIG,
                          "max_seq_length %" PRId64 " exceeds max_position_embeddings %" PRId64
                          " of %s; ask for at most that many tokens",
-                         config->max_seq_length, positions, source);
+                         config->max_seq_length, positions, limits->source);
     }
-    log_note(log,
-             "max_seq_length: %" PRId64 " in place of %" PRId64 ", as many as %s has positions",
-             positions, config->max_seq_length, source);
+    if (limits->usual < INT64_MAX) {
+        log_note(log,
+                 "max_seq_length: %" PRId64 " in place of %" PRId64 ", as many as %s has positions",
+                 positions, config->max_seq_length, limits->source);
+    }
     config->max_seq_length = positions;
     return BERTH_OK;
 }
 
-void inputs_prefer_length(struct berth_config *config, int64_t length) {
-    if (length > 0 && length < config->max_seq_length && !length_was_asked_for(config)) {
-        config->max_seq_length = length;
-    }
-}
-
-// Pre-training takes the length of its shards, which its task compares with the positions.
-static enum berth_status fit_length(const struct model_files *files, struct berth_config *config,
-                                    const char *folder, const struct berth_log *log,
-                                    struct berth_error *error) {
-    return files->table.head == PARAM_HEAD_PRETRAINING
-               ? BERTH_OK
-               : inputs_fit_length(config, files->shape.max_position_embeddings, folder, log,
-                                   error);
+struct length_limits model_files_limits(const struct model_files *files, int64_t usual,
+                                        const char *source) {
+    const int is_free = files->table.head == PARAM_HEAD_PRETRAINING;
+    return (struct length_limits){.usual = usual,
+                                  .positions =
+                                      is_free ? INT64_MAX : files->shape.max_position_embeddings,
+                                  .source = source};
 }
 
 static enum berth_status check_types(const struct model_files *files, const char *folder,
@@ -244,7 +243,6 @@ enum berth_status model_files_open_new(struct model_files *files, struct berth_c
     }
     TRY_DONE(open_new(files, config, error));
     TRY_DONE(param_table_init(&files->table, &files->shape, head, error));
-    TRY_DONE(fit_length(files, config, config->config_file, log, error));
     return BERTH_OK;
 done:
     model_files_done(files);
@@ -269,7 +267,6 @@ enum berth_status model_files_open(struct model_files *files, struct berth_confi
     }
     TRY_DONE(open_folder(files, config, folder, log, error));
     TRY_DONE(param_table_init(&files->table, &files->shape, head, error));
-    TRY_DONE(fit_length(files, config, folder, log, error));
     return BERTH_OK;
 done:
     model_files_done(files);

@@ -26,8 +26,7 @@ struct model_files {
 
 // Reads config.json and the vocabulary of `folder` (config->vocab_file,
 // do_lower_case, strip_accents and tokenize_chinese_chars win).
-// Checks that vocabulary and model belong together and fits max_seq_length to the model's positions
-// (inputs_fit_length).
+// Checks that vocabulary and model belong together. inputs_fit_length is the caller's to call.
 enum berth_status model_files_open(struct model_files *files, struct berth_config *config,
                                    const char *folder, enum param_head head,
                                    const struct berth_log *log, struct berth_error *error);
@@ -59,14 +58,19 @@ enum berth_status inputs_open_tokenizer(const struct berth_config *config, const
                                         const char *vocab_path, struct text_rules *rules,
                                         struct tokenizer **tokenizer, struct berth_error *error);
 
-// Windows longer than the `positions` that `source` names cannot be read: BERTH_CONFIG where
-// max_seq_length was asked for (given by name, or not the default), else it becomes `positions`,
-// which is noted.
-enum berth_status inputs_fit_length(struct berth_config *config, int64_t positions,
-                                    const char *source, const struct berth_log *log,
-                                    struct berth_error *error);
-// Where no max_seq_length was asked for: at most `length`, a task's usual one. After
-// model_files_open. 0: none.
-void inputs_prefer_length(struct berth_config *config, int64_t length);
+// What max_seq_length becomes where none was asked for (given by name, or not the default): `usual`
+// (0: the option's default; INT64_MAX: as many as there are positions), but no more than
+// `positions`, which is noted.
+struct length_limits {
+    int64_t usual, positions;
+    const char *source; // of the positions, for messages
+};
+// BERTH_CONFIG when a max_seq_length that was asked for is above the positions.
+enum berth_status inputs_fit_length(struct berth_config *config, const struct length_limits *limits,
+                                    const struct berth_log *log, struct berth_error *error);
+// Those of a model, whose folder or file is `source`; none in pre-training, which takes the length
+// of its shards, and its task compares that with the positions.
+struct length_limits model_files_limits(const struct model_files *files, int64_t usual,
+                                        const char *source);
 
 #endif

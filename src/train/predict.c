@@ -17,14 +17,17 @@
 // --- a model ready to answer --------------------------------------------------------------------
 
 enum berth_status predictor_open(struct predictor *predictor, struct berth_config *config,
-                                 enum param_head head, const struct berth_log *log,
-                                 struct berth_error *error) {
+                                 enum param_head head, int64_t usual_length,
+                                 const struct berth_log *log, struct berth_error *error) {
     *predictor = (struct predictor){0};
     if (config->model_name_or_path == NULL) {
         return error_set(error, BERTH_USAGE, "--model_name_or_path is missing");
     }
     TRY(machine_start_threads(config, error));
     TRY(model_files_open(&predictor->files, config, config->model_name_or_path, head, log, error));
+    const struct length_limits limits =
+        model_files_limits(&predictor->files, usual_length, config->model_name_or_path);
+    TRY(inputs_fit_length(config, &limits, log, error));
     if (head == PARAM_HEAD_SPAN) {
         TRY(squad_input_follow_model(config, &predictor->files, log, error));
     }
@@ -137,8 +140,8 @@ static enum berth_status run(struct predict_job *job, struct berth_run_result *r
     if (!config->dry_run && dir_exists(config->output_dir)) {
         TRY(output_take(config, &job->lock, error));
     }
-    TRY(predictor_open(&job->predictor, config, job->task->head, &job->log, error));
-    inputs_prefer_length(config, job->task->max_seq_length);
+    TRY(predictor_open(&job->predictor, config, job->task->head, job->task->max_seq_length,
+                       &job->log, error));
     struct task_open args = {
         .use = job->use, .config = config, .files = &job->predictor.files, .log = &job->log};
     TRY(evaluation_open(&job->evaluation, job->task, &args, error));

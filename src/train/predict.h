@@ -19,12 +19,12 @@ struct predictor {
     struct engine engine;
 };
 
-// Opens config->model_name_or_path: files and device; fits max_seq_length to the model
-// (inputs_fit_length). predictor_load then takes the memory for batches of that shape (after the
-// plan was checked) and reads the weights.
+// Opens config->model_name_or_path: files and device; fits max_seq_length to the model and the
+// usual length (inputs_fit_length). predictor_load then takes the memory for batches of that shape
+// (after the plan was checked) and reads the weights.
 enum berth_status predictor_open(struct predictor *predictor, struct berth_config *config,
-                                 enum param_head head, const struct berth_log *log,
-                                 struct berth_error *error);
+                                 enum param_head head, int64_t usual_length,
+                                 const struct berth_log *log, struct berth_error *error);
 enum berth_status predictor_load(struct predictor *predictor, const struct berth_config *config,
                                  const struct batch_extent *extent, const struct berth_log *log,
                                  struct berth_error *error);

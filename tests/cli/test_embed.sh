@@ -33,6 +33,10 @@ json=$(sed -n '1s/.*"embedding":\[\([^,]*\),.*/\1/p' "$work/expected.jsonl")
 run embed --model "$golden" $small --normalize false --pooling max "$work/texts.txt"
 expect_code 0
 cmp -s "$out" "$work/expected.jsonl" && fail "max without scaling is something else"
+# The length is the usual one of embeddings, or what the model has; of a classifier's too.
+run embed --model "$golden" --threads 1 "$work/texts.txt"
+expect_code 0
+expect_err "in place of 256, as many as $golden has positions"
 run embed --model "$golden" --pooling median "$work/texts.txt"
 expect_code 2
 expect_err 'option pooling: expected one of mean, cls, max, mean_sqrt_len_tokens, weightedmean, lasttoken, found "median"'

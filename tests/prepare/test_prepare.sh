@@ -35,7 +35,7 @@ head -c 200 dump.xml >cut.xml
 run 65 --wikipedia cut.xml --stages text --output other
 grep -q 'cut.xml: ends at byte 200 of the XML' err || die "where it is cut"
 [ ! -e other ] || die "a refused dump left $(find other)"
-echo words >words.xml
+printf words >words.xml
 mkdir kept
 run 65 --wikipedia words.xml --stages text --output kept/made/below
 grep -q 'words.xml: not XML; expected' err || die "a file that is not XML"

@@ -567,6 +567,9 @@ static void test_instances_need_shards(void **state) {
     write_articles(ARTICLES);
     wish.stop = &stop;
     assert_int_equal(make_shards(&wish, NULL), BERTH_INTERRUPTED);
+    assert_false(dir_exists(scratch("other"))); // nothing was finished, and nothing is left
+    assert_int_equal(dir_make(scratch("other/text"), NULL), BERTH_OK);
+    scratch_write("other/text/shards.json", "{\"format\": 1, \"complete\": false, \"files\": {}}");
     assert_int_equal(make_instances(&wish, tokenizer, &error), BERTH_NO_INPUT);
     assert_message_has(&error, "not complete");
     assert_int_equal(make_instances(&wish, poor, &error), BERTH_BAD_DATA);

@@ -277,7 +277,8 @@ static int is_begun(const struct stage *stage) {
 // Files without an entry keep the manifest: without it the folder would be taken for another's.
 static void remove_manifest(const struct stage *stage) {
     int others;
-    if (stage->is_new && tidy(stage, stage->folder, "", &others, NULL) == BERTH_OK && !others) {
+    if (stage->is_new && file_lock_check(&stage->lock, NULL) == BERTH_OK &&
+        tidy(stage, stage->folder, "", &others, NULL) == BERTH_OK && !others) {
         (void)file_remove(stage->path, NULL);
     }
 }

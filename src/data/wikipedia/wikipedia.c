@@ -557,6 +557,7 @@ static void done(struct job *job) {
     memory_free(job->url);
     buffer_done(&job->batch);
     buffer_done(&job->header);
+    job->state.is_new &= file_lock_check(&job->lock, NULL) == BERTH_OK; // else it is another's
     wikipedia_state_done(&job->state);
 }
 
