@@ -20,20 +20,27 @@ struct reader {
 
 // --- names ---------------------------------------------------------------------------------------
 
-static int named(const char *name, const char *known, const char *aliases) {
-    if (option_same_name(name, known)) {
-        return 1;
-    }
-    for (const char *at = aliases != NULL ? aliases : ""; *at != '\0';) {
-        char alias[NAME_SIZE];
-        size_t length = strcspn(at, " ");
-        snprintf(alias, sizeof alias, "%.*s", (int)length, at);
-        if (option_same_name(name, alias)) {
+// Takes the next of the names that are separated by blanks; 0 at the end.
+static int next_name(const char **names, char name[NAME_SIZE]) {
+    size_t length = strcspn(*names, " ");
+    snprintf(name, NAME_SIZE, "%.*s", (int)length, *names);
+    *names += length + strspn(*names + length, " ");
+    return length > 0;
+}
+
+static int is_among(const char *name, const char *names) {
+    char other[NAME_SIZE];
+    const char *at = names != NULL ? names : "";
+    while (next_name(&at, other)) {
+        if (option_same_name(name, other)) {
             return 1;
         }
-        at += length + strspn(at + length, " ");
     }
     return 0;
+}
+
+static int named(const char *name, const char *known, const char *aliases) {
+    return option_same_name(name, known) || is_among(name, aliases);
 }
 
 static int find_own(const struct cli_verb *verb, const char *name) {
@@ -47,6 +54,10 @@ static int find_own(const struct cli_verb *verb, const char *name) {
 
 int cli_row_applies(const struct cli_verb *verb, const struct option_row *row) {
     return (row->jobs & verb->jobs) != 0 || strcmp(row->name, "quiet") == 0;
+}
+
+int cli_requires(const struct cli_verb *verb, const char *name) {
+    return is_among(name, verb->required);
 }
 
 // Verbs that stand in for the original scripts.
@@ -371,16 +382,13 @@ static enum berth_status check_required(const struct cli_call *call, struct bert
     if (call->download_only) {
         return BERTH_OK; // what the verb needs to run is not needed for that
     }
-    for (const char *at = verb->required != NULL ? verb->required : ""; *at != '\0';) {
-        char name[NAME_SIZE];
-        size_t length = strcspn(at, " ");
-        snprintf(name, sizeof name, "%.*s", (int)length, at);
+    char name[NAME_SIZE];
+    for (const char *at = verb->required != NULL ? verb->required : ""; next_name(&at, name);) {
         if (!was_given(call, name)) {
             return error_set(error, BERTH_USAGE, "option --%s is needed; usage: berth %s%s%s %s",
                              name, verb->name, verb->task != NULL ? " " : "",
                              verb->task != NULL ? verb->task : "", verb->usage);
         }
-        at += length + strspn(at + length, " ");
     }
     if (call->argument_count < verb->arguments_least) {
         return error_set(error, BERTH_USAGE, "an argument is missing; usage: berth %s%s%s %s",

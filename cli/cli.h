@@ -50,6 +50,8 @@ struct cli_verb {
     size_t arguments_least, arguments_most;
     size_t models; // so many of the first arguments are models
     enum cli_writes writes;
+    // Of a verb that trains: the one that does what --do_train false leaves. NULL: there is none.
+    const struct cli_verb *without_training;
     enum berth_status (*run)(struct cli_call *call, struct berth_error *error);
 };
 
@@ -85,6 +87,8 @@ enum berth_status cli_parse(struct cli_call *call, const struct cli_verb *verb, 
                             char **words, struct berth_error *error);
 // 1 when the row is an option of the verb.
 int cli_row_applies(const struct cli_verb *verb, const struct option_row *row);
+// 1 when the option must be given.
+int cli_requires(const struct cli_verb *verb, const char *name);
 
 // Puts the folder in the hub's cache in place of a model's name, where no such folder is there. A
 // name that is in neither place stays: BERTH_NO_INPUT.

@@ -35,6 +35,7 @@ const struct cli_verb cli_finetune = {
     .option_count = sizeof options / sizeof *options,
     .required = "model_name_or_path train_file output_dir",
     .writes = CLI_WRITES,
+    .without_training = &cli_predict,
     .run = run_squad,
 };
 
@@ -57,5 +58,6 @@ const struct cli_verb cli_finetune_classify = {
     .option_count = sizeof options / sizeof *options,
     .required = "model_name_or_path output_dir",
     .writes = CLI_WRITES,
+    .without_training = &cli_predict_classify,
     .run = run_classify,
 };

@@ -362,14 +362,6 @@ static int is_given(const struct cli_call *call, const char *row) {
     return option_is_given(&call->config, option_find(row));
 }
 
-// The verb that does what is left where nothing is trained.
-static const struct cli_verb *verb_without_training(const struct cli_call *call) {
-    const unsigned jobs = call->verb->jobs;
-    return (jobs & JOB_FINETUNE_SQUAD) != 0      ? &cli_predict
-           : (jobs & JOB_FINETUNE_CLASSIFY) != 0 ? &cli_predict_classify
-                                                 : &cli_evaluate_pretrain;
-}
-
 static void note_unused_rows(const struct cli_call *call) {
     char names[1024] = "";
     size_t used = 0;
@@ -394,17 +386,23 @@ static enum berth_status leave_out_training(struct cli_call *call, struct berth_
     const int evaluates = is_given(call, "do_eval") && config->do_eval;
     const int predicts =
         call->do_predict == 1 || (is_given(call, "do_predict") && config->do_predict);
-    const struct cli_verb *verb = verb_without_training(call);
-    if (!evaluates && (!predicts || verb == &cli_evaluate_pretrain)) {
+    const struct cli_verb *verb = call->verb->without_training;
+    if (verb == NULL) {
+        return error_set(error, BERTH_USAGE, "--do_train false: `berth %s` only trains",
+                         call->verb->name);
+    }
+    const int can_predict = cli_row_applies(verb, option_find("predict_file"));
+    if (!evaluates && !(predicts && can_predict)) {
         return error_set(error, BERTH_USAGE,
                          "--do_train false: nothing is left to do; add %s, or see `berth %s %s`",
-                         verb == &cli_evaluate_pretrain ? "--do_eval" : "--do_predict or --do_eval",
-                         verb->name, verb->task);
+                         can_predict ? "--do_predict or --do_eval" : "--do_eval", verb->name,
+                         verb->task);
     }
     call->verb = verb;
     config->do_eval = evaluates;
     config->do_predict = predicts;
-    if (verb == &cli_predict && config->predict_file == NULL && config->validation_file != NULL) {
+    if (cli_requires(verb, "predict_file") && config->predict_file == NULL &&
+        config->validation_file != NULL) {
         TRY(set(call, "predict_file", config->validation_file, error));
     }
     note_unused_rows(call);

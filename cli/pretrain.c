@@ -54,5 +54,6 @@ const struct cli_verb cli_pretrain = {
     .option_count = sizeof options / sizeof *options,
     .required = "input_dir output_dir",
     .writes = CLI_WRITES,
+    .without_training = &cli_evaluate_pretrain,
     .run = run,
 };

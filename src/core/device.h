@@ -91,6 +91,10 @@ struct grad_stats {
 // Sums of squares are cut into addends of so many elements, counted from the start of a range.
 #define DEVICE_SUM_BLOCK 65536
 
+static inline int64_t device_sum_blocks(int64_t count) {
+    return (count + DEVICE_SUM_BLOCK - 1) / DEVICE_SUM_BLOCK;
+}
+
 // Elements that an operation over the flat buffers treats alike. Arrays of ranges live in device
 // memory; none of an array overlap.
 struct device_range {

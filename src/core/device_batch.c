@@ -24,26 +24,22 @@ void device_batch_done(struct device_batch *twin) {
 }
 
 const struct batch *device_batch_upload(struct device_batch *twin, const struct batch *host) {
-    twin->batch = *host;
-    if (twin->block != NULL) {
-        // The block begins with the ids (batch_carve).
-        twin->device->upload(twin->device, twin->block, host->ids, twin->bytes);
-        struct batch *batch = &twin->batch;
-        const struct batch *own = &twin->arrays;
-        batch->ids = own->ids;
-        batch->type_ids = own->type_ids;
-        batch->positions = own->positions;
-        batch->sequences = own->sequences;
-        batch->word_rows = host->word_rows != NULL ? own->word_rows : NULL;
-        batch->cu_seqlens = own->cu_seqlens;
-        batch->places = own->places;
-        batch->start_positions = own->start_positions;
-        batch->end_positions = own->end_positions;
-        batch->labels = own->labels;
-        batch->targets = own->targets;
-        batch->shares = own->shares;
-        batch->masked_rows = own->masked_rows;
-        batch->masked_labels = own->masked_labels;
+    if (twin->block == NULL) {
+        twin->batch = *host;
+        return &twin->batch;
     }
-    return &twin->batch;
+    // The block begins with the ids (batch_carve).
+    twin->device->upload(twin->device, twin->block, host->ids, twin->bytes);
+    struct batch *batch = &twin->batch;
+    *batch = twin->arrays;
+    batch->token_count = host->token_count;
+    batch->row_count = host->row_count;
+    batch->sequence_count = host->sequence_count;
+    batch->max_length = host->max_length;
+    batch->masked_count = host->masked_count;
+    batch->masked_weight = host->masked_weight;
+    if (host->word_rows == NULL) {
+        batch->word_rows = NULL;
+    }
+    return batch;
 }

@@ -4,16 +4,12 @@
 
 #include <math.h>
 
-static int64_t blocks_of(const struct device_range *range) {
-    return cpu_blocks(range->count, DEVICE_SUM_BLOCK);
-}
-
 void cpu_squares(struct device *dev, double *sums, const float *values,
                  const struct device_range *ranges, int64_t range_count) {
     struct cpu *cpu = cpu_of(dev);
     for (int64_t r = 0; r < range_count; r++) {
         const struct device_range *range = &ranges[r];
-        const int64_t blocks = blocks_of(range);
+        const int64_t blocks = device_sum_blocks(range->count);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
         for (int64_t i = 0; i < blocks; i++) {
             const int64_t from = i * DEVICE_SUM_BLOCK;
@@ -99,7 +95,7 @@ static void range_moments(struct cpu *cpu, const struct adamw_args *args,
                           const struct device_range *range, double *sums) {
     const struct adamw_range own = kernel_range(args, range);
     const double factor = gradient_factor(args, range);
-    const int64_t blocks = blocks_of(range);
+    const int64_t blocks = device_sum_blocks(range->count);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t i = 0; i < blocks; i++) {
         const int64_t from = i * DEVICE_SUM_BLOCK;

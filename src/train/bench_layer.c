@@ -130,10 +130,6 @@ static void carve_layer(struct bench_layer *b) {
     b->losses = vector(b, g->rows);
 }
 
-static int64_t sum_blocks(const struct bench_layer *b) {
-    return (b->parameter_count + DEVICE_SUM_BLOCK - 1) / DEVICE_SUM_BLOCK;
-}
-
 static void carve_optimizer(struct bench_layer *b) {
     const struct bench_geometry *g = &b->g;
     b->parameter_count = 4 * g->hidden * g->hidden + 2 * g->hidden * g->intermediate;
@@ -144,7 +140,8 @@ static void carve_optimizer(struct bench_layer *b) {
     b->compute_copy = g->compute == DTYPE_F32 ? b->none : b->copy;
     b->range = arena_take(&b->memory, sizeof *b->range);
     b->blocks = arena_take(&b->memory, 2 * sizeof *b->blocks);
-    b->sums = arena_take(&b->memory, (size_t)(2 * sum_blocks(b)) * sizeof *b->sums);
+    b->sums = arena_take(&b->memory,
+                         (size_t)(2 * device_sum_blocks(b->parameter_count)) * sizeof *b->sums);
     b->stats = arena_take(&b->memory, sizeof *b->stats);
     b->found = arena_take(&b->memory, sizeof *b->found);
     b->lamb = arena_take(&b->memory, sizeof *b->lamb);
@@ -191,7 +188,7 @@ static void fill_all(struct bench_layer *b) {
         fill(b, small[i]);
     }
     const struct device_range range = {.count = b->parameter_count, .weight_decay = 0.01};
-    const int64_t blocks[] = {0, sum_blocks(b)};
+    const int64_t blocks[] = {0, device_sum_blocks(b->parameter_count)};
     b->dev->upload(b->dev, b->stats, &one, sizeof one);
     b->dev->upload(b->dev, b->range, &range, sizeof range);
     b->dev->upload(b->dev, b->blocks, blocks, sizeof blocks);

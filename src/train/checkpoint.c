@@ -102,7 +102,13 @@ static enum berth_status agree(const struct checkpoint_content *content, enum be
 static enum berth_status write_together(const struct checkpoint_content *content,
                                         const struct places *places, struct berth_error *error) {
     const int is_publisher = content->comm->rank == 0;
-    TRY(agree(content, is_publisher ? begin(content, places, error) : BERTH_OK, error));
+    enum berth_status status = BERTH_OK;
+    if (places->temporary == NULL || places->path == NULL) {
+        status = file_no_path(error);
+    } else if (is_publisher) {
+        status = begin(content, places, error);
+    }
+    TRY(agree(content, status, error));
     TRY(agree(content, optimizer_file_fill(content->state, places->temporary, error), error));
     return agree(content, is_publisher ? publish(content, places, error) : BERTH_OK, error);
 }
@@ -113,9 +119,7 @@ enum berth_status checkpoint_write(const struct checkpoint_content *content, con
     const struct places places = {.output_dir = output_dir,
                                   .temporary = checkpoint_temporary_path(output_dir, step, "new"),
                                   .path = checkpoint_path(output_dir, step)};
-    enum berth_status status = places.temporary != NULL && places.path != NULL
-                                   ? write_together(content, &places, error)
-                                   : file_no_path(error);
+    enum berth_status status = write_together(content, &places, error);
     if (status != BERTH_OK && content->comm->rank == 0 && places.temporary != NULL) {
         (void)dir_remove(places.temporary, NULL);
     }

@@ -83,8 +83,7 @@ enum berth_status engine_measure(const struct state *state, const struct bert_co
 static enum berth_status take_batches(struct engine *engine, const struct engine_shape *shape,
                                       struct berth_error *error) {
     struct device *device = engine->state->device;
-    struct batch_extent worst = worst_of(engine->model.config, shape);
-    worst.tokens = batch_round(worst.tokens);
+    const struct batch_extent worst = worst_of(engine->model.config, shape);
     TRY(packer_init(&engine->packer, &worst, device->wants_word_rows, error));
     TRY(device_batch_init(&engine->batch, device, &worst, error));
     const size_t bytes = ENGINE_LOSSES * sizeof *engine->losses;

@@ -14,10 +14,6 @@ struct range_lists {
     size_t bytes; // of all lists
 };
 
-static int64_t blocks_of(int64_t count) {
-    return (count + DEVICE_SUM_BLOCK - 1) / DEVICE_SUM_BLOCK;
-}
-
 static int64_t end_of(const struct param *param) {
     return param->offset + param->rows * param->cols;
 }
@@ -76,7 +72,7 @@ static int64_t list_tensor(struct optimizer_plan *plan, const struct range_lists
     if (is_clipped(plan->optimizer)) {
         put(plan, lists->clipped, &plan->clipped_count, range);
     }
-    return block + blocks_of(range.count);
+    return block + device_sum_blocks(range.count);
 }
 
 static void fill_lists(struct optimizer_plan *plan, const struct range_lists *lists) {
@@ -101,7 +97,7 @@ static void fill_lists(struct optimizer_plan *plan, const struct range_lists *li
     lists->tensor_blocks[table->count] = plan->tensor_block_count = block;
     put(plan, lists->all, &plan->all_count, range_of(optimizer, 0, table->total, 0));
     lists->all_blocks[0] = 0;
-    lists->all_blocks[1] = blocks_of(table->total);
+    lists->all_blocks[1] = device_sum_blocks(table->total);
 }
 
 // The lists' places in one block; base NULL: measures.
@@ -121,7 +117,7 @@ static struct range_lists carve_lists(struct arena *arena, const struct state *s
 
 // Blocks that sums may be of: a tensor's are counted from its own start.
 static size_t most_blocks(const struct param_table *table) {
-    return (size_t)blocks_of(table->total) + table->count;
+    return (size_t)device_sum_blocks(table->total) + table->count;
 }
 
 static void carve_plan(struct optimizer_plan *plan, struct arena *arena) {
@@ -213,7 +209,7 @@ static void exchange_sums(const struct optimizer_plan *plan, int64_t count) {
 
 void optimizer_norm(const struct optimizer_plan *plan, double scale) {
     struct device *device = plan->state->device;
-    const int64_t blocks = blocks_of(plan->state->table->total);
+    const int64_t blocks = device_sum_blocks(plan->state->table->total);
     clear_sums(plan, blocks);
     device->squares(device, plan->sums, plan->state->gradients, plan->all, plan->all_count);
     exchange_sums(plan, blocks);

@@ -81,7 +81,7 @@ static void find_divisors(struct run *run) {
     }
     run->micro_batches = 1;
     run->sequences = (double)args->total;
-    if (run->engine->model.max_masked > 0) {
+    if (run->engine->model.table->head == PARAM_HEAD_PRETRAINING) {
         run->masked = (double)count_masked(args);
         comm->sum(comm, &run->masked, 1);
     }

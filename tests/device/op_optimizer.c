@@ -16,10 +16,6 @@ struct layout {
     int64_t moments;             // elements
 };
 
-static int64_t blocks_of(int64_t count) {
-    return (count + DEVICE_SUM_BLOCK - 1) / DEVICE_SUM_BLOCK;
-}
-
 static struct layout layout_new(struct op_run *run, int64_t count) {
     const int64_t first = count / 4 + 1, second = count / 3;
     const int64_t firsts[RANGES] = {0, first + GAP, first + GAP + second};
@@ -36,7 +32,7 @@ static struct layout layout_new(struct op_run *run, int64_t count) {
                                        .tensor = i > 0,
                                        .weight_decay = i > 0 ? 0.1 : 0.02};
         layout.moments += counts[i];
-        layout.blocks[TENSORS] += blocks_of(counts[i]);
+        layout.blocks[TENSORS] += device_sum_blocks(counts[i]);
         if (i == 0) {
             layout.blocks[1] = layout.blocks[TENSORS];
         }

@@ -409,7 +409,7 @@ static struct reach reach_of(const struct call *call, const struct device_range 
     struct reach reach = {0};
     for (int64_t i = 0; call->inner->is_host && i < count; i++) {
         const struct device_range *range = &ranges[i];
-        const int64_t blocks = (range->count + DEVICE_SUM_BLOCK - 1) / DEVICE_SUM_BLOCK;
+        const int64_t blocks = device_sum_blocks(range->count);
         reach.table = larger(reach.table, range->first + range->count);
         reach.moments = larger(reach.moments, range->at + range->count);
         reach.blocks = larger(reach.blocks, range->block + blocks);

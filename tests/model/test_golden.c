@@ -280,7 +280,7 @@ static void fill_ranges(struct harness *harness, struct moments *moments) {
                                           .count = starts[i + 1] - starts[i],
                                           .block = moments->blocks[1],
                                           .weight_decay = i < RANGES - 1 ? 0.01 : 0};
-        moments->blocks[1] += (ranges[i].count + DEVICE_SUM_BLOCK - 1) / DEVICE_SUM_BLOCK;
+        moments->blocks[1] += device_sum_blocks(ranges[i].count);
     }
     assert_true(moments->blocks[1] <= SUMS);
 }

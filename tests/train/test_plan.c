@@ -24,6 +24,29 @@ static struct bert_config shape_of(int64_t layers) {
                                 .type_vocab_size = 2};
 }
 
+// A model of four layers without buffers, on one thread: what a plan is made of.
+struct planned {
+    struct bert_config shape;
+    struct param_table table;
+    struct device *device;
+    struct state state;
+};
+
+static void planned_open(struct planned *planned) {
+    const struct device_options options = {.threads = 1};
+    planned->shape = shape_of(4);
+    assert_int_equal(param_table_init(&planned->table, &planned->shape, PARAM_HEAD_SPAN, NULL),
+                     BERTH_OK);
+    assert_int_equal(device_cpu_open(&options, &planned->device, NULL), BERTH_OK);
+    planned->state =
+        (struct state){.device = planned->device, .table = &planned->table, .compute = DTYPE_F32};
+}
+
+static void planned_close(struct planned *planned) {
+    planned->device->close(planned->device);
+    param_table_done(&planned->table);
+}
+
 // The same batch with activations computed again: what was promised, and no promise twice.
 static void check_checkpointing(struct plan_limit_args limit, struct engine_shape batch) {
     struct plan_memory kept = *limit.memory, again;
@@ -41,21 +64,17 @@ static void check_checkpointing(struct plan_limit_args limit, struct engine_shap
 }
 
 static void test_refusal_names_a_size_that_fits(void **state) {
-    struct bert_config shape = shape_of(4);
-    struct param_table table;
-    struct device *device;
-    struct device_options options = {.threads = 1};
-    assert_int_equal(param_table_init(&table, &shape, PARAM_HEAD_SPAN, NULL), BERTH_OK);
-    assert_int_equal(device_cpu_open(&options, &device, NULL), BERTH_OK);
-    struct state empty = {.device = device, .table = &table, .compute = DTYPE_F32};
+    struct planned planned;
+    planned_open(&planned);
     struct engine_shape batch = {
         .train = {.tokens = 512 * 128, .sequences = 512, .max_length = 128}};
     struct plan_memory memory;
-    assert_int_equal(plan_memory_make(&memory, &empty, &shape, &batch, NULL), BERTH_OK);
+    assert_int_equal(plan_memory_make(&memory, &planned.state, &planned.shape, &batch, NULL),
+                     BERTH_OK);
     assert_true(memory.total > memory.engine.activations + 2 * memory.state.moments);
     struct plan_limit_args limit = {.memory = &memory,
-                                    .state = &empty,
-                                    .config = &shape,
+                                    .state = &planned.state,
+                                    .config = &planned.shape,
                                     .shape = &batch,
                                     .host = {memory.engine.activations / 2, "the test"}};
     struct berth_error error;
@@ -68,40 +87,37 @@ static void test_refusal_names_a_size_that_fits(void **state) {
     check_checkpointing(limit, batch);
     batch.train.sequences = sequences;
     batch.train.tokens = sequences * 128;
-    assert_int_equal(plan_memory_make(&memory, &empty, &shape, &batch, NULL), BERTH_OK);
+    assert_int_equal(plan_memory_make(&memory, &planned.state, &planned.shape, &batch, NULL),
+                     BERTH_OK);
     assert_int_equal(plan_memory_check(&limit, &error), BERTH_OK);
     limit.host.available = 1 << 20;
     assert_int_equal(plan_memory_check(&limit, &error), BERTH_CONFIG);
     assert_non_null(strstr(error.message, "not even"));
-    device->close(device);
-    param_table_done(&table);
+    planned_close(&planned);
 }
 
 // A device with memory of its own is held against that; the host then holds batches and what it
 // writes checkpoints from.
 static void test_device_memory_is_apart(void **state) {
-    struct bert_config shape = shape_of(4);
-    struct param_table table;
-    struct device *cpu;
-    struct device_options options = {.threads = 1};
-    assert_int_equal(param_table_init(&table, &shape, PARAM_HEAD_SPAN, NULL), BERTH_OK);
-    assert_int_equal(device_cpu_open(&options, &cpu, NULL), BERTH_OK);
-    struct device apart = *cpu;
+    struct planned planned;
+    planned_open(&planned);
+    struct device apart = *planned.device;
     apart.is_host = 0;
-    struct state empty = {.device = cpu, .table = &table, .compute = DTYPE_F32};
     const struct engine_shape batch = {
         .train = {.tokens = 64 * 128, .sequences = 64, .max_length = 128}};
     struct plan_memory host, device;
-    assert_int_equal(plan_memory_make(&host, &empty, &shape, &batch, NULL), BERTH_OK);
-    empty.device = &apart;
-    assert_int_equal(plan_memory_make(&device, &empty, &shape, &batch, NULL), BERTH_OK);
+    assert_int_equal(plan_memory_make(&host, &planned.state, &planned.shape, &batch, NULL),
+                     BERTH_OK);
+    planned.state.device = &apart;
+    assert_int_equal(plan_memory_make(&device, &planned.state, &planned.shape, &batch, NULL),
+                     BERTH_OK);
     assert_int_equal(host.device, 0);
     assert_int_equal(device.staging, device.state.weights);
     assert_int_equal(device.total - device.resident, device.staging + device.engine.batches);
     assert_int_equal(device.device, host.total - host.resident);
     struct plan_limit_args limit = {.memory = &device,
-                                    .state = &empty,
-                                    .config = &shape,
+                                    .state = &planned.state,
+                                    .config = &planned.shape,
                                     .shape = &batch,
                                     .host = {UINT64_MAX, "the host"},
                                     .device = {device.device, "the card"}};
@@ -115,25 +131,20 @@ static void test_device_memory_is_apart(void **state) {
     limit.host.available = device.staging;
     assert_int_equal(plan_memory_check(&limit, &error), BERTH_CONFIG);
     assert_non_null(strstr(error.message, "the host leaves"));
-    cpu->close(cpu);
-    param_table_done(&table);
+    planned_close(&planned);
 }
 
 // 512 in micro-batches of 24: sizes by halves, 12, 6 and 3, do not divide the update.
 static void test_advice_divides_the_update(void **state) {
-    struct bert_config shape = shape_of(4);
-    struct param_table table;
-    struct device *device;
-    struct device_options options = {.threads = 1};
-    assert_int_equal(param_table_init(&table, &shape, PARAM_HEAD_SPAN, NULL), BERTH_OK);
-    assert_int_equal(device_cpu_open(&options, &device, NULL), BERTH_OK);
-    struct state empty = {.device = device, .table = &table, .compute = DTYPE_F32};
+    struct planned planned;
+    planned_open(&planned);
     struct engine_shape batch = {.train = {.tokens = 24 * 128, .sequences = 24, .max_length = 128}};
     struct plan_memory memory;
-    assert_int_equal(plan_memory_make(&memory, &empty, &shape, &batch, NULL), BERTH_OK);
+    assert_int_equal(plan_memory_make(&memory, &planned.state, &planned.shape, &batch, NULL),
+                     BERTH_OK);
     struct plan_limit_args limit = {.memory = &memory,
-                                    .state = &empty,
-                                    .config = &shape,
+                                    .state = &planned.state,
+                                    .config = &planned.shape,
                                     .shape = &batch,
                                     .update_sequences = 512,
                                     .host = {.limit = "the test"}};
@@ -149,8 +160,7 @@ static void test_advice_divides_the_update(void **state) {
         advised |= sequences > 1;
     }
     assert_true(advised);
-    device->close(device);
-    param_table_done(&table);
+    planned_close(&planned);
 }
 
 // --- control groups -----------------------------------------------------------------------------
