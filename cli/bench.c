@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth bench: the machine's peak, single operations, whole steps of training and prediction. Looks
 // inside the library, whose public face has no benchmarks.
-#include "train/bench.h"
+#include "train/bench/bench.h"
 
 #include "cli.h"
 #include "core/json_line.h"
 #include "core/number.h"
 #include "model/config.h"
-#include "train/bench_ops.h"
-#include "train/machine.h"
+#include "train/bench/bench_ops.h"
+#include "train/machine/machine.h"
 
 #include <math.h>
 #include <stdio.h>

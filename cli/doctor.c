@@ -4,7 +4,7 @@
 #include "cli.h"
 #include "core/json_line.h"
 #include "core/launcher.h"
-#include "train/machine.h"
+#include "train/machine/machine.h"
 
 #include <inttypes.h>
 #include <stdio.h>

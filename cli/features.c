@@ -9,8 +9,8 @@
 #include "data/squad/squad_features.h"
 #include "model/config.h"
 #include "model/folder.h"
-#include "train/inputs.h"
-#include "train/machine.h"
+#include "train/engine/inputs.h"
+#include "train/machine/machine.h"
 #include "train/tasks/squad_input.h"
 
 #include <stdio.h>

@@ -51,6 +51,16 @@ INNER = {  # inner room -> inner rooms of the same room that it may include besi
     "format/export": {"tensors", "protobuf"},
     "format/hub": {"json", "checksum"},
     "format/mediawiki": set(),
+    "train/machine": set(),
+    "train/settings": set(),
+    "train/optimizer": set(),
+    "train/engine": {"machine", "optimizer"},
+    "train/tasks": {"machine", "settings", "engine"},
+    "train/progress": {"optimizer", "engine", "tasks"},
+    "train/checkpoint": {"optimizer", "engine", "progress"},
+    "train/inference": {"machine", "optimizer", "engine", "tasks", "checkpoint"},
+    "train/job": {"machine", "settings", "optimizer", "engine", "tasks", "progress", "checkpoint", "inference"},
+    "train/bench": {"machine", "engine", "tasks"},
 }
 # Files that call each other, each group with the reason why it stays.
 CIRCLES = {

@@ -9,7 +9,7 @@
 #include "model/config.h"
 #include "model/folder.h"
 #include "model/params.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 
 #include <string.h>
 

@@ -9,7 +9,7 @@
 #include "core/options.h"
 #include "data/pairs/pair_features.h"
 #include "model/sentence.h"
-#include "train/machine.h"
+#include "train/machine/machine.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 
 #include "core/memory.h"
 #include "core/options.h"
-#include "train/plan.h"
+#include "train/engine/plan.h"
 
 static enum berth_status make_lock(struct inference *inference, struct berth_error *error) {
     inference->pass = memory_new(sizeof *inference->pass);

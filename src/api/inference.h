@@ -4,8 +4,8 @@
 #ifndef BERTH_API_INFERENCE_H
 #define BERTH_API_INFERENCE_H
 
-#include "train/infer.h"
-#include "train/predict.h"
+#include "train/engine/infer.h"
+#include "train/inference/predict.h"
 
 #include <pthread.h>
 

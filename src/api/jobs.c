@@ -3,9 +3,9 @@
 #include "api/arguments.h"
 #include "core/memory.h"
 #include "metrics/squad_metrics.h"
-#include "train/deepspeed.h"
-#include "train/predict.h"
-#include "train/training_job.h"
+#include "train/inference/predict.h"
+#include "train/job/training_job.h"
+#include "train/settings/deepspeed.h"
 
 #include <math.h>
 #include <string.h>

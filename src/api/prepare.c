@@ -12,7 +12,7 @@
 #include "data/stages/shard_stage.h"
 #include "data/wikipedia/wikipedia.h"
 #include "format/checksum/digest.h"
-#include "train/machine.h"
+#include "train/machine/machine.h"
 
 #include <stdio.h>
 #include <string.h>

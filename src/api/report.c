@@ -3,7 +3,7 @@
 #include "api/arguments.h"
 #include "core/memory.h"
 #include "report/reporter.h"
-#include "train/deepspeed.h"
+#include "train/settings/deepspeed.h"
 
 enum berth_status berth_reporter_open(const struct berth_config *config, int file_descriptor,
                                       struct berth_reporter **reporter, struct berth_error *error) {

@@ -5,7 +5,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "model/folder.h"
-#include "train/inputs.h"
+#include "train/engine/inputs.h"
 
 enum berth_status settings_tokenizer(const struct berth_config *config,
                                      struct tokenizer **tokenizer, struct berth_error *error) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opening what a berth_config names where no model is needed (train/inputs.h opens models).
+// Opening what a berth_config names where no model is needed (train/engine/inputs.h opens models).
 #ifndef BERTH_API_SETTINGS_H
 #define BERTH_API_SETTINGS_H
 

@@ -4,7 +4,7 @@
 #include "core/file.h"
 #include "data/corpus/corpus_words.h"
 #include "text/vocabulary_train.h"
-#include "train/machine.h"
+#include "train/machine/machine.h"
 
 #define DEFAULT_SIZE 30522
 #define DEFAULT_ALPHABET 1000

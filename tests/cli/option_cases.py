@@ -67,21 +67,21 @@ def dynamic(value):
 
 # What no pair of runs shows on every machine: the source that must read the setting.
 READERS = {
-    "threads": ("src/train/machine.c", r"config->threads"),           # the same results for any number
-    "consecutive_hysteresis": ("src/train/loss_scale.c", r"config->consecutive_hysteresis"),
-    "min_loss_scale": ("src/train/loss_scale.c", r"config->min_loss_scale"),
+    "threads": ("src/train/machine/machine.c", r"config->threads"),           # the same results for any number
+    "consecutive_hysteresis": ("src/train/optimizer/loss_scale.c", r"config->consecutive_hysteresis"),
+    "min_loss_scale": ("src/train/optimizer/loss_scale.c", r"config->min_loss_scale"),
     # The same results in another number of batches.
-    "predict_batch_size": ("src/train/infer.c", r"config->predict_batch_size"),
+    "predict_batch_size": ("src/train/engine/infer.c", r"config->predict_batch_size"),
     # Figures of time alone.
-    ("hidden_dropout_prob", "bench"): ("src/train/update.c", r"config->hidden_dropout_prob"),
-    ("attention_probs_dropout_prob", "bench"): ("src/train/update.c", r"config->attention_probs_dropout_prob"),
+    ("hidden_dropout_prob", "bench"): ("src/train/engine/update.c", r"config->hidden_dropout_prob"),
+    ("attention_probs_dropout_prob", "bench"): ("src/train/engine/update.c", r"config->attention_probs_dropout_prob"),
     # Answers without their scores.
     ("doc_stride", "show squad"): ("src/train/tasks/squad_input.c", r"config->doc_stride"),
-    ("precision", "show squad"): ("src/train/predict.c", r"machine_compute_dtype\(config"),
+    ("precision", "show squad"): ("src/train/inference/predict.c", r"machine_compute_dtype\(config"),
     # It has nothing to keep quiet about.
     ("quiet", "tokenize"): ("cli/messages.c", r"config.quiet"),
     "no_progress": ("src/report/reporter.c", r"config->no_progress"),  # of a terminal
-    "on_save_error": ("src/train/training_loop.c", r"config->on_save_error"),   # of a disk that is full
+    "on_save_error": ("src/train/job/training_loop.c", r"config->on_save_error"),   # of a disk that is full
 }
 
 CASES = {

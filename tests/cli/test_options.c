@@ -5,7 +5,7 @@
 #include "core/foreign_locale.h"
 #include "core/number.h"
 #include "core/options.h"
-#include "train/schedule.h"
+#include "train/optimizer/learning_rate.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "core/memory.h"
 #include "guarded_device.h"
 #include "harness.h"
-#include "train/bench_ops.h"
+#include "train/bench/bench_ops.h"
 
 #include <string.h>
 

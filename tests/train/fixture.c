@@ -7,8 +7,8 @@
 #include "model/config.h"
 #include "model/folder.h"
 #include "model/params.h"
-#include "train/checkpoint.h"
-#include "train/checkpoint_list.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_list.h"
 
 #include <errno.h>
 #include <locale.h>

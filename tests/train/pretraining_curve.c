@@ -12,7 +12,7 @@
 #include "data/pretraining/instance_source.h"
 #include "data/pretraining/pretraining_file.h"
 #include "model/folder.h"
-#include "train/update.h"
+#include "train/engine/update.h"
 
 #include <stdio.h>
 

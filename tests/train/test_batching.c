@@ -3,7 +3,7 @@
 // epoch keeps its last, smaller update, and the planned worst case is what the run meets.
 #include "core/harness.h"
 #include "core/options.h"
-#include "train/batching.h"
+#include "train/engine/batching.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,10 +5,10 @@
 // as it was. And what a killed run leaves in the folder of its checkpoints.
 #include "core/device.h"
 #include "core/scratch.h"
-#include "train/checkpoint.h"
-#include "train/manifest.h"
-#include "train/optimizer_file.h"
-#include "train/progress.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/manifest.h"
+#include "train/checkpoint/optimizer_file.h"
+#include "train/progress/progress.h"
 
 #include <math.h>
 #include <unistd.h>

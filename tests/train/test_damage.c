@@ -5,7 +5,7 @@
 // BERTH_FLIPS sets the number of flips (the long test: 1000).
 #include "core/rng.h"
 #include "fixture.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 
 #include <stdlib.h>
 #include <unistd.h>

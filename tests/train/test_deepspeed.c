@@ -4,7 +4,7 @@
 #include "core/memory.h"
 #include "core/options.h"
 #include "core/scratch.h"
-#include "train/deepspeed.h"
+#include "train/settings/deepspeed.h"
 
 #include <math.h>
 

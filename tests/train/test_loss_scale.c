@@ -5,7 +5,7 @@
 #include "core/harness.h"
 #include "core/options.h"
 #include "core/rng.h"
-#include "train/loss_scale.h"
+#include "train/optimizer/loss_scale.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include "core/harness.h"
 #include "core/memory.h"
 #include "core/options.h"
-#include "train/update.h"
+#include "train/engine/update.h"
 
 #include <math.h>
 #include <string.h>

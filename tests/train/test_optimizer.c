@@ -8,7 +8,7 @@
 #include "core/memory.h"
 #include "core/options.h"
 #include "core/rng.h"
-#include "train/optimizer_plan.h"
+#include "train/optimizer/optimizer_plan.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimizer state in parts (train/partition.h): parts cover the table, two ranks with a part each
-// update as one process with the whole does, to the bit, and a file of moments is the same whoever
-// wrote it and is read by any number of ranks.
+// Optimizer state in parts (train/optimizer/partition.h): parts cover the table, two ranks with a
+// part each update as one process with the whole does, to the bit, and a file of moments is the
+// same whoever wrote it and is read by any number of ranks.
 #include "core/harness.h"
 #include "core/memory.h"
 #include "core/options.h"
 #include "core/rng.h"
 #include "core/scratch.h"
 #include "pair_comm.h"
-#include "train/optimizer_file.h"
-#include "train/optimizer_plan.h"
+#include "train/checkpoint/optimizer_file.h"
+#include "train/optimizer/optimizer_plan.h"
 
 #include <math.h>
 #include <stdlib.h>

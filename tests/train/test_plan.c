@@ -3,11 +3,11 @@
 // really takes. Also whole jobs in this process, where the leak checker sees them.
 #include "core/options.h"
 #include "fixture.h"
-#include "train/bench.h"
-#include "train/bench_shards.h"
-#include "train/cgroup.h"
-#include "train/machine.h"
-#include "train/plan.h"
+#include "train/bench/bench.h"
+#include "train/bench/bench_shards.h"
+#include "train/engine/plan.h"
+#include "train/machine/cgroup.h"
+#include "train/machine/machine.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "core/harness.h"
 #include "core/options.h"
 #include "deepspeed_rates.golden.h"
-#include "train/schedule.h"
+#include "train/optimizer/learning_rate.h"
 
 #include <math.h>
 #include <string.h>

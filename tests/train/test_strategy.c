@@ -4,8 +4,8 @@
 #include "best_model.golden.h"
 #include "core/harness.h"
 #include "core/options.h"
-#include "train/progress.h"
-#include "train/strategy.h"
+#include "train/progress/progress.h"
+#include "train/progress/strategy.h"
 
 #include <math.h>
 #include <stdio.h>

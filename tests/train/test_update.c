@@ -6,8 +6,8 @@
 #include "core/options.h"
 #include "format/safetensors/safetensors.h"
 #include "pair_comm.h"
-#include "train/schedule.h"
-#include "train/update.h"
+#include "train/engine/update.h"
+#include "train/optimizer/learning_rate.h"
 
 #include <math.h>
 #include <stdio.h>

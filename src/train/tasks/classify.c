@@ -10,7 +10,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/options.h"
-#include "train/machine.h"
+#include "train/machine/machine.h"
 
 #include <string.h>
 

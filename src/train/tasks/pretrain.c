@@ -7,8 +7,8 @@
 #include "data/pretraining/instance_source.h"
 #include "data/pretraining/shard_list.h"
 #include "metrics/results.h"
-#include "train/infer.h"
-#include "train/recipes.h"
+#include "train/engine/infer.h"
+#include "train/settings/recipes.h"
 #include "train/tasks/task.h"
 
 #include <inttypes.h>

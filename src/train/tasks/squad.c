@@ -3,7 +3,7 @@
 #include "core/memory.h"
 #include "core/options.h"
 #include "metrics/squad_metrics.h"
-#include "train/machine.h"
+#include "train/machine/machine.h"
 #include "train/tasks/squad_input.h"
 #include "train/tasks/task.h"
 

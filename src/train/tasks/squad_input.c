@@ -6,8 +6,8 @@
 #include "core/options.h"
 #include "data/squad/squad_cache.h"
 #include "format/json/json.h"
-#include "train/events.h"
-#include "train/machine.h"
+#include "report/events.h"
+#include "train/machine/machine.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -10,7 +10,7 @@
 #include "data/squad/squad_features.h"
 #include "metrics/squad_answers.h"
 #include "text/tokenizer.h"
-#include "train/inputs.h"
+#include "train/engine/inputs.h"
 
 #include <stddef.h>
 #include <stdint.h>

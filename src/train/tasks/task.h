@@ -10,7 +10,7 @@
 #include "data/batches/packer.h"
 #include "data/pretraining/shard_stream.h"
 #include "model/params.h"
-#include "train/inputs.h"
+#include "train/engine/inputs.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/bench/bench_data.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/options.h"
+#include "data/pretraining/instance_source.h"
+#include "model/bert.h"
+#include "model/folder.h"
+#include "train/bench/bench_shards.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+// Sequences of the feature set filled up to `length` tokens.
+struct bench_padded {
+    struct packer_source real;
+    int32_t length;
+    int32_t *ids;
+    int8_t *type_ids;
+};
+
+// --- vocabulary and shape -----------------------------------------------------------------------
+
+static char *folder_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? memory_string_of(path, (size_t)(slash - path) + 1) : memory_string(".");
+}
+
+// The first *vocab*.txt of a folder, newly allocated; NULL when there is none.
+static char *vocabulary_in(const char *folder) {
+    char **names;
+    if (folder == NULL || dir_list(folder, &names, NULL) != BERTH_OK) {
+        return NULL;
+    }
+    char *path = NULL;
+    for (size_t i = 0; names[i] != NULL && path == NULL; i++) {
+        size_t length = strlen(names[i]);
+        if (strstr(names[i], "vocab") != NULL && length > 4 &&
+            strcmp(names[i] + length - 4, ".txt") == 0) {
+            path = path_join(folder, names[i]);
+        }
+    }
+    memory_free(names);
+    return path;
+}
+
+static char *find_vocabulary(const struct bench_settings *settings) {
+    if (settings->config->vocab_file != NULL) {
+        return memory_string(settings->config->vocab_file);
+    }
+    char *path = dir_exists(settings->geometry) ? vocabulary_in(settings->geometry) : NULL;
+    char *beside = settings->data != NULL ? folder_of(settings->data)
+                                          : memory_string(settings->config->data_dir);
+    char *sibling = beside != NULL ? path_join(beside, "../vocab") : NULL;
+    path = path != NULL ? path : vocabulary_in(beside);
+    path = path != NULL ? path : vocabulary_in(sibling);
+    memory_free(beside);
+    memory_free(sibling);
+    return path;
+}
+
+static enum berth_status open_tokenizer(struct bench_data *data,
+                                        const struct bench_settings *settings,
+                                        struct berth_error *error) {
+    char *path = find_vocabulary(settings);
+    if (path == NULL) {
+        return error_set(error, BERTH_USAGE, "no vocabulary beside %s; name one with --vocab_file",
+                         settings->data != NULL ? settings->data : settings->config->data_dir);
+    }
+    enum berth_status status = inputs_open_tokenizer(
+        settings->config, NULL, path, &data->files.rules, &data->files.tokenizer, error);
+    if (status == BERTH_OK &&
+        (int64_t)tokenizer_size(data->files.tokenizer) > data->files.shape.vocab_size) {
+        status = error_set(error, BERTH_CONFIG,
+                           "%s has %zu tokens, the geometry %s only %" PRId64
+                           "; name another with --vocab_file",
+                           path, tokenizer_size(data->files.tokenizer), settings->geometry,
+                           data->files.shape.vocab_size);
+    }
+    memory_free(path);
+    return status;
+}
+
+static enum berth_status read_shape(struct bench_data *data, const struct bench_settings *settings,
+                                    struct berth_error *error) {
+    if (dir_exists(settings->geometry)) {
+        char *path = folder_config_path(settings->geometry);
+        enum berth_status status =
+            path != NULL ? bert_config_read(path, &data->files.shape, error) : file_no_path(error);
+        memory_free(path);
+        return status;
+    }
+    return file_exists(settings->geometry)
+               ? bert_config_read(settings->geometry, &data->files.shape, error)
+               : bert_config_builtin(settings->geometry, &data->files.shape, error);
+}
+
+// --- padding ------------------------------------------------------------------------------------
+
+static struct packer_sequence get_padded(const void *data, size_t index) {
+    const struct bench_padded *padded = data;
+    struct packer_sequence sequence = padded->real.get(padded->real.data, index);
+    size_t first = index * (size_t)padded->length;
+    sequence.ids = padded->ids + first;
+    sequence.type_ids = padded->type_ids + first;
+    sequence.length = padded->length;
+    return sequence;
+}
+
+static enum berth_status pad(struct bench_data *data, int64_t length, struct berth_error *error) {
+    const struct packer_source real = data->source;
+    size_t numbers = real.count * (size_t)length;
+    struct bench_padded *padded = memory_array_zeroed(1, sizeof *padded);
+    if (padded == NULL) {
+        return error_no_memory(error, sizeof *padded, "padded sequences");
+    }
+    data->padded = padded;
+    *padded = (struct bench_padded){.real = real,
+                                    .length = (int32_t)length,
+                                    .ids = memory_array_zeroed(numbers, sizeof *padded->ids),
+                                    .type_ids = memory_array_zeroed(numbers, 1)};
+    if (padded->ids == NULL || padded->type_ids == NULL) {
+        return error_no_memory(error, numbers * 5, "padded sequences");
+    }
+    for (size_t i = 0; i < real.count; i++) {
+        struct packer_sequence sequence = real.get(real.data, i);
+        size_t first = i * (size_t)length, own = (size_t)sequence.length;
+        memcpy(padded->ids + first, sequence.ids, own * sizeof *padded->ids);
+        memcpy(padded->type_ids + first, sequence.type_ids, own);
+    }
+    data->source = (struct packer_source){.get = get_padded, .data = padded, .count = real.count};
+    return BERTH_OK;
+}
+
+// --- updates ------------------------------------------------------------------------------------
+
+static enum berth_status take_orders(struct bench_data *data, const struct bench_settings *settings,
+                                     struct berth_error *error) {
+    // An update holds at least one sequence and at most update_tokens of them, so this many epochs
+    // are always enough; short data sets are simply repeated.
+    const struct packer_source *real = &data->real;
+    size_t features = real->count;
+    size_t sequences = (size_t)data->updates * (size_t)(settings->update_tokens / 4 + 1);
+    size_t epochs = sequences / features + 1;
+    data->order = memory_array(epochs * features, sizeof *data->order);
+    data->cuts = memory_array((size_t)data->updates + 1, sizeof *data->cuts);
+    if (data->order == NULL || data->cuts == NULL) {
+        return error_no_memory(error, epochs * features * sizeof *data->order, "the order");
+    }
+    for (size_t i = 0; i < epochs; i++) {
+        packer_shuffle((uint64_t)settings->config->seed, (int64_t)i, features,
+                       data->order + i * features);
+    }
+    const struct batch_extent limits = {settings->update_tokens, INT64_MAX, INT64_MAX, 0, 0};
+    data->cuts[0] = 0;
+    for (int64_t i = 0; i < data->updates; i++) {
+        size_t first = data->cuts[i];
+        data->cuts[i + 1] =
+            first + packer_fit(real, data->order + first, epochs * features - first, &limits);
+    }
+    return BERTH_OK;
+}
+
+static void find_worst(struct bench_data *data) {
+    for (int64_t i = 0; i < data->updates; i++) {
+        const size_t first = data->cuts[i];
+        const struct batch_extent own =
+            packer_extent(&data->source, data->order + first, data->cuts[i + 1] - first);
+        data->worst = batch_extent_larger(&data->worst, &own);
+    }
+}
+
+static enum berth_status check(const struct bench_data *data, const struct bench_settings *settings,
+                               int64_t longest, struct berth_error *error) {
+    if (settings->pad_to > 0 && settings->pad_to < longest) {
+        return error_set(error, BERTH_USAGE,
+                         "--pad_to %" PRId64 " is less than max_seq_length %" PRId64,
+                         settings->pad_to, longest);
+    }
+    longest = settings->pad_to > 0 ? settings->pad_to : longest;
+    if (longest > data->files.shape.max_position_embeddings) {
+        return error_set(error, BERTH_CONFIG,
+                         "sequences of %" PRId64 " tokens exceed the geometry's %" PRId64
+                         " positions",
+                         longest, data->files.shape.max_position_embeddings);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status read_set(struct bench_data *data, struct berth_config *config,
+                                  const struct berth_log *log, enum task_use use,
+                                  struct berth_error *error) {
+    TRY(param_table_init(&data->files.table, &data->files.shape, data->task->head, error));
+    struct task_open args = {.use = use, .config = config, .files = &data->files, .log = log};
+    TRY(data->task->open(&data->set, &args, error));
+    data->real = data->set.source;
+    data->row_length = config->max_seq_length;
+    return BERTH_OK;
+}
+
+static enum berth_status read_instances(struct bench_data *data,
+                                        const struct bench_settings *settings,
+                                        struct berth_error *error) {
+    const struct berth_config *config = settings->config;
+    const int asked = option_is_given(config, option_find("max_seq_length"));
+    struct bench_shards shards = {.path = settings->data,
+                                  .tokens = data->updates * settings->update_tokens,
+                                  .vocab_size = (int32_t)data->files.shape.vocab_size,
+                                  .max_seq_length = asked ? config->max_seq_length : 0};
+    TRY(bench_shards_read(&shards, &data->instances, error));
+    data->real = instance_source(&data->instances);
+    for (size_t i = 0; i < data->instances.count; i++) {
+        int64_t length = data->instances.items[i].length;
+        data->row_length = length > data->row_length ? length : data->row_length;
+    }
+    data->row_length = asked ? config->max_seq_length : data->row_length;
+    TRY(check(data, settings, data->row_length, error));
+    return param_table_init(&data->files.table, &data->files.shape, PARAM_HEAD_PRETRAINING, error);
+}
+
+static enum berth_status read_task(struct bench_data *data, const struct bench_settings *settings,
+                                   struct berth_config *config, struct berth_error *error) {
+    enum task_use use = settings->kind != BENCH_PREDICT ? TASK_TRAIN : TASK_PREDICT;
+    TRY(data->task->settle(config, use, error)); // what follows needs the names of the files
+    const struct length_limits limits = {.usual = data->task->max_seq_length,
+                                         .positions = data->files.shape.max_position_embeddings,
+                                         .source = settings->geometry};
+    TRY(inputs_fit_length(config, &limits, &settings->log, error));
+    TRY(check(data, settings, config->max_seq_length, error));
+    TRY(open_tokenizer(data, settings, error));
+    return read_set(data, config, &settings->log, use, error);
+}
+
+enum berth_status bench_data_open(struct bench_data *data, const struct bench_settings *settings,
+                                  struct berth_error *error) {
+    *data = (struct bench_data){.updates = settings->steps + settings->warm_up_steps};
+    if (data->updates < 1 || settings->steps < 1 || settings->update_tokens < 1) {
+        return error_set(error, BERTH_USAGE, "a benchmark needs at least one step and one token");
+    }
+    struct berth_config config = *settings->config;
+    config.train_file = config.predict_file = settings->data;
+    const struct task *fine_tuning = config.task_name != NULL ? &task_classify : &task_squad;
+    data->task = settings->kind == BENCH_PRETRAIN ? NULL : fine_tuning;
+    enum berth_status status;
+    // Before a vocabulary is looked for beside it.
+    if (settings->data != NULL && !file_exists(settings->data) &&
+        !(data->task == NULL && dir_exists(settings->data))) {
+        return error_set(error, BERTH_NO_INPUT, "%s: no such file; expected %s", settings->data,
+                         data->task != NULL ? "a file to train on" : "a shard or a folder of them");
+    }
+    TRY_DONE(read_shape(data, settings, error));
+    TRY_DONE(data->task != NULL ? read_task(data, settings, &config, error)
+                                : read_instances(data, settings, error));
+    data->source = data->real;
+    if (settings->pad_to > 0) {
+        TRY_DONE(pad(data, settings->pad_to, error));
+    }
+    TRY_DONE(take_orders(data, settings, error));
+    find_worst(data);
+    return BERTH_OK;
+done:
+    bench_data_done(data);
+    return status;
+}
+
+void bench_data_done(struct bench_data *data) {
+    memory_free(data->order);
+    memory_free(data->cuts);
+    if (data->padded != NULL) {
+        memory_free(data->padded->ids);
+        memory_free(data->padded->type_ids);
+        memory_free(data->padded);
+    }
+    if (data->task != NULL) {
+        data->task->close(&data->set);
+    }
+    instances_done(&data->instances);
+    model_files_done(&data->files);
+    *data = (struct bench_data){0};
+}
+
+struct bench_count bench_data_count(const struct bench_data *data, size_t first, size_t end) {
+    const struct bert model = {.config = &data->files.shape, .table = &data->files.table};
+    struct bench_count count = {.sequences = (int64_t)(end - first)};
+    for (size_t i = first; i < end; i++) {
+        struct packer_sequence own = data->real.get(data->real.data, data->order[i]);
+        count.tokens += own.length;
+        count.masked += own.masked_count;
+        count.flops += bert_forward_flops(&data->files.shape, own.length);
+    }
+    count.flops += bert_masked_flops(&model, count.masked);
+    return count;
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/checkpoint/optimizer_file.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+#include "format/safetensors/safetensors.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define FILE_NAME "optimizer.safetensors"
+#define NAME_SIZE 128
+#define PIECE_COUNT ((int64_t)1 << 20) // elements that travel between device and file at a time
+
+static const char *const prefixes[2] = {"exp_avg.", "exp_avg_sq."};
+
+static void tensor_name(char name[NAME_SIZE], int moment, const struct param *param) {
+    snprintf(name, NAME_SIZE, "%s%s", prefixes[moment], param->name);
+}
+
+// --- making -------------------------------------------------------------------------------------
+
+static void describe(struct tensor_out *tensor, char *name, int moment, const struct param *param) {
+    tensor_name(name, moment, param);
+    *tensor = (struct tensor_out){.name = name, .dtype = TENSOR_F32, .rank = param->rank};
+    tensor->shape[0] = param->rank == 2 ? param->rows : param->cols;
+    tensor->shape[1] = param->cols;
+}
+
+static enum berth_status make_file(const struct param_table *table, const char *path,
+                                   struct berth_error *error) {
+    static const char *const metadata[] = {"format", "berth", NULL};
+    size_t count = 2 * table->count;
+    struct tensor_out *tensors = memory_array(count, sizeof *tensors);
+    char(*names)[NAME_SIZE] = memory_array(count, sizeof *names);
+    enum berth_status status;
+    if (tensors == NULL || names == NULL) {
+        status = error_no_memory(error, count * sizeof *names, "the list of moments");
+    } else {
+        for (size_t i = 0; i < count; i++) {
+            describe(&tensors[i], names[i], i >= table->count, &table->params[i % table->count]);
+        }
+        status = safetensors_make(path, tensors, count, metadata, error);
+    }
+    memory_free(tensors);
+    memory_free(names);
+    return status;
+}
+
+enum berth_status optimizer_file_make(const struct param_table *table, const char *folder,
+                                      struct berth_error *error) {
+    char *path = path_join(folder, FILE_NAME);
+    if (path == NULL) {
+        return file_no_path(error);
+    }
+    enum berth_status status = make_file(table, path, error);
+    memory_free(path);
+    return status;
+}
+
+// --- moving the elements that are held -----------------------------------------------------------
+
+struct moving;
+
+// Elements [first, first + count) of a tensor, `values` on the host.
+typedef enum berth_status move_piece(struct moving *moving, const struct tensor_entry *entry,
+                                     int64_t first, int64_t count, float *values,
+                                     struct berth_error *error);
+
+// Between the device and a file that is open.
+struct moving {
+    const struct state *state;
+    const char *path;
+    struct safetensors file;
+    struct file_ranges ranges; // filling
+    float *staging;            // [PIECE_COUNT]; NULL where the host reads the device's memory
+    move_piece *move;
+    int fills; // else it reads
+};
+
+static enum berth_status fill_piece(struct moving *moving, const struct tensor_entry *entry,
+                                    int64_t first, int64_t count, float *values,
+                                    struct berth_error *error) {
+    const uint64_t offset =
+        moving->file.data_begin + entry->begin + (uint64_t)first * sizeof *values;
+    return file_ranges_put(&moving->ranges, offset, values, (size_t)count * sizeof *values, error);
+}
+
+static enum berth_status read_piece(struct moving *moving, const struct tensor_entry *entry,
+                                    int64_t first, int64_t count, float *values,
+                                    struct berth_error *error) {
+    return safetensors_read_f32(&moving->file, entry, first, count, values, error);
+}
+
+// Elements [first, first + count) of the tensor, which the device has at `held`.
+static enum berth_status move_elements(struct moving *moving, const struct tensor_entry *entry,
+                                       int64_t first, int64_t count, float *held,
+                                       struct berth_error *error) {
+    struct device *device = moving->state->device;
+    if (moving->staging == NULL) {
+        return moving->move(moving, entry, first, count, held, error);
+    }
+    for (int64_t done = 0; done < count; done += PIECE_COUNT) {
+        const int64_t some = count - done < PIECE_COUNT ? count - done : PIECE_COUNT;
+        const size_t bytes = (size_t)some * sizeof *held;
+        if (moving->fills) {
+            device->download(device, moving->staging, held + done, bytes);
+        }
+        TRY(moving->move(moving, entry, first + done, some, moving->staging, error));
+        if (!moving->fills) {
+            device->upload(device, held + done, moving->staging, bytes);
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status find_tensor(const struct moving *moving, int moment,
+                                     const struct param *param, const struct tensor_entry **found,
+                                     struct berth_error *error) {
+    char name[NAME_SIZE];
+    tensor_name(name, moment, param);
+    const struct tensor_entry *entry = *found = safetensors_find(&moving->file, name);
+    if (entry == NULL) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: no tensor %s; the checkpoint belongs to another "
+                         "model",
+                         moving->path, name);
+    }
+    int64_t rows = param->rank == 2 ? param->rows : param->cols;
+    int matches = entry->dtype == TENSOR_F32 && entry->rank == param->rank &&
+                  entry->shape[0] == rows && (param->rank < 2 || entry->shape[1] == param->cols);
+    return matches ? BERTH_OK
+                   : error_set(error, BERTH_BAD_DATA,
+                               "%s: tensor %s: expected F32 with %" PRId64 " x %" PRId64
+                               " elements, found %s of rank %d with %" PRId64 " rows",
+                               moving->path, name, param->rows, param->cols, entry->dtype_name,
+                               entry->rank, entry->rank > 0 ? entry->shape[0] : 0);
+}
+
+static enum berth_status move_param(struct moving *moving, int moment, const struct param *param,
+                                    struct berth_error *error) {
+    const struct state *state = moving->state;
+    float *held = moment == 0 ? state->moment1 : state->moment2;
+    const struct tensor_entry *entry;
+    TRY(find_tensor(moving, moment, param, &entry, error));
+    for (size_t i = 0; i < state->partition.count; i++) {
+        const struct partition_span part =
+            partition_part(&state->partition, i, param->offset, param->rows * param->cols);
+        if (part.count > 0) {
+            TRY(move_elements(moving, entry, part.first - param->offset, part.count, held + part.at,
+                              error));
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status move_all(struct moving *moving, struct berth_error *error) {
+    const struct state *state = moving->state;
+    if (!state->device->is_host) {
+        moving->staging = memory_array((size_t)PIECE_COUNT, sizeof *moving->staging);
+        if (moving->staging == NULL) {
+            return error_no_memory(error, (size_t)PIECE_COUNT * sizeof *moving->staging,
+                                   "a part of the moments");
+        }
+    }
+    for (int moment = 0; moment < 2; moment++) {
+        for (size_t i = 0; i < state->table->count; i++) {
+            TRY(move_param(moving, moment, &state->table->params[i], error));
+        }
+    }
+    return state->device->status(state->device, error);
+}
+
+static enum berth_status move_moments(struct moving *moving, const char *folder,
+                                      struct berth_error *error) {
+    char *path = path_join(folder, FILE_NAME);
+    if (path == NULL) {
+        return file_no_path(error);
+    }
+    moving->path = path;
+    enum berth_status status = safetensors_open(&moving->file, path, error);
+    if (status == BERTH_OK) {
+        if (moving->fills) {
+            status = file_ranges_open(&moving->ranges, path, error);
+        }
+        if (status == BERTH_OK) {
+            status = move_all(moving, error);
+        }
+        status = file_ranges_close(&moving->ranges, status, error);
+        safetensors_close(&moving->file);
+    }
+    memory_free(moving->staging);
+    memory_free(path);
+    return status;
+}
+
+enum berth_status optimizer_file_fill(const struct state *state, const char *folder,
+                                      struct berth_error *error) {
+    struct moving moving = {
+        .state = state, .ranges = {.descriptor = -1}, .move = fill_piece, .fills = 1};
+    return move_moments(&moving, folder, error);
+}
+
+enum berth_status optimizer_file_read(struct state *state, const char *folder,
+                                      struct berth_error *error) {
+    struct moving moving = {.state = state, .ranges = {.descriptor = -1}, .move = read_piece};
+    return move_moments(&moving, folder, error);
+}

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/engine/inputs.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/options.h"
+#include "format/json/json.h"
+#include "model/folder.h"
+#include "train/machine/machine.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+// --- the model ----------------------------------------------------------------------------------
+
+static enum berth_status find_vocabulary(struct model_files *files,
+                                         const struct berth_config *config, const char *folder,
+                                         struct berth_error *error) {
+    files->vocab_path = config->vocab_file != NULL ? memory_string(config->vocab_file)
+                                                   : folder_vocabulary_path(folder);
+    return files->vocab_path != NULL ? BERTH_OK : file_no_path(error);
+}
+
+// A casing asked for that neither the folder's settings nor its name have: as Google's programs do,
+// which know their own models by name. Another vocabulary may have another casing.
+static enum berth_status check_casing(const struct model_files *files,
+                                      const struct berth_config *config, const char *folder,
+                                      struct berth_error *error) {
+    int named = folder_name_casing(folder);
+    if (config->vocab_file != NULL || named < 0 || named == config->do_lower_case ||
+        named != files->rules.lower_case) {
+        return BERTH_OK;
+    }
+    return error_set(
+        error, BERTH_CONFIG,
+        "do_lower_case is %s, but %s is %s model by its name; leave do_lower_case out, "
+        "or name another model or vocab_file",
+        config->do_lower_case ? "true" : "false", folder, named ? "an uncased" : "a cased");
+}
+
+static struct tokenizer_options options_of(const struct berth_config *config,
+                                           const struct text_rules *rules,
+                                           const struct vocabulary_file *file) {
+    const int google = config->tokenizer != NULL && strcmp(config->tokenizer, "google") == 0;
+    const int by_rules = config->split_special < 0;
+    return (struct tokenizer_options){
+        .rules = google ? TOKENIZER_GOOGLE : TOKENIZER_HUGGINGFACE,
+        .lower_case = rules->lower_case,
+        .accents = rules->strip_accents < 0 ? TOKENIZER_ACCENTS_AUTO
+                   : rules->strip_accents   ? TOKENIZER_ACCENTS_STRIP
+                                            : TOKENIZER_ACCENTS_KEEP,
+        .whole_ideographs = !rules->tokenize_chinese_chars,
+        .added = file->added,
+        .max_word_length = config->max_word_length == 0 && !google ? file->max_word_length
+                                                                   : (int)config->max_word_length,
+        .split_special = by_rules                    ? 0
+                         : config->split_special > 0 ? 1
+                                                     : -1,
+    };
+}
+
+static void ask_settings(const struct berth_config *config, struct text_rules *rules) {
+    if (config->do_lower_case >= 0) {
+        rules->lower_case = config->do_lower_case;
+    }
+    if (config->tokenize_chinese_chars >= 0) {
+        rules->tokenize_chinese_chars = config->tokenize_chinese_chars;
+    }
+    if (config->strip_accents != NULL) {
+        rules->strip_accents = strcmp(config->strip_accents, "auto") == 0
+                                   ? -1
+                                   : strcmp(config->strip_accents, "true") == 0;
+    }
+}
+
+enum berth_status inputs_open_tokenizer(const struct berth_config *config, const char *folder,
+                                        const char *vocab_path, struct text_rules *rules,
+                                        struct tokenizer **tokenizer, struct berth_error *error) {
+    struct vocabulary_file file;
+    *tokenizer = NULL;
+    enum berth_status status = vocabulary_file_read(vocab_path, &file, error);
+    *rules = file.rules;
+    if (status == BERTH_OK && folder != NULL) {
+        status = folder_text_rules(folder, rules, error);
+    }
+    if (status == BERTH_OK) {
+        ask_settings(config, rules);
+        const struct tokenizer_options options = options_of(config, rules, &file);
+        status =
+            tokenizer_open_memory(vocab_path, file.bytes, file.length, &options, tokenizer, error);
+    }
+    vocabulary_file_done(&file);
+    return status;
+}
+
+static enum berth_status open_tokenizer(struct model_files *files,
+                                        const struct berth_config *config, const char *folder,
+                                        struct berth_error *error) {
+    if (config->do_lower_case >= 0) {
+        TRY(folder_text_rules(folder, &files->rules, error));
+        TRY(check_casing(files, config, folder, error));
+    }
+    return inputs_open_tokenizer(config, folder, files->vocab_path, &files->rules,
+                                 &files->tokenizer, error);
+}
+
+static enum berth_status check_vocabulary(const struct model_files *files, const char *config_path,
+                                          struct berth_error *error) {
+    TRY(folder_check_vocab(&files->shape, config_path, (int64_t)tokenizer_size(files->tokenizer),
+                           files->vocab_path, error));
+    struct tokenizer_special special = tokenizer_special_ids(files->tokenizer);
+    if (special.cls < 0 || special.sep < 0) {
+        return error_set(error, BERTH_BAD_DATA, "%s: no token %s; use a BERT vocabulary",
+                         files->vocab_path, special.cls < 0 ? "[CLS]" : "[SEP]");
+    }
+    return BERTH_OK;
+}
+
+static int length_was_asked_for(const struct berth_config *config) {
+    return option_is_chosen(config, option_find("max_seq_length"));
+}
+
+enum berth_status inputs_fit_length(struct berth_config *config, const struct length_limits *limits,
+                                    const struct berth_log *log, struct berth_error *error) {
+    const int64_t positions = limits->positions;
+    const int was_asked_for = length_was_asked_for(config);
+    if (!was_asked_for && limits->usual > 0) {
+        config->max_seq_length = limits->usual;
+    }
+    if (config->max_seq_length <= positions) {
+        return BERTH_OK;
+    }
+    if (was_asked_for) {
+        return error_set(error, BERTH_CONFIG,
+                         "max_seq_length %" PRId64 " exceeds max_position_embeddings %" PRId64
+                         " of %s; ask for at most that many tokens",
+                         config->max_seq_length, positions, limits->source);
+    }
+    if (limits->usual < INT64_MAX) {
+        log_note(log,
+                 "max_seq_length: %" PRId64 " in place of %" PRId64 ", as many as %s has positions",
+                 positions, config->max_seq_length, limits->source);
+    }
+    config->max_seq_length = positions;
+    return BERTH_OK;
+}
+
+struct length_limits model_files_limits(const struct model_files *files, int64_t usual,
+                                        const char *source) {
+    const int is_free = files->table.head == PARAM_HEAD_PRETRAINING;
+    return (struct length_limits){.usual = usual,
+                                  .positions =
+                                      is_free ? INT64_MAX : files->shape.max_position_embeddings,
+                                  .source = source};
+}
+
+static enum berth_status check_types(const struct model_files *files, const char *folder,
+                                     struct berth_error *error) {
+    if (files->shape.type_vocab_size < 2) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s: type_vocab_size %" PRId64
+                         " of its configuration cannot tell question and context apart; expected "
+                         "at least 2",
+                         folder, files->shape.type_vocab_size);
+    }
+    return BERTH_OK;
+}
+
+// What the weights tell of the layer norms, or config.json where a plan is made before they are
+// there.
+static enum berth_status find_norms(struct model_files *files, const struct berth_config *config,
+                                    const char *folder, const struct berth_log *log,
+                                    struct berth_error *error) {
+    struct berth_error missing;
+    enum berth_status status = folder_find_norms(folder, &files->shape, &missing);
+    if (status == BERTH_NO_INPUT && config->dry_run) {
+        log_warning(log, "%s; the plan is made by the configuration, but the run will need them",
+                    missing.message);
+        return BERTH_OK;
+    }
+    return status == BERTH_OK ? BERTH_OK : error_set(error, status, "%s", missing.message);
+}
+
+// A wish that is not the model's: its weights would mean nothing.
+static enum berth_status check_norms(const struct model_files *files,
+                                     const struct berth_config *config, const char *folder,
+                                     struct berth_error *error) {
+    static const char *const places[] = {"after", "before"};
+    int found = files->shape.pre_layer_norm;
+    if (config->pre_layer_norm < 0 || config->pre_layer_norm == found) {
+        return BERTH_OK;
+    }
+    return error_set(error, BERTH_CONFIG,
+                     "pre_layer_norm: expected a model with layer norms %s its sub-layers, but %s "
+                     "has them %s; leave the option out: the model's tensors tell",
+                     places[!found], folder, places[found]);
+}
+
+// Vocabulary and tokenizer, and whether they fit the shape that was read from `config_path`.
+static enum berth_status open_text(struct model_files *files, struct berth_config *config,
+                                   const char *folder, const char *config_path,
+                                   struct berth_error *error) {
+    TRY(find_vocabulary(files, config, folder, error));
+    TRY(open_tokenizer(files, config, folder, error));
+    TRY(check_vocabulary(files, config_path, error));
+    return check_types(files, folder, error);
+}
+
+static enum berth_status open_folder(struct model_files *files, struct berth_config *config,
+                                     const char *folder, const struct berth_log *log,
+                                     struct berth_error *error) {
+    char *config_path = folder_config_path(folder);
+    if (config_path == NULL) {
+        return file_no_path(error);
+    }
+    enum berth_status status = open_text(files, config, folder, config_path, error);
+    memory_free(config_path);
+    TRY(status);
+    TRY(find_norms(files, config, folder, log, error));
+    return check_norms(files, config, folder, error);
+}
+
+static enum berth_status open_new(struct model_files *files, struct berth_config *config,
+                                  struct berth_error *error) {
+    const char *path = config->config_file;
+    const int64_t multiple = config->vocab_multiple;
+    TRY(open_text(files, config, path, path, error));
+    files->shape.vocab_size = (files->shape.vocab_size + multiple - 1) / multiple * multiple;
+    files->shape.pre_layer_norm |= config->pre_layer_norm > 0;
+    files->shape.truncated_initializer =
+        config->initializer != NULL && strcmp(config->initializer, "truncated_normal") == 0;
+    return BERTH_OK;
+}
+
+enum berth_status model_files_open_new(struct model_files *files, struct berth_config *config,
+                                       enum param_head head, const struct berth_log *log,
+                                       struct berth_error *error) {
+    *files = (struct model_files){0};
+    enum berth_status status = bert_config_read(config->config_file, &files->shape, error);
+    if (status != BERTH_OK) {
+        return status;
+    }
+    TRY_DONE(open_new(files, config, error));
+    TRY_DONE(param_table_init(&files->table, &files->shape, head, error));
+    return BERTH_OK;
+done:
+    model_files_done(files);
+    return status;
+}
+
+enum berth_status model_files_open(struct model_files *files, struct berth_config *config,
+                                   const char *folder, enum param_head head,
+                                   const struct berth_log *log, struct berth_error *error) {
+    *files = (struct model_files){.strict = config->strict};
+    if (!dir_exists(folder) && !file_exists(folder)) {
+        return error_set(
+            error, BERTH_NO_INPUT,
+            "%s: no such folder; expected a model folder: config.json or "
+            "bert_config.json, vocab.txt or tokenizer.json, and the weights as model.safetensors, "
+            "pytorch_model.bin, a checkpoint of TensorFlow, NVIDIA or DeepSpeed",
+            folder);
+    }
+    enum berth_status status = folder_read_config(folder, &files->shape, error);
+    if (status != BERTH_OK) {
+        return status;
+    }
+    TRY_DONE(open_folder(files, config, folder, log, error));
+    TRY_DONE(param_table_init(&files->table, &files->shape, head, error));
+    return BERTH_OK;
+done:
+    model_files_done(files);
+    return status;
+}
+
+void model_files_done(struct model_files *files) {
+    tokenizer_close(files->tokenizer);
+    param_table_done(&files->table);
+    bert_config_done(&files->shape);
+    memory_free(files->vocab_path);
+    *files = (struct model_files){0};
+}
+
+enum berth_status model_files_merge(struct model_files *files, const json *object,
+                                    struct berth_error *error) {
+    enum param_head head = files->table.head;
+    TRY(bert_config_merge(&files->shape, object, error));
+    param_table_done(&files->table);
+    return param_table_init(&files->table, &files->shape, head, error);
+}
+
+// "a, b, c" from newline-separated names, cut after 200 characters.
+static void join_names(const char *names, char text[256]) {
+    size_t length = 0;
+    for (const char *at = names; *at != '\0' && length < 200; at++) {
+        if (*at == '\n') {
+            if (at[1] != '\0') {
+                text[length++] = ',';
+                text[length++] = ' ';
+            }
+        } else {
+            text[length++] = *at;
+        }
+    }
+    strcpy(text + length, length >= 200 ? ", ..." : "");
+}
+
+struct weights_origin {
+    const char *folder, *title; // "a span model"
+    int training;
+};
+
+static void report_weights(const struct folder_report *report, const struct weights_origin *origin,
+                           const struct berth_log *log) {
+    const char *folder = origin->folder;
+    char names[256];
+    log_note(log, "model: %zu tensors from %s", report->loaded, folder);
+    if (report->missing != NULL) {
+        join_names(report->missing, names);
+        if (origin->training) {
+            log_note(log, "model: newly initialised, to be trained: %s", names);
+        } else {
+            log_warning(log,
+                        "model: %s holds no %s; random values stand in, and what comes out is "
+                        "guesswork until the model is fine-tuned",
+                        folder, names);
+        }
+    }
+    if (report->unexpected != NULL) {
+        join_names(report->unexpected, names);
+        log_note(log, "model: left out, not part of %s: %s", origin->title, names);
+    }
+    if (report->ignored_keys > 0) {
+        log_warning(log, "model: %zu keys of the header of %s's weights mean nothing here",
+                    report->ignored_keys, folder);
+    }
+}
+
+static enum berth_status check_strict(const struct folder_report *report,
+                                      const struct weights_origin *origin,
+                                      struct berth_error *error) {
+    char names[256];
+    const char *list = report->missing != NULL ? report->missing : report->unexpected;
+    if (list == NULL) {
+        return BERTH_OK;
+    }
+    join_names(list, names);
+    return error_set(error, BERTH_BAD_DATA,
+                     "%s: as %s it %s %s; leave out --strict to go on without", origin->folder,
+                     origin->title, report->missing != NULL ? "lacks" : "should not hold", names);
+}
+
+enum berth_status model_files_load(const struct model_files *files, const char *folder,
+                                   uint64_t seed, const struct berth_log *log, struct state *state,
+                                   struct berth_error *error) {
+    float *buffer;
+    TRY(state_borrow(state, state->master, 0, &buffer, error));
+    struct folder_report report = {0};
+    enum berth_status status =
+        folder_read_weights(folder, &files->shape, &files->table, seed, buffer, &report, error);
+    if (status == BERTH_OK) {
+        struct weights_origin origin = {folder, param_head_row(files->table.head)->title,
+                                        state->gradients != NULL};
+        status = files->strict ? check_strict(&report, &origin, error) : BERTH_OK;
+        if (status == BERTH_OK) {
+            report_weights(&report, &origin, log);
+        }
+    }
+    if (status == BERTH_OK) {
+        state_set_weights(state, buffer);
+    }
+    folder_report_done(&report);
+    state_give_back(state, state->master, buffer);
+    return status;
+}
+
+enum berth_status model_files_initialise(const struct model_files *files,
+                                         const struct berth_config *config, struct state *state,
+                                         struct berth_error *error) {
+    float *buffer;
+    TRY(state_borrow(state, state->master, 0, &buffer, error));
+    param_initialise(&files->table, &files->shape, (uint64_t)config->seed, buffer);
+    state_set_weights(state, buffer);
+    state_give_back(state, state->master, buffer);
+    return BERTH_OK;
+}

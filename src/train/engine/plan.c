@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/engine/plan.h"
+
+#include "train/machine/machine.h"
+
+#include <inttypes.h>
+
+// What the process takes beside all that is counted: thread stacks, library tables, small blocks.
+#define UNCOUNTED_BYTES ((uint64_t)24 << 20)
+
+enum berth_status plan_memory_make(struct plan_memory *memory, const struct state *state,
+                                   const struct bert_config *config,
+                                   const struct engine_shape *shape, struct berth_error *error) {
+    int training = shape->train.tokens > 0;
+    *memory = (struct plan_memory){
+        .state = state_measure(state->table, state->compute, training),
+        .resident = machine_resident() + UNCOUNTED_BYTES,
+    };
+    TRY(engine_measure(state, config, shape, &memory->engine, error));
+    const struct state_bytes *own = &memory->state;
+    const uint64_t computed = own->weights + own->copy + own->gradients + own->moments +
+                              memory->engine.activations + memory->engine.workspace;
+    memory->total = memory->resident + memory->engine.batches;
+    if (state->device->is_host) {
+        memory->total += computed;
+    } else {
+        memory->staging = own->weights;
+        memory->total += memory->staging;
+        memory->device = computed + memory->engine.batches;
+    }
+    return BERTH_OK;
+}
+
+void plan_memory_report(const struct plan_memory *memory, const struct berth_log *log) {
+    struct berth_field fields[] = {
+        log_integer("weights_bytes", (int64_t)memory->state.weights),
+        log_integer("gradients_bytes", (int64_t)memory->state.gradients),
+        log_integer("moments_bytes", (int64_t)memory->state.moments),
+        log_integer("compute_copy_bytes", (int64_t)memory->state.copy),
+        log_integer("activations_bytes", (int64_t)memory->engine.activations),
+        log_integer("device_workspace_bytes", (int64_t)memory->engine.workspace),
+        log_integer("batches_bytes", (int64_t)memory->engine.batches),
+        log_integer("data_bytes", (int64_t)memory->data),
+        log_integer("staging_bytes", (int64_t)memory->staging),
+        log_integer("program_and_features_bytes", (int64_t)memory->resident),
+        log_integer("plan_bytes", (int64_t)memory->total),
+        log_integer("device_plan_bytes", (int64_t)memory->device), // of a device with its own
+    };
+    const size_t count = sizeof fields / sizeof fields[0];
+    log_fields(log, BERTH_RECORD_PLAN, "memory", fields, memory->device > 0 ? count : count - 1);
+}
+
+// Bytes that are still to be taken, and where.
+struct need {
+    uint64_t bytes;
+    const struct plan_room *room;
+};
+
+// The first of the two memories that is too small; room NULL: both are large enough. What is
+// resident already is not taken from the available memory again.
+static struct need find_lack(const struct plan_limit_args *args, const struct plan_memory *memory) {
+    const uint64_t host = memory->total - memory->resident + UNCOUNTED_BYTES;
+    if (host > args->host.available) {
+        return (struct need){host, &args->host};
+    }
+    return (struct need){memory->device,
+                         memory->device > args->device.available ? &args->device : NULL};
+}
+
+static int fits(const struct plan_limit_args *args, const struct engine_shape *shape) {
+    struct plan_memory memory;
+    if (plan_memory_make(&memory, args->state, args->config, shape, NULL) != BERTH_OK) {
+        return 0;
+    }
+    memory.total += args->memory->data;
+    return find_lack(args, &memory).room == NULL;
+}
+
+// Whether micro-batches (or prediction batches) of `sequences` full-length sequences fit.
+static int fits_with(const struct plan_limit_args *args, int64_t sequences) {
+    struct engine_shape shape = *args->shape;
+    const struct batch_extent worst = batch_extent_larger(&shape.train, &shape.infer);
+    int64_t tokens = sequences * worst.max_length;
+    if (shape.train.tokens > 0) {
+        shape.train.tokens = tokens < shape.train.tokens ? tokens : shape.train.tokens;
+        shape.train.sequences = sequences;
+    }
+    if (shape.infer.tokens > 0) {
+        shape.infer.tokens = tokens < shape.infer.tokens ? tokens : shape.infer.tokens;
+    }
+    return fits(args, &shape);
+}
+
+// Whether the plan fits as it is once activations are computed again.
+static int fits_checkpointing(const struct plan_limit_args *args) {
+    struct engine_shape shape = *args->shape;
+    int is_new = shape.train.tokens > 0 && !shape.gradient_checkpointing;
+    shape.gradient_checkpointing = 1;
+    return is_new && fits(args, &shape);
+}
+
+// The next smaller size to try: a half, or the largest that divides the update.
+static int64_t next_smaller(const struct plan_limit_args *args, int64_t sequences) {
+    if (args->update_sequences == 0) {
+        return sequences / 2;
+    }
+    do {
+        sequences--;
+    } while (sequences > 0 && args->update_sequences % sequences != 0);
+    return sequences;
+}
+
+// A size below `sequences` whose plan fits; 0: not even one sequence.
+static int64_t fitting(const struct plan_limit_args *args, int64_t sequences) {
+    do {
+        sequences = next_smaller(args, sequences);
+    } while (sequences > 0 && !fits_with(args, sequences));
+    return sequences;
+}
+
+enum berth_status plan_memory_check(const struct plan_limit_args *args, struct berth_error *error) {
+    const uint64_t mebibyte = 1 << 20;
+    const struct need need = find_lack(args, args->memory);
+    if (need.room == NULL) {
+        return BERTH_OK;
+    }
+    int training = args->shape->train.tokens > 0;
+    int64_t most = training ? args->shape->train.sequences
+                            : args->shape->infer.tokens / args->shape->infer.max_length;
+    int64_t fit = fitting(args, most);
+    const char *option = training ? "per_device_train_batch_size" : "predict_batch_size";
+    const char *also = fits_checkpointing(args) ? ", and so would --gradient_checkpointing" : "";
+    if (fit > 0) {
+        return error_set(error, BERTH_CONFIG,
+                         "the plan needs %" PRIu64 " MiB more memory and %s leaves %" PRIu64
+                         " MiB; --%s %" PRId64 " would fit%s",
+                         need.bytes / mebibyte, need.room->limit, need.room->available / mebibyte,
+                         option, fit, also);
+    }
+    return error_set(error, BERTH_CONFIG,
+                     "the plan needs %" PRIu64 " MiB more memory and %s leaves %" PRIu64
+                     " MiB; not even --%s 1 would fit: use a smaller model or fewer threads",
+                     need.bytes / mebibyte, need.room->limit, need.room->available / mebibyte,
+                     option);
+}
+
+enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *total,
+                                    struct berth_error *error) {
+    struct plan_memory memory;
+    TRY(plan_memory_make(&memory, args->state, args->config, args->shape, error));
+    memory.data = args->data;
+    memory.total += args->data;
+    plan_memory_report(&memory, args->log);
+    if (total != NULL) {
+        *total = memory.total;
+    }
+    struct plan_limit_args limit = {.memory = &memory,
+                                    .state = args->state,
+                                    .config = args->config,
+                                    .shape = args->shape,
+                                    .update_sequences = args->update_sequences,
+                                    .device = {.available = UINT64_MAX}};
+    struct device *device = args->state->device;
+    limit.host.available = machine_memory_available(&limit.host.limit);
+    if (device->memory_available != NULL) {
+        limit.device.available = device->memory_available(device, &limit.device.limit);
+    }
+    return plan_memory_check(&limit, error);
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/inference/evaluate.h"
+
+#include "report/events.h"
+
+#include <math.h>
+
+enum berth_status evaluation_open(struct evaluation *evaluation, const struct task *task,
+                                  const struct task_open *args, struct berth_error *error) {
+    *evaluation =
+        (struct evaluation){.task = task, .predict_batch_size = args->config->predict_batch_size};
+    TRY(task->open(&evaluation->set, args, error));
+    return infer_find_worst(&evaluation->set.source, args->config, &evaluation->extent, error);
+}
+
+void evaluation_done(struct evaluation *evaluation) {
+    if (evaluation->task != NULL) {
+        evaluation->task->close(&evaluation->set);
+    }
+    *evaluation = (struct evaluation){0};
+}
+
+static void tell_start(const struct evaluation *evaluation, const struct berth_log *log) {
+    const struct berth_field facts[] = {
+        log_integer("eval_samples", evaluation->set.examples),
+        log_integer("eval_features", (int64_t)evaluation->set.source.count),
+        log_integer("predict_batch_size", evaluation->predict_batch_size),
+    };
+    event_moment(log, "infer_start");
+    event_facts(log, facts, sizeof facts / sizeof facts[0]);
+}
+
+enum berth_status evaluation_predict(struct evaluation *evaluation,
+                                     const struct evaluation_run *run, struct infer_result *timing,
+                                     struct task_score *score, struct berth_error *error) {
+    *score = (struct task_score){.loss = NAN};
+    struct infer_args args = {.source = &evaluation->set.source,
+                              .extent = &evaluation->extent,
+                              .log = run->log,
+                              .phase = "predict",
+                              .stop = run->stop,
+                              .take = evaluation->task->take,
+                              .take_masked = evaluation->task->take_masked,
+                              .context = &evaluation->set};
+    tell_start(evaluation, run->log);
+    TRY(infer_run(run->engine, &args, timing, error));
+    if (timing->stopped) {
+        return BERTH_OK;
+    }
+    const struct berth_field seen = log_integer("sample_number", timing->sequences);
+    event_facts(run->log, &seen, 1);
+    event_moment(run->log, "eval_start");
+    TRY(evaluation->task->conclude(&evaluation->set, run->files, error));
+    return evaluation->task->score(&evaluation->set, score, error);
+}

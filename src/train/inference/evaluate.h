@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Predictions for a whole set of a task, and their scores.
+#ifndef BERTH_TRAIN_EVALUATE_H
+#define BERTH_TRAIN_EVALUATE_H
+
+#include "core/error.h"
+#include "core/log.h"
+#include "train/engine/infer.h"
+#include "train/tasks/task.h"
+
+// A set with what its prediction needs, prepared once.
+struct evaluation {
+    const struct task *task;
+    struct task_set set;
+    struct batch_extent extent;
+    int64_t predict_batch_size; // as asked for
+};
+
+// Reads the set; evaluation_done frees, also after a failure.
+enum berth_status evaluation_open(struct evaluation *evaluation, const struct task *task,
+                                  const struct task_open *args, struct berth_error *error);
+void evaluation_done(struct evaluation *evaluation);
+
+// Predicts and scores. With *stop set, timing->stopped is 1 and there is no score.
+struct evaluation_run {
+    struct engine *engine;
+    const struct model_files *files;
+    const struct berth_log *log;
+    const volatile int *stop;
+};
+enum berth_status evaluation_predict(struct evaluation *evaluation,
+                                     const struct evaluation_run *run, struct infer_result *timing,
+                                     struct task_score *score, struct berth_error *error);
+
+#endif

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/inference/predict.h"
+
+#include "core/memory.h"
+#include "core/options.h"
+#include "report/events.h"
+#include "train/checkpoint/output.h"
+#include "train/engine/plan.h"
+#include "train/inference/evaluate.h"
+#include "train/machine/machine.h"
+#include "train/tasks/squad_input.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+// --- a model ready to answer --------------------------------------------------------------------
+
+enum berth_status predictor_open(struct predictor *predictor, struct berth_config *config,
+                                 enum param_head head, int64_t usual_length,
+                                 const struct berth_log *log, struct berth_error *error) {
+    *predictor = (struct predictor){0};
+    if (config->model_name_or_path == NULL) {
+        return error_set(error, BERTH_USAGE, "--model_name_or_path is missing");
+    }
+    TRY(machine_start_threads(config, error));
+    TRY(model_files_open(&predictor->files, config, config->model_name_or_path, head, log, error));
+    const struct length_limits limits =
+        model_files_limits(&predictor->files, usual_length, config->model_name_or_path);
+    TRY(inputs_fit_length(config, &limits, log, error));
+    if (head == PARAM_HEAD_SPAN) {
+        TRY(squad_input_follow_model(config, &predictor->files, log, error));
+    }
+    TRY(machine_device_open(config, log, &predictor->device, error));
+    predictor->state =
+        (struct state){.device = predictor->device, .table = &predictor->files.table};
+    return machine_compute_dtype(config, predictor->device, log, &predictor->state.compute, error);
+}
+
+enum berth_status predictor_load(struct predictor *predictor, const struct berth_config *config,
+                                 const struct batch_extent *extent, const struct berth_log *log,
+                                 struct berth_error *error) {
+    struct state *state = &predictor->state;
+    enum dtype compute = state->compute;
+    TRY(state_init(state, predictor->device, &predictor->files.table, compute, 0, error));
+    TRY(model_files_load(&predictor->files, config->model_name_or_path, (uint64_t)config->seed, log,
+                         state, error));
+    const struct engine_shape shape = {.infer = *extent};
+    return engine_init(&predictor->engine, state, comm_self(), &predictor->files.shape, &shape,
+                       error);
+}
+
+void predictor_done(struct predictor *predictor) {
+    engine_done(&predictor->engine);
+    state_done(&predictor->state);
+    if (predictor->device != NULL) {
+        predictor->device->close(predictor->device);
+    }
+    model_files_done(&predictor->files);
+}
+
+// --- a whole set --------------------------------------------------------------------------------
+
+struct predict_job {
+    const struct task *task;
+    enum task_use use; // TASK_PREDICT or TASK_VALIDATE
+    struct berth_config config;
+    struct berth_log log;
+    const volatile int *stop;
+    struct predictor predictor;
+    struct evaluation evaluation;
+    struct file_lock lock;
+};
+
+static void report(const struct predict_job *job, const struct infer_result *timing,
+                   const struct berth_run_result *result, double seconds) {
+    char text[64];
+    struct berth_field fields[BERTH_METRICS_MAX + 10] = {
+        log_integer("eval_samples", job->evaluation.set.examples),
+        log_integer("eval_features", timing->sequences),
+    };
+    size_t count = 2;
+    for (size_t i = 0; i < result->metric_count; i++) {
+        fields[count++] = log_real(result->metrics[i].name, result->metrics[i].value);
+    }
+    fields[count++] = log_real("samples_per_second", result->samples_per_second);
+    fields[count++] = log_real("tokens_per_second", result->tokens_per_second);
+    fields[count++] = log_real("mfu", result->mfu);
+    fields[count++] = log_real("predict_seconds", timing->seconds);
+    fields[count++] = log_real("total_seconds", seconds);
+    fields[count++] = log_integer("peak_rss_bytes", (int64_t)machine_peak_resident());
+    fields[count++] = log_text("output_dir", job->config.output_dir);
+    snprintf(text, sizeof text, "predict %s", job->task->name);
+    log_fields(&job->log, BERTH_RECORD_SUMMARY, text, fields, count);
+}
+
+static void fill_result(const struct predict_job *job, const struct infer_result *timing,
+                        const struct task_score *score, struct berth_run_result *result) {
+    double seconds = timing->seconds > 0 ? timing->seconds : NAN;
+    result->metric_count = score->count;
+    memcpy(result->metrics, score->items, sizeof result->metrics);
+    result->eval_loss = score->loss;
+    result->samples_per_second = (double)timing->timed_sequences / seconds;
+    result->tokens_per_second = (double)timing->timed_tokens / seconds;
+    result->mfu = machine_mfu(job->predictor.device, job->predictor.state.compute,
+                              timing->timed_flops, timing->seconds);
+}
+
+static enum berth_status predict_set(struct predict_job *job, struct berth_run_result *result,
+                                     struct berth_error *error) {
+    double begin = machine_seconds();
+    struct infer_result timing;
+    struct task_score score;
+    struct evaluation_run how = {.engine = &job->predictor.engine,
+                                 .files = &job->predictor.files,
+                                 .log = &job->log,
+                                 .stop = job->stop};
+    TRY(evaluation_predict(&job->evaluation, &how, &timing, &score, error));
+    if (timing.stopped) {
+        return error_set(error, BERTH_INTERRUPTED, "stopped on request; nothing was written");
+    }
+    struct task_results results = {.use = job->use,
+                                   .folder = job->config.output_dir,
+                                   .score = &score,
+                                   .train_loss = NAN,
+                                   .seconds = timing.seconds};
+    TRY(file_lock_check(&job->lock, error));
+    TRY(job->task->write(&job->evaluation.set, &results, error));
+    fill_result(job, &timing, &score, result);
+    report(job, &timing, result, machine_seconds() - begin);
+    return BERTH_OK;
+}
+
+static enum berth_status run(struct predict_job *job, struct berth_run_result *result,
+                             struct berth_error *error) {
+    struct berth_config *config = &job->config;
+    TRY(job->task->settle(config, job->use, error));
+    TRY(event_settings(&job->log, config, JOB_PREDICT, error));
+    TRY(output_check(config, "", error));
+    if (!config->dry_run && dir_exists(config->output_dir)) {
+        TRY(output_take(config, &job->lock, error));
+    }
+    TRY(predictor_open(&job->predictor, config, job->task->head, job->task->max_seq_length,
+                       &job->log, error));
+    struct task_open args = {
+        .use = job->use, .config = config, .files = &job->predictor.files, .log = &job->log};
+    TRY(evaluation_open(&job->evaluation, job->task, &args, error));
+    const struct engine_shape shape = {.infer = job->evaluation.extent};
+    struct plan_args plan = {.state = &job->predictor.state,
+                             .config = &job->predictor.files.shape,
+                             .shape = &shape,
+                             .log = &job->log};
+    TRY(plan_memory_admit(&plan, NULL, error));
+    if (config->dry_run) {
+        return BERTH_OK;
+    }
+    TRY(predictor_load(&job->predictor, config, &job->evaluation.extent, &job->log, error));
+    TRY(output_take(config, &job->lock, error));
+    TRY(output_check(config, "", error));
+    return predict_set(job, result, error);
+}
+
+enum berth_status predict(const struct task *task, enum task_use use,
+                          const struct berth_config *config, struct berth_log log,
+                          const volatile int *stop, struct berth_run_result *result,
+                          struct berth_error *error) {
+    struct berth_run_result ignored;
+    struct predict_job job = {.task = task,
+                              .use = use,
+                              .config = *config,
+                              .log = log,
+                              .stop = stop,
+                              .lock = {.descriptor = -1}};
+    result = result != NULL ? result : &ignored;
+    *result = (struct berth_run_result){.final_loss = NAN, .eval_loss = NAN, .mfu = NAN};
+    enum berth_status status = run(&job, result, error);
+    evaluation_done(&job.evaluation);
+    predictor_done(&job.predictor);
+    file_lock_release(&job.lock);
+    return status;
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inference jobs: a model opened for answering, a whole file predicted, samples for viewers.
+#ifndef BERTH_TRAIN_PREDICT_H
+#define BERTH_TRAIN_PREDICT_H
+
+#include "core/device.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "train/engine/engine.h"
+#include "train/engine/inputs.h"
+#include "train/optimizer/state.h"
+#include "train/tasks/task.h"
+
+// A model with its weights on a device, and activations for batches of a given size.
+struct predictor {
+    struct model_files files;
+    struct device *device;
+    struct state state;
+    struct engine engine;
+};
+
+// Opens config->model_name_or_path: files and device; fits max_seq_length to the model and the
+// usual length (inputs_fit_length). predictor_load then takes the memory for batches of that shape
+// (after the plan was checked) and reads the weights.
+enum berth_status predictor_open(struct predictor *predictor, struct berth_config *config,
+                                 enum param_head head, int64_t usual_length,
+                                 const struct berth_log *log, struct berth_error *error);
+enum berth_status predictor_load(struct predictor *predictor, const struct berth_config *config,
+                                 const struct batch_extent *extent, const struct berth_log *log,
+                                 struct berth_error *error);
+void predictor_done(struct predictor *predictor);
+
+// As berth_predict_squad, berth_evaluate_classify and their like, which differ in the task and in
+// which of its sets is read.
+enum berth_status predict(const struct task *task, enum task_use use,
+                          const struct berth_config *config, struct berth_log log,
+                          const volatile int *stop, struct berth_run_result *result,
+                          struct berth_error *error);
+
+// As berth_show_squad.
+struct show_args {
+    const struct berth_config *config;
+    struct berth_selection samples;
+    const struct berth_log *log;
+    int (*visit)(void *context, const struct berth_sample *sample);
+    void *context;
+};
+enum berth_status show_squad(const struct show_args *args, struct berth_error *error);
+
+#endif

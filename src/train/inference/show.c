@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// Single questions of a data set with the model's answers, for viewers (predict.h).
+//
+// By Keras's rules it shows what the CSCS demos show: samples are the entries that training would
+// have, and the answer is the best start with the best end, each by itself.
+#include "core/memory.h"
+#include "core/rng.h"
+#include "metrics/squad_answers.h"
+#include "metrics/squad_match.h"
+#include "train/engine/infer.h"
+#include "train/inference/predict.h"
+#include "train/machine/machine.h"
+#include "train/tasks/squad_input.h"
+
+#define STREAM_SAMPLES 0x53414D50u // of random numbers
+
+// The wanted part of a data set, its features and logits.
+struct show {
+    struct berth_config config; // as it fits the model
+    struct predictor predictor;
+    struct squad_feature_options rules;
+    struct squad_dataset dataset, part; // part borrows from dataset, or from dataset and copies
+    struct squad_example *entries;      // by Keras's rules; NULL else
+    struct squad_example *drawn;        // at random; NULL else
+    int64_t *numbers;                   // of the samples of part
+    struct squad_feature_set features;
+    struct packer_source source;
+    struct batch_extent extent;
+    struct squad_logits logits;
+    struct squad_result *results;
+};
+
+static int all_have_answers(const struct squad_dataset *dataset) {
+    for (size_t i = 0; i < dataset->count; i++) {
+        if (dataset->examples[i].answer_count == 0) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+// part becomes the entries that have features.
+static enum berth_status list_entries(const struct show_args *args, struct show *show,
+                                      struct berth_error *error) {
+    struct squad_feature_options rules = show->rules;
+    struct squad_feature_set set;
+    rules.training = all_have_answers(&show->dataset);
+    TRY(squad_features_build(&show->dataset, show->predictor.files.tokenizer, &rules,
+                             machine_threads(&show->config), args->log, &set, error));
+    show->entries = memory_array(set.count + 1, sizeof *show->entries);
+    for (size_t i = 0; show->entries != NULL && i < set.count; i++) {
+        const struct squad_feature *feature = &set.features[i];
+        show->entries[i] = show->dataset.examples[feature->example];
+        if (rules.training && rules.all_answers) {
+            show->entries[i].answers += feature->answer;
+            show->entries[i].answer_count = 1;
+        }
+    }
+    show->part.examples = show->entries;
+    show->part.count = set.count;
+    squad_feature_set_done(&set);
+    return show->entries != NULL
+               ? BERTH_OK
+               : error_no_memory(error, show->part.count * sizeof *show->entries, "the entries");
+}
+
+// Samples of which every choice is as likely as another, in ascending order: each is taken with the
+// probability of those still wanted among those still left.
+static void draw(const struct show *show, size_t all, size_t wanted) {
+    uint64_t draws = 0, seed = (uint64_t)show->config.seed;
+    size_t taken = 0;
+    for (size_t i = 0; taken < wanted; i++) {
+        if (rng_below(seed, STREAM_SAMPLES, &draws, (uint32_t)(all - i)) < wanted - taken) {
+            show->drawn[taken] = show->part.examples[i];
+            show->numbers[taken++] = (int64_t)i;
+        }
+    }
+}
+
+static enum berth_status draw_samples(struct show *show, size_t wanted, struct berth_error *error) {
+    show->drawn = memory_array(wanted + 1, sizeof *show->drawn);
+    if (show->drawn == NULL) {
+        return error_no_memory(error, wanted * sizeof *show->drawn, "the samples");
+    }
+    draw(show, show->part.count, wanted);
+    show->part.examples = show->drawn;
+    return BERTH_OK;
+}
+
+static enum berth_status take_samples(const struct show_args *args, struct show *show,
+                                      struct berth_error *error) {
+    const struct berth_selection *samples = &args->samples;
+    int64_t all = (int64_t)show->part.count, first = samples->random ? 0 : samples->first;
+    if (first < 0 || first >= all) {
+        return error_set(error, BERTH_USAGE, "sample %lld does not exist: %s has samples 0 to %lld",
+                         (long long)first, show->config.predict_file, (long long)all - 1);
+    }
+    int64_t wanted = samples->count < all - first ? samples->count : all - first;
+    wanted = wanted > 0 ? wanted : 0;
+    show->numbers = memory_array((size_t)wanted + 1, sizeof *show->numbers);
+    if (show->numbers == NULL) {
+        return error_no_memory(error, (size_t)wanted * sizeof *show->numbers, "the samples");
+    }
+    if (samples->random) {
+        TRY(draw_samples(show, (size_t)wanted, error));
+    } else {
+        show->part.examples += first;
+        for (int64_t i = 0; i < wanted; i++) {
+            show->numbers[i] = first + i;
+        }
+    }
+    show->part.count = (size_t)wanted;
+    return BERTH_OK;
+}
+
+static enum berth_status choose(const struct show_args *args, struct show *show,
+                                struct berth_error *error) {
+    const struct berth_config *config = &show->config;
+    if (config->predict_file == NULL) {
+        return error_set(error, BERTH_USAGE, "--predict_file is missing");
+    }
+    TRY(squad_input_feature_options(config, &show->rules, error));
+    TRY(squad_read(config->predict_file, 0, &show->dataset, error));
+    if (config->strict_answers) {
+        TRY(squad_check_placed(&show->dataset, error));
+    }
+    show->part = show->dataset;
+    show->part.storage = NULL;
+    if (show->rules.rules == SQUAD_RULES_KERAS) {
+        TRY(list_entries(args, show, error));
+    }
+    return take_samples(args, show, error);
+}
+
+static enum berth_status prepare(const struct show_args *args, struct show *show,
+                                 struct berth_error *error) {
+    const struct berth_config *config = &show->config;
+    TRY(squad_features_build(&show->part, show->predictor.files.tokenizer, &show->rules,
+                             machine_threads(config), args->log, &show->features, error));
+    show->source = squad_input_source(&show->features);
+    TRY(infer_find_worst(&show->source, config, &show->extent, error));
+    TRY(squad_logits_init(&show->logits, &show->features, error));
+    return predictor_load(&show->predictor, config, &show->extent, args->log, error);
+}
+
+static enum berth_status answer_separately(struct show *show, const struct squad_outcome *outcome,
+                                           struct berth_error *error) {
+    show->results = memory_array_zeroed(show->part.count + 1, sizeof *show->results);
+    if (show->results == NULL) {
+        return error_no_memory(error, show->part.count * sizeof *show->results, "answers");
+    }
+    for (size_t i = 0; i < show->features.count; i++) {
+        const struct squad_feature *feature = &show->features.features[i];
+        TRY(squad_answer_separately(outcome, feature, &show->results[feature->example], error));
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status answer(const struct show_args *args, struct show *show,
+                                struct berth_error *error) {
+    const struct berth_config *config = &show->config;
+    struct infer_args infer = {.source = &show->source,
+                               .extent = &show->extent,
+                               .phase = "answer",
+                               .take = squad_logits_take,
+                               .context = &show->logits};
+    struct infer_result timing;
+    TRY(infer_run(&show->predictor.engine, &infer, &timing, error));
+    struct squad_answer_options options = squad_input_answer_options(config);
+    const struct squad_outcome outcome = {.dataset = &show->part,
+                                          .set = &show->features,
+                                          .logits = show->logits.values,
+                                          .tokenizer = show->predictor.files.tokenizer,
+                                          .options = &options};
+    if (show->rules.rules == SQUAD_RULES_KERAS) {
+        return answer_separately(show, &outcome, error);
+    }
+    return squad_answer_all(&outcome, machine_threads(config), &show->results, error);
+}
+
+static enum berth_status make_sample(const struct show *show, size_t index,
+                                     struct berth_sample *sample, struct berth_error *error) {
+    const struct squad_example *example = &show->part.examples[index];
+    const struct squad_result *result = &show->results[index];
+    const struct squad_candidate *candidate = &result->candidates[squad_result_chosen(result)];
+    struct squad_match match;
+    *sample = (struct berth_sample){
+        .index = show->numbers[index],
+        .title = example->title,
+        .question = example->question,
+        .context = example->context,
+        .reference = example->answer_count > 0 ? example->answers[0].text : "",
+        .answer = {.text = result->prediction,
+                   .probability = candidate->probability,
+                   .start_logit = candidate->start_logit,
+                   .end_logit = candidate->end_logit,
+                   .start = candidate->begin,
+                   .end = candidate->end},
+    };
+    int version_2 = show->dataset.version_2 || example->answer_count == 0;
+    TRY(squad_match_example(example, result->prediction, version_2, &match, error));
+    sample->exact_match = match.exact;
+    sample->f1 = match.f1;
+    return BERTH_OK;
+}
+
+static enum berth_status visit_samples(const struct show_args *args, const struct show *show,
+                                       struct berth_error *error) {
+    size_t outside = 0, shown = 0;
+    for (; shown < show->part.count; shown++) {
+        if (show->results[shown].count == 0) {
+            outside++;
+            continue;
+        }
+        struct berth_sample sample;
+        TRY(make_sample(show, shown, &sample, error));
+        if (args->visit(args->context, &sample) != 0) {
+            break;
+        }
+    }
+    if (outside > 0) {
+        log_note(args->log,
+                 "%zu of %zu samples are not shown: their best start is not in the context",
+                 outside, shown);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status run(const struct show_args *args, struct show *show,
+                             struct berth_error *error) {
+    show->config = *args->config;
+    TRY(predictor_open(&show->predictor, &show->config, PARAM_HEAD_SPAN, 0, args->log, error));
+    TRY(choose(args, show, error));
+    if (show->part.count == 0) {
+        return BERTH_OK;
+    }
+    TRY(prepare(args, show, error));
+    TRY(answer(args, show, error));
+    return visit_samples(args, show, error);
+}
+
+enum berth_status show_squad(const struct show_args *args, struct berth_error *error) {
+    struct show show = {0};
+    enum berth_status status = run(args, &show, error);
+    if (show.results != NULL) {
+        squad_results_free(show.results, show.part.count);
+    }
+    squad_logits_done(&show.logits);
+    memory_free(show.entries);
+    memory_free(show.drawn);
+    memory_free(show.numbers);
+    squad_feature_set_done(&show.features);
+    squad_dataset_done(&show.dataset);
+    predictor_done(&show.predictor);
+    return status;
+}

@@ -1,0 +1,499 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/job/training_job.h"
+
+#include "core/file_partial.h"
+#include "core/memory.h"
+#include "core/options.h"
+#include "model/folder.h"
+#include "report/events.h"
+#include "train/checkpoint/checkpoint_list.h"
+#include "train/checkpoint/original.h"
+#include "train/checkpoint/output.h"
+#include "train/engine/plan.h"
+#include "train/job/training_loop.h"
+#include "train/job/training_report.h"
+#include "train/machine/machine.h"
+#include "train/settings/deepspeed.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+// Everything that one job opens, in the order in which it does.
+struct job {
+    const struct task *task;
+    struct berth_config config; // with the DeepSpeed file's values
+    struct berth_log log;
+    const volatile int *stop;
+    struct file_lock lock;
+    char *resume_folder;      // NULL: start anew; a file where original_step is set
+    int64_t original_step;    // of an original program's checkpoint; -1: it is Berth's
+    const char *model_folder; // where shape, vocabulary and (when starting anew) weights come from
+    struct model_files files;
+    struct task_set train;
+    struct feed feed;
+    struct evaluation evaluation;
+    int has_evaluation;
+    struct device *device;
+    struct comm *comm;
+    struct batching batching;
+    struct schedule schedule;
+    struct engine_shape shape;
+    struct state state;
+    struct engine engine;
+    struct updater updater;
+    struct progress progress;
+    struct checkpoint_content content;
+    double begin;
+};
+
+// --- settings -----------------------------------------------------------------------------------
+
+// What a run without a checkpoint begins with: a model, or but for a second phase random weights.
+static enum berth_status need_start(const struct job *job, struct berth_error *error) {
+    const struct berth_config *config = &job->config;
+    const int pretrains = (job->task->jobs & JOB_PRETRAIN) != 0;
+    if (config->phase2 && config->model_name_or_path == NULL) {
+        return error_set(error, BERTH_CONFIG,
+                         "--phase2 goes on from a checkpoint of the first phase: name its folder "
+                         "with --resume_from_checkpoint, or a model to start with its weights "
+                         "alone");
+    }
+    return config->config_file != NULL
+               ? BERTH_OK
+               : task_need(config->model_name_or_path, "model_name_or_path",
+                           pretrains ? ", or --config_file for random weights" : "", error);
+}
+
+static void note_phases(const struct job *job) {
+    const struct berth_config *config = &job->config;
+    if (config->phase1_end_step > 0 && !config->phase2) {
+        log_note(&job->log, "phase1_end_step has no effect without --phase2");
+    }
+}
+
+static enum berth_status settle(struct job *job, struct berth_error *error) {
+    struct berth_config *config = &job->config;
+    if (config->deepspeed_config != NULL) {
+        TRY(deepspeed_apply(config, config->deepspeed_config, &job->log, error));
+    }
+    TRY(job->task->settle(config, TASK_TRAIN, error));
+    TRY(strategy_settle(config, &job->log, error));
+    note_phases(job);
+    TRY(optimizer_settle(config, error));
+    TRY(loss_scale_check(config, error));
+    if (!option_resumes(&job->config)) {
+        TRY(need_start(job, error));
+    }
+    return event_settings(&job->log, config, job->task->jobs, error);
+}
+
+// --- the output folder --------------------------------------------------------------------------
+
+// Locks the folder first: what follows looks at checkpoints that another run might be rotating.
+static enum berth_status take_output(struct job *job, struct berth_error *error) {
+    TRY(output_take(&job->config, &job->lock, error));
+    return checkpoint_clean(job->config.output_dir, error);
+}
+
+// A checkpoint by its name or its step: Berth's own folder, or else a file of the originals.
+static enum berth_status find_named(struct job *job, const char *name, struct berth_error *error) {
+    const struct berth_config *config = &job->config;
+    char *folder = name != NULL ? memory_string(name)
+                                : checkpoint_path(config->output_dir, config->resume_step);
+    if (folder == NULL) {
+        return file_no_path(error);
+    }
+    char **found = &job->resume_folder;
+    enum berth_status status = BERTH_OK;
+    if (!dir_exists(folder)) {
+        status = name != NULL ? original_at(name, found, &job->original_step, error)
+                              : original_find(config->output_dir, config->resume_step, found,
+                                              &job->original_step, error);
+    }
+    if (status == BERTH_OK && *found == NULL) {
+        *found = folder;
+        return checkpoint_verify(folder, NULL, error);
+    }
+    memory_free(folder);
+    return status;
+}
+
+// A finished model is not trained over by a run that was to go on.
+static enum berth_status check_unfinished(const struct berth_config *config,
+                                          struct berth_error *error) {
+    int finished = 0;
+    TRY(folder_holds_weights(config->output_dir, &finished, error));
+    return !finished || config->overwrite_output_dir
+               ? BERTH_OK
+               : error_set(error, BERTH_CANT_CREATE,
+                           "--output_dir %s holds a model and no checkpoint to resume from; choose "
+                           "another folder, or add --overwrite_output_dir to start over it",
+                           config->output_dir);
+}
+
+// The newest: Berth's own, or else the originals'.
+static enum berth_status find_newest(struct job *job, struct berth_error *error) {
+    const char *folder = job->config.output_dir;
+    TRY(checkpoint_find(folder, &job->log, &job->resume_folder, error));
+    if (job->resume_folder == NULL) {
+        TRY(original_find(folder, -1, &job->resume_folder, &job->original_step, error));
+    }
+    if (job->resume_folder == NULL) {
+        TRY(check_unfinished(&job->config, error));
+        TRY(need_start(job, error));
+        log_note(&job->log, "no checkpoint in %s: starting from the beginning", folder);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status find_resume(struct job *job, struct berth_error *error) {
+    const char *from = job->config.resume_from_checkpoint;
+    const char *name = from != NULL && strcmp(from, "auto") != 0 ? from : NULL;
+    if (!option_resumes(&job->config)) {
+        return BERTH_OK;
+    }
+    return name != NULL || job->config.resume_step >= 0 ? find_named(job, name, error)
+                                                        : find_newest(job, error);
+}
+
+// --- reading ------------------------------------------------------------------------------------
+
+// Weights are random where neither a model nor a checkpoint is named.
+static int is_new(const struct job *job) {
+    return job->config.model_name_or_path == NULL && job->resume_folder == NULL;
+}
+
+// The shape and vocabulary of a new model; of a checkpoint too, where an original program left it
+// without them.
+static int has_new_shape(const struct job *job) {
+    return is_new(job) || (job->original_step >= 0 && job->config.model_name_or_path == NULL &&
+                           job->config.config_file != NULL);
+}
+
+static enum berth_status open_model(struct job *job, struct berth_error *error) {
+    struct berth_config *config = &job->config;
+    if (has_new_shape(job)) {
+        job->model_folder = config->config_file;
+        return model_files_open_new(&job->files, config, job->task->head, &job->log, error);
+    }
+    if (config->model_name_or_path != NULL && config->config_file != NULL) {
+        log_note(&job->log, "config_file has no effect: %s has a configuration",
+                 config->model_name_or_path);
+    }
+    job->model_folder =
+        config->model_name_or_path != NULL ? config->model_name_or_path : job->resume_folder;
+    return model_files_open(&job->files, config, job->model_folder, job->task->head, &job->log,
+                            error);
+}
+
+static enum berth_status open_feed(struct job *job, struct berth_error *error) {
+    const struct task_set *train = &job->train;
+    return train->shards != NULL
+               ? feed_open_shards(&job->feed, train->shards, &train->stream, error)
+               : feed_open_source(&job->feed, &train->source, error);
+}
+
+static enum berth_status read_inputs(struct job *job, struct berth_error *error) {
+    struct berth_config *config = &job->config;
+    TRY(open_model(job, error));
+    const struct length_limits limits =
+        model_files_limits(&job->files, job->task->max_seq_length, job->model_folder);
+    TRY(inputs_fit_length(config, &limits, &job->log, error));
+    // A missing file is told before the training file is read.
+    TRY(job->task->validates(config, &job->has_evaluation, error));
+    struct task_open args = {
+        .use = TASK_TRAIN, .config = config, .files = &job->files, .log = &job->log};
+    TRY(job->task->open(&job->train, &args, error));
+    if (job->has_evaluation) {
+        args.use = TASK_VALIDATE;
+        TRY(evaluation_open(&job->evaluation, job->task, &args, error));
+    } else {
+        TRY(strategy_check_unevaluated(config, job->task->held_out, &job->log, error));
+    }
+    TRY(open_feed(job, error));
+    TRY(job->feed.kind->resolve(&job->feed, &job->batching, config, error));
+    TRY(schedule_init(&job->schedule, config, job->batching.total_steps, error));
+    if (schedule_is_zero(&job->schedule)) {
+        log_warning(&job->log,
+                    "the learning rate of every update is 0, and nothing will be trained: schedule "
+                    "%s, updates: %" PRId64 ", of these warm-up: %" PRId64
+                    ", learning_rate %g; --schedule constant has no warm-up",
+                    config->schedule, job->schedule.total_steps, job->schedule.warmup_steps,
+                    config->learning_rate);
+    }
+    return BERTH_OK;
+}
+
+// --- the plan -----------------------------------------------------------------------------------
+
+static enum berth_status find_shape(struct job *job, int64_t *micro_batches,
+                                    struct berth_error *error) {
+    static const struct batch_extent least = {.tokens = 1, .sequences = 1, .max_length = 1};
+    struct batching_worst worst;
+    TRY(job->feed.kind->find_worst(&job->feed, &job->batching, &worst, error));
+    *micro_batches = worst.micro_batches;
+    job->shape =
+        (struct engine_shape){.train = batch_extent_larger(&worst.micro, &least),
+                              .gradient_checkpointing = job->config.gradient_checkpointing};
+    if (job->has_evaluation) {
+        job->shape.infer = job->evaluation.extent;
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status make_plan(struct job *job, struct berth_error *error) {
+    job->state = (struct state){.device = job->device, .table = &job->files.table};
+    TRY(machine_compute_dtype(&job->config, job->device, &job->log, &job->state.compute, error));
+    int64_t micro_batches;
+    TRY(find_shape(job, &micro_batches, error));
+    struct training_plan plan = {.config = &job->config,
+                                 .files = &job->files,
+                                 .batching = &job->batching,
+                                 .schedule = &job->schedule,
+                                 .micro_batches = micro_batches,
+                                 .train = &job->train,
+                                 .evaluation = job->has_evaluation ? &job->evaluation : NULL,
+                                 .model_folder = job->model_folder,
+                                 .resume_folder = job->resume_folder};
+    training_report_plan(&plan, &job->log);
+    struct plan_args memory = {.state = &job->state,
+                               .config = &job->files.shape,
+                               .shape = &job->shape,
+                               .update_sequences = job->batching.update_sequences,
+                               .data = feed_bytes(&job->feed, &job->batching),
+                               .log = &job->log};
+    return plan_memory_admit(&memory, NULL, error);
+}
+
+// --- weights ------------------------------------------------------------------------------------
+
+// A checkpoint that the model's shape and vocabulary came from, or that lies in the output folder,
+// may be gone before the run ends; the tokenizer's files then come from the output folder, where
+// they will lie anyway.
+static enum berth_status keep_tokenizer(struct job *job, struct berth_error *error) {
+    const char *folder = job->config.output_dir, *vocab_file = job->config.vocab_file;
+    if (job->model_folder != job->resume_folder && !file_lies_in(job->model_folder, folder)) {
+        return BERTH_OK;
+    }
+    TRY(folder_copy_tokenizer(job->model_folder, job->files.vocab_path, &job->files.rules, folder,
+                              error));
+    job->content.model_folder = folder;
+    if (vocab_file == NULL || file_lies_in(vocab_file, folder)) {
+        memory_free(job->files.vocab_path);
+        job->files.vocab_path = path_join(folder, "vocab.txt");
+    }
+    return job->files.vocab_path != NULL ? BERTH_OK : file_no_path(error);
+}
+
+static enum berth_status fill_state(struct job *job, struct berth_error *error) {
+    enum dtype compute = job->state.compute;
+    struct update_rules rules = update_rules_of(&job->config, &job->files.shape);
+    TRY(state_init(&job->state, job->device, &job->files.table, compute, 1, error));
+    job->content = (struct checkpoint_content){.config = &job->config,
+                                               .files = &job->files,
+                                               .model_folder = job->model_folder,
+                                               .batching = &job->batching,
+                                               .state = &job->state,
+                                               .progress = &job->progress,
+                                               .comm = job->comm};
+    event_moment(&job->log, "loading_checkpoint");
+    if (job->original_step >= 0) {
+        TRY(original_read(&job->content, job->resume_folder, job->original_step, &job->log, error));
+    } else if (job->resume_folder != NULL) {
+        TRY(checkpoint_read(&job->content, job->resume_folder, &job->log, error));
+        log_note(&job->log, "resumed from %s", job->resume_folder);
+    } else if (is_new(job)) {
+        TRY(model_files_initialise(&job->files, &job->config, &job->state, error));
+    } else {
+        if (job->train.new_head) {
+            param_table_renew_head(&job->files.table);
+        }
+        TRY(model_files_load(&job->files, job->model_folder, rules.seed, &job->log, &job->state,
+                             error));
+    }
+    event_moment(&job->log, "loaded_checkpoint");
+    TRY(engine_init(&job->engine, &job->state, job->comm, &job->files.shape, &job->shape, error));
+    return updater_init(&job->updater, &job->engine, &rules, error);
+}
+
+// --- the end ------------------------------------------------------------------------------------
+
+static enum berth_status write_outputs(struct job *job, const struct training_result *loop,
+                                       struct berth_error *error) {
+    const char *folder = job->config.output_dir;
+    TRY(checkpoint_write_model(&job->content, folder, error));
+    if (loop->evaluated_step != loop->model_step || loop->evaluated_step < 0) {
+        return BERTH_OK;
+    }
+    struct task_results results = {.use = TASK_VALIDATE,
+                                   .folder = folder,
+                                   .score = &loop->score,
+                                   .step = loop->model_step,
+                                   .train_loss = job->progress.last_loss,
+                                   .seconds = loop->prediction_seconds};
+    return job->task->write(&job->evaluation.set, &results, error);
+}
+
+// --load_best_model_at_end: its weights take the place of the last ones, and its scores theirs.
+static enum berth_status load_best(struct job *job, const char *folder,
+                                   struct training_result *done, struct berth_error *error) {
+    TRY(checkpoint_verify(folder, NULL, error));
+    param_table_keep_head(&job->files.table);
+    TRY(model_files_load(&job->files, folder, (uint64_t)job->config.seed, &job->log, &job->state,
+                         error));
+    struct evaluation_run how = {
+        .engine = &job->engine, .files = &job->files, .log = &job->log, .stop = job->stop};
+    struct infer_result timing;
+    TRY(evaluation_predict(&job->evaluation, &how, &timing, &done->score, error));
+    if (timing.stopped) {
+        return error_set(error, BERTH_INTERRUPTED,
+                         "stopped on request while the best model was evaluated; everything is "
+                         "saved: go on with --resume_from_checkpoint auto");
+    }
+    done->prediction_seconds = timing.seconds;
+    done->model_step = done->evaluated_step = job->progress.best_step;
+    return BERTH_OK;
+}
+
+static enum berth_status take_best(struct job *job, struct training_result *done,
+                                   struct berth_error *error) {
+    const struct progress *progress = &job->progress;
+    if (!job->config.load_best_model_at_end || isnan(progress->best_metric) ||
+        progress->best_step == progress->step) {
+        return BERTH_OK;
+    }
+    char *folder = checkpoint_path(job->config.output_dir, progress->best_step);
+    if (folder == NULL) {
+        return file_no_path(error);
+    }
+    enum berth_status status = BERTH_OK;
+    if (dir_exists(folder)) {
+        log_note(&job->log, "the result is the best model, of update %" PRId64,
+                 progress->best_step);
+        status = load_best(job, folder, done, error);
+    } else {
+        log_warning(&job->log, "%s is not there: the result is the last model, not the best",
+                    folder);
+    }
+    memory_free(folder);
+    return status;
+}
+
+static void fill_result(const struct job *job, const struct training_result *loop,
+                        struct berth_run_result *result) {
+    double seconds = loop->seconds > 0 ? loop->seconds : NAN;
+    *result = (struct berth_run_result){
+        .steps = job->progress.step,
+        .final_loss = job->progress.last_loss,
+        .metric_count = loop->score.count,
+        .eval_loss = loop->score.loss,
+        .samples_per_second = (double)loop->sequences / seconds,
+        .tokens_per_second = (double)loop->tokens / seconds,
+        .mfu = machine_mfu(job->device, job->state.compute, loop->needed_flops, loop->seconds),
+    };
+    memcpy(result->metrics, loop->score.items, sizeof result->metrics);
+}
+
+static enum berth_status train(struct job *job, struct berth_run_result *result,
+                               struct berth_error *error) {
+    struct training_loop loop = {.task = job->task->name,
+                                 .config = &job->config,
+                                 .log = &job->log,
+                                 .stop = job->stop,
+                                 .lock = &job->lock,
+                                 .updater = &job->updater,
+                                 .batching = &job->batching,
+                                 .schedule = &job->schedule,
+                                 .feed = &job->feed,
+                                 .content = &job->content,
+                                 .evaluation = job->has_evaluation ? &job->evaluation : NULL};
+    struct training_result done;
+    event_moment(&job->log, "train_start");
+    enum berth_status status = training_loop_run(&loop, &done, error);
+    if (status == BERTH_OK) {
+        status = take_best(job, &done, error);
+    }
+    fill_result(job, &done, result);
+    TRY(status);
+    TRY(file_lock_check(&job->lock, error));
+    TRY(write_outputs(job, &done, error));
+    struct training_summary summary = {.task = job->task,
+                                       .result = result,
+                                       .loop = &done,
+                                       .progress = &job->progress,
+                                       .train = &job->train,
+                                       .config = &job->config,
+                                       .seconds = machine_seconds() - job->begin};
+    return training_report_summary(&summary, &job->log, error);
+}
+
+static enum berth_status run(struct job *job, struct berth_run_result *result,
+                             struct berth_error *error) {
+    TRY(settle(job, error));
+    const char *otherwise = ", or go on with --resume_from_checkpoint auto";
+    TRY(output_check(&job->config, option_resumes(&job->config) ? NULL : otherwise, error));
+    if (!job->config.dry_run && dir_exists(job->config.output_dir)) {
+        TRY(take_output(job, error));
+    }
+    TRY(find_resume(job, error));
+    TRY(machine_start_threads(&job->config, error));
+    TRY(read_inputs(job, error));
+    TRY(machine_device_open(&job->config, &job->log, &job->device, error));
+    TRY(make_plan(job, error));
+    if (job->config.dry_run) {
+        return BERTH_OK;
+    }
+    TRY(progress_init(&job->progress, error));
+    job->progress.jobs = job->task->jobs;
+    job->progress.feed = &job->feed;
+    TRY(fill_state(job, error));
+    // Made only now: input that cannot be used leaves no folder behind. Another run may have filled
+    // it meanwhile.
+    if (job->lock.descriptor < 0) {
+        TRY(take_output(job, error));
+        TRY(output_check(&job->config, otherwise, error));
+    }
+    TRY(keep_tokenizer(job, error));
+    if (job->config.overwrite_output_dir && job->resume_folder == NULL) {
+        TRY(checkpoint_remove_all(job->config.output_dir, error));
+    }
+    return train(job, result, error);
+}
+
+static void job_done(struct job *job) {
+    updater_done(&job->updater);
+    engine_done(&job->engine);
+    if (job->state.master != NULL) {
+        state_done(&job->state);
+    }
+    progress_done(&job->progress);
+    if (job->device != NULL) {
+        job->device->close(job->device);
+    }
+    evaluation_done(&job->evaluation);
+    feed_done(&job->feed);
+    job->task->close(&job->train);
+    model_files_done(&job->files);
+    memory_free(job->resume_folder);
+    file_lock_release(&job->lock);
+}
+
+enum berth_status training_job_run(const struct task *task, const struct berth_config *config,
+                                   struct berth_log log, const volatile int *stop,
+                                   struct berth_run_result *result, struct berth_error *error) {
+    struct berth_run_result ignored;
+    struct job job = {.task = task,
+                      .config = *config,
+                      .log = log,
+                      .stop = stop,
+                      .lock = {.descriptor = -1},
+                      .comm = comm_self(),
+                      .original_step = -1,
+                      .begin = machine_seconds()};
+    result = result != NULL ? result : &ignored;
+    *result = (struct berth_run_result){.final_loss = NAN, .eval_loss = NAN, .mfu = NAN};
+    enum berth_status status = run(&job, result, error);
+    job_done(&job);
+    return status;
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The run itself: updates, logging, checkpoints, evaluation, stopping.
+//
+// At an update boundary the order is: log, save, evaluate. A run resumed from a checkpoint begins
+// with the evaluation that is due at its step, so nothing is lost wherever it was killed.
+#ifndef BERTH_TRAIN_TRAINING_LOOP_H
+#define BERTH_TRAIN_TRAINING_LOOP_H
+
+#include "core/error.h"
+#include "core/log.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/engine/batching.h"
+#include "train/engine/feed.h"
+#include "train/engine/update.h"
+#include "train/inference/evaluate.h"
+#include "train/optimizer/learning_rate.h"
+#include "train/progress/progress.h"
+
+#include <stdint.h>
+
+struct training_loop {
+    const char *task; // its name, for the log
+    const struct berth_config *config;
+    const struct berth_log *log;
+    const volatile int *stop;     // may be NULL
+    const struct file_lock *lock; // of the output folder: without it nothing more is written
+    struct updater *updater;
+    const struct batching *batching;
+    const struct schedule *schedule;
+    struct feed *feed;
+    const struct checkpoint_content *content; // its progress is the run's
+    struct evaluation *evaluation;            // NULL: none
+};
+
+// What the run did, from its start or its resumption.
+struct training_result {
+    int64_t updates, sequences, tokens;
+    double seconds; // of updates alone
+    double needed_flops;
+    double forward_seconds, backward_seconds, step_seconds, save_seconds, evaluation_seconds;
+    double waited_seconds;       // for data, of `seconds`
+    struct task_score score;     // of the last evaluation; count 0 without one
+    double prediction_seconds;   // of that evaluation, the model's part
+    double predicted_per_second; // sequences
+    int64_t evaluated_step;      // -1: none
+    int64_t model_step;          // of the weights that are the result
+};
+
+// BERTH_FAILURE when loss or gradient is not finite, BERTH_INTERRUPTED after *stop, BERTH_IO when
+// a checkpoint could not be written (on_save_error "stop").
+enum berth_status training_loop_run(const struct training_loop *loop,
+                                    struct training_result *result, struct berth_error *error);
+
+#endif

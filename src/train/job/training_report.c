@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/job/training_report.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+#include "metrics/results.h"
+#include "train/machine/machine.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define COUNT(fields) (sizeof(fields) / sizeof((fields)[0]))
+
+static void report_model(const struct training_plan *plan, const struct berth_log *log) {
+    const struct bert_config *shape = &plan->files->shape;
+    struct berth_field fields[] = {
+        log_text("model_name_or_path", plan->model_folder),
+        log_integer("parameters", plan->files->table.parameter_count),
+        log_integer("hidden_size", shape->hidden_size),
+        log_integer("num_hidden_layers", shape->num_hidden_layers),
+        log_integer("num_attention_heads", shape->num_attention_heads),
+        log_integer("intermediate_size", shape->intermediate_size),
+        log_integer("vocab_size", shape->vocab_size),
+        log_text("precision", plan->config->precision == BERTH_BF16 ? "bf16" : "fp32"),
+    };
+    log_fields(log, BERTH_RECORD_PLAN, "model", fields, COUNT(fields));
+}
+
+static void report_data(const struct training_plan *plan, const struct berth_log *log) {
+    const struct task_set *train = plan->train;
+    const struct evaluation *evaluation = plan->evaluation;
+    struct berth_field fields[12];
+    size_t count = 0;
+    fields[count++] = log_text("train_file", train->path);
+    if (train->shards != NULL) {
+        fields[count++] = log_integer("shards", (int64_t)train->shards->count);
+        fields[count++] = log_integer("train_sequences", train->shards->sequences);
+        fields[count++] = log_integer("row_length", train->shards->length);
+    } else {
+        fields[count++] = log_integer("train_examples", train->examples);
+        fields[count++] = log_integer("train_features", (int64_t)train->source.count);
+        fields[count++] = log_integer("train_tokens", train->tokens);
+        fields[count++] =
+            log_real("mean_length", (double)train->tokens / (double)train->source.count);
+    }
+    fields[count++] = log_text("validation_file", evaluation != NULL ? evaluation->set.path : NULL);
+    fields[count++] = log_integer("eval_features",
+                                  evaluation != NULL ? (int64_t)evaluation->set.source.count : 0);
+    log_fields(log, BERTH_RECORD_PLAN, "data", fields, count);
+}
+
+// What the numbers mean, where the originals use the same words for others.
+static size_t add_meanings(const struct batching *batching, struct berth_field *fields,
+                           size_t count) {
+    if (!batching->runs_on) {
+        return count;
+    }
+    int by_tokens = batching->accumulation == 0;
+    fields[count++] = log_text("train_batch_size_means",
+                               "sequences of one update over all processes; a packed row counts as "
+                               "the sequences in it");
+    fields[count++] = log_integer("sequences_per_micro_batch", batching->micro.sequences);
+    fields[count++] = log_integer("tokens_per_micro_batch", by_tokens ? batching->micro.tokens : 0);
+    fields[count++] = log_text("micro_batch_means",
+                               by_tokens ? "filled with sequences until one of these is reached"
+                                         : "so many sequences of one process at once, whatever "
+                                           "their tokens");
+    return count;
+}
+
+static void report_batches(const struct training_plan *plan, const struct berth_log *log) {
+    const struct batching *batching = plan->batching;
+    struct berth_field fields[12] = {
+        log_integer("train_batch_size", batching->update_sequences),
+        log_integer("processes", 1),
+        log_integer("micro_batches_per_update", plan->micro_batches),
+        log_integer("updates_per_epoch", batching->updates_per_epoch),
+        log_integer("total_steps", batching->total_steps),
+        log_real("epochs", batching_epochs(batching, batching->total_steps)),
+    };
+    size_t count = add_meanings(batching, fields, 6);
+    log_fields(log, BERTH_RECORD_PLAN, "batches", fields, count);
+}
+
+static void report_optimizer(const struct training_plan *plan, const struct berth_log *log) {
+    const struct berth_config *config = plan->config;
+    struct berth_field fields[] = {
+        log_text("optimizer", config->optimizer),
+        log_text("optimizer_formula", config->adam_w_mode ? optimizer_of(config).row->formula
+                                                          : "m^/(sqrt(v^)+eps), g += d p"),
+        log_text("schedule", plan->schedule->row->name),
+        log_text("schedule_formula", plan->schedule->row->formula),
+        log_real("learning_rate", config->learning_rate),
+        log_integer("warmup_steps", plan->schedule->warmup_steps),
+        log_real("weight_decay", config->weight_decay),
+        log_text("no_decay", config->no_decay),
+        log_real("max_grad_norm", config->max_grad_norm),
+        log_text("clip_by", config->clip_by),
+        log_text("loss_scale", config->loss_scale),
+        log_integer("seed", config->seed),
+    };
+    log_fields(log, BERTH_RECORD_PLAN, "optimizer", fields, COUNT(fields));
+}
+
+// Checkpoints are kept twice over for a moment: the new one is durable before the old one goes.
+static void report_files(const struct training_plan *plan, const struct berth_log *log) {
+    const struct batching *batching = plan->batching;
+    int64_t every =
+        plan->config->save_steps > 0 ? plan->config->save_steps : batching->updates_per_epoch;
+    every = every < batching->total_steps ? every : batching->total_steps;
+    int64_t checkpoint = plan->files->table.parameter_count * 12;
+    int64_t saves = (batching->total_steps + every - 1) / every;
+    int64_t kept = plan->config->save_total_limit > 0 && plan->config->save_total_limit < saves
+                       ? plan->config->save_total_limit
+                       : saves;
+    int64_t checkpoints = checkpoint * (kept + 1);
+    if (plan->config->skip_checkpoint) {
+        every = kept = checkpoints = 0;
+    }
+    struct berth_field fields[] = {
+        log_text("output_dir", plan->config->output_dir),
+        log_text("resumed_from", plan->resume_folder),
+        log_integer("checkpoint_every_steps", every),
+        log_integer("checkpoints_kept", kept),
+        log_integer("checkpoint_bytes", checkpoint),
+        log_integer("disk_bytes", checkpoints + checkpoint / 3),
+    };
+    log_fields(log, BERTH_RECORD_PLAN, "files", fields, COUNT(fields));
+}
+
+void training_report_plan(const struct training_plan *plan, const struct berth_log *log) {
+    report_model(plan, log);
+    report_data(plan, log);
+    report_batches(plan, log);
+    report_optimizer(plan, log);
+    report_files(plan, log);
+}
+
+// "best_f1": the score that tells, at its best; empty without an evaluation.
+static void best_name(const struct training_summary *summary, char text[64]) {
+    const struct task_score *score = &summary->loop->score;
+    struct best_metric best;
+    text[0] = '\0';
+    if (score->count > 0 && strategy_best_metric(summary->config, score, &best, NULL) == BERTH_OK) {
+        snprintf(text, 64, "best_%s", best.name);
+    }
+}
+
+static size_t add_scores(const struct training_summary *summary, const char *best,
+                         struct berth_field *fields, size_t count) {
+    const struct task_score *score = &summary->loop->score;
+    for (size_t i = 0; i < score->count; i++) {
+        fields[count++] = log_real(score->items[i].name, score->items[i].value);
+    }
+    if (!isnan(score->loss)) {
+        fields[count++] = log_real("eval_loss", score->loss);
+    }
+    if (best[0] != '\0') {
+        fields[count++] = log_real(best, summary->progress->best_metric);
+    }
+    return count;
+}
+
+static void report_summary(const struct training_summary *summary, const struct berth_log *log) {
+    const struct berth_run_result *result = summary->result;
+    const struct training_result *loop = summary->loop;
+    char best[64];
+    best_name(summary, best);
+    struct berth_field fields[32] = {
+        log_integer("steps", result->steps),
+        log_real("final_loss", result->final_loss),
+    };
+    size_t count = add_scores(summary, best, fields, 2);
+    const struct berth_field rest[] = {
+        log_real("samples_per_second", result->samples_per_second),
+        log_real("tokens_per_second", result->tokens_per_second),
+        log_real("model_flops", loop->seconds > 0 ? loop->needed_flops / loop->seconds : NAN),
+        log_real("mfu", result->mfu),
+        log_real("train_seconds", loop->seconds),
+        log_real("forward_seconds", loop->forward_seconds),
+        log_real("backward_seconds", loop->backward_seconds),
+        log_real("step_seconds", loop->step_seconds),
+        log_real("save_seconds", loop->save_seconds),
+        log_real("evaluation_seconds", loop->evaluation_seconds),
+        log_real("evaluation_samples_per_second", loop->predicted_per_second),
+        log_real("seconds", summary->seconds),
+        log_integer("peak_rss_bytes", (int64_t)machine_peak_resident()),
+        log_text("output_dir", summary->config->output_dir),
+    };
+    memcpy(fields + count, rest, sizeof rest);
+    log_fields(log, BERTH_RECORD_SUMMARY, summary->task->title, fields, count + COUNT(rest));
+}
+
+static size_t add_unless_nan(struct berth_field *fields, size_t count, const char *key,
+                             double value) {
+    if (!isnan(value)) {
+        fields[count++] = log_real(key, value);
+    }
+    return count;
+}
+
+// The examples that training read, or the windows that they were cut into; not times the epochs.
+static int64_t train_samples(const struct task_set *train) {
+    return train->shards != NULL ? train->shards->sequences : (int64_t)train->source.count;
+}
+
+static enum berth_status write_training(const struct training_summary *summary,
+                                        struct berth_error *error) {
+    const struct berth_run_result *result = summary->result;
+    const struct training_result *loop = summary->loop;
+    struct berth_field fields[8] = {
+        log_integer("global_step", result->steps),
+        log_integer("train_samples", train_samples(summary->train)),
+    };
+    size_t count = add_unless_nan(fields, 2, "train_loss", result->final_loss);
+    if (loop->updates > 0) {
+        fields[count++] = log_real("train_runtime", loop->seconds);
+    }
+    count = add_unless_nan(fields, count, "train_samples_per_second", result->samples_per_second);
+    count = add_unless_nan(fields, count, "train_tokens_per_second", result->tokens_per_second);
+    count = add_unless_nan(fields, count, "total_flos", loop->needed_flops);
+    count = add_unless_nan(fields, count, "mfu", result->mfu);
+    return results_write_json(summary->config->output_dir, "train", fields, count, error);
+}
+
+// Whether the run that made the updates has written its results.
+static int has_training(const struct training_summary *summary) {
+    char *path = path_join(summary->config->output_dir, "train_results.json");
+    int found = path != NULL && file_exists(path);
+    memory_free(path);
+    return found;
+}
+
+static enum berth_status write_evaluation(const struct training_summary *summary,
+                                          struct berth_error *error) {
+    const struct task_score *score = &summary->loop->score;
+    struct berth_field fields[BERTH_METRICS_MAX + 2];
+    char keys[BERTH_METRICS_MAX][64];
+    size_t count = 0;
+    for (size_t i = 0; i < score->count; i++) {
+        snprintf(keys[i], sizeof keys[i], "eval_%s", score->items[i].name);
+        fields[count++] = log_real(keys[i], score->items[i].value);
+    }
+    count = add_unless_nan(fields, count, "eval_loss", score->loss);
+    fields[count++] = log_real("eval_runtime", summary->loop->prediction_seconds);
+    return results_write_json(summary->config->output_dir, "eval", fields, count, error);
+}
+
+enum berth_status training_report_summary(const struct training_summary *summary,
+                                          const struct berth_log *log, struct berth_error *error) {
+    if (summary->loop->updates == 0 && has_training(summary)) {
+        log_note(log, "nothing was left to train: train_results.json stays as it is");
+    } else {
+        TRY(write_training(summary, error));
+    }
+    if (summary->loop->score.count > 0) {
+        TRY(write_evaluation(summary, error));
+    }
+    report_summary(summary, log);
+    return BERTH_OK;
+}

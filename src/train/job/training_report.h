@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fine-tuning job in words: the plan's records before the first update, and at the end the
+// summary record and the files of results.
+#ifndef BERTH_TRAIN_TRAINING_REPORT_H
+#define BERTH_TRAIN_TRAINING_REPORT_H
+
+#include "core/error.h"
+#include "core/log.h"
+#include "train/engine/batching.h"
+#include "train/engine/inputs.h"
+#include "train/inference/evaluate.h"
+#include "train/job/training_loop.h"
+#include "train/optimizer/learning_rate.h"
+#include "train/progress/progress.h"
+
+#include <stdint.h>
+
+struct training_plan {
+    const struct berth_config *config;
+    const struct model_files *files;
+    const struct batching *batching;
+    const struct schedule *schedule;
+    int64_t micro_batches; // the most in one update
+    const struct task_set *train;
+    const struct evaluation *evaluation; // NULL: none
+    const char *model_folder, *resume_folder;
+};
+void training_report_plan(const struct training_plan *plan, const struct berth_log *log);
+
+struct training_summary {
+    const struct task *task;
+    const struct berth_run_result *result;
+    const struct training_result *loop;
+    const struct progress *progress;
+    const struct task_set *train;
+    const struct berth_config *config;
+    double seconds; // the whole job
+};
+// The record, and in output_dir train_results.json, eval_results.json and all_results.json with the
+// keys of Hugging Face's trainer.
+enum berth_status training_report_summary(const struct training_summary *summary,
+                                          const struct berth_log *log, struct berth_error *error);
+
+#endif

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// /proc/self/cgroup names the group of the process, /proc/self/mountinfo the folder where its
+// hierarchy is mounted, and which group that folder is: a container may see a part only.
+//
+// Leaves out swap, and groups of version 1 whose parents do not limit them (use_hierarchy 0, which
+// current kernels refuse): their parents' limits are taken to hold.
+#include "train/machine/cgroup.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PROC_FILE_LIMIT ((size_t)1 << 20)
+#define PATH_SIZE (2 * PATH_MAX)
+
+// The two versions of the memory controller.
+struct version {
+    const char *type;       // of the mount's file system
+    const char *controller; // in /proc/self/cgroup and among the mount's options; "": version 2
+    const char *limit, *used;
+    const char *cache[2]; // lines of memory.stat
+};
+static const struct version versions[] = {
+    {"cgroup2", "", "memory.max", "memory.current", {"\nactive_file ", "\ninactive_file "}},
+    {"cgroup",
+     "memory",
+     "memory.limit_in_bytes",
+     "memory.usage_in_bytes",
+     {"\ntotal_active_file ", "\ntotal_inactive_file "}},
+};
+
+// NULL when there is no such file.
+static char *read_text(const char *folder, const char *name) {
+    char path[PATH_SIZE + NAME_MAX], *text;
+    size_t length;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return file_read(path, PROC_FILE_LIMIT, &text, &length, NULL) == BERTH_OK ? text : NULL;
+}
+
+// A file of one number; `otherwise` of anything else ("max", no such file).
+static uint64_t read_number(const char *folder, const char *name, uint64_t otherwise) {
+    char *text = read_text(folder, name), *end;
+    if (text == NULL) {
+        return otherwise;
+    }
+    uint64_t value = strtoull(text, &end, 10);
+    uint64_t result = end != text ? value : otherwise;
+    memory_free(text);
+    return result;
+}
+
+// --- one group ----------------------------------------------------------------------------------
+
+static uint64_t cache_of(const struct version *version, const char *folder) {
+    char *text = read_text(folder, "memory.stat");
+    uint64_t bytes = 0;
+    for (size_t i = 0; text != NULL && i < 2; i++) {
+        const char *line = strstr(text, version->cache[i]);
+        bytes += line != NULL ? strtoull(line + strlen(version->cache[i]), NULL, 10) : 0;
+    }
+    memory_free(text);
+    return bytes;
+}
+
+// A use that cannot be read must not refuse a run.
+static uint64_t rest_of(const struct version *version, const char *folder) {
+    uint64_t limit = read_number(folder, version->limit, UINT64_MAX);
+    if (limit == UINT64_MAX) {
+        return UINT64_MAX;
+    }
+    uint64_t used = read_number(folder, version->used, 0), cache = cache_of(version, folder);
+    used -= cache < used ? cache : used;
+    return limit > used ? limit - used : 0;
+}
+
+// --- where the groups are -----------------------------------------------------------------------
+
+static int has_word(const char *list, const char *word) {
+    size_t length = strlen(word);
+    for (const char *at = list; at != NULL; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, word, length) == 0 && (at[length] == ',' || at[length] == '\0')) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+// The group's path in its hierarchy: the third part of "4:memory:/path", "0::/path". In `text`,
+// which is changed; NULL: the process is in none.
+static const char *find_group(const struct version *version, char *text) {
+    char *rest;
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest)) {
+        char *controllers = strchr(line, ':');
+        char *path = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
+        if (path == NULL) {
+            continue;
+        }
+        *path++ = '\0';
+        controllers++;
+        int found = version->controller[0] == '\0' ? controllers[0] == '\0'
+                                                   : has_word(controllers, version->controller);
+        if (found) {
+            return path;
+        }
+    }
+    return NULL;
+}
+
+struct mount {
+    const char *group, *folder;
+};
+
+// "ID PARENT DEVICE GROUP FOLDER OPTIONS [OPTIONAL...] - TYPE SOURCE OPTIONS"; changes the line.
+static int is_mount(const struct version *version, char *line, struct mount *mount) {
+    char *separator = strstr(line, " - "), *fields[5], *rest;
+    if (separator == NULL) {
+        return 0;
+    }
+    *separator = '\0';
+    for (int i = 0; i < 5; i++) {
+        fields[i] = strtok_r(i == 0 ? line : NULL, " ", &rest);
+    }
+    const char *type = strtok_r(separator + 3, " ", &rest), *source = strtok_r(NULL, " ", &rest);
+    const char *options = strtok_r(NULL, " ", &rest);
+    if (fields[4] == NULL || source == NULL || options == NULL ||
+        strcmp(type, version->type) != 0 ||
+        (version->controller[0] != '\0' && !has_word(options, version->controller))) {
+        return 0;
+    }
+    *mount = (struct mount){.group = fields[3], .folder = fields[4]};
+    return 1;
+}
+
+// Within `text`, which is changed.
+static int find_mount(const struct version *version, char *text, struct mount *mount) {
+    char *rest;
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest)) {
+        if (is_mount(version, line, mount)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+// What follows of the group's path in the mount: "" where the mount does not show it.
+static const char *path_in(const struct mount *mount, const char *group) {
+    size_t length = strcmp(mount->group, "/") == 0 ? 0 : strlen(mount->group);
+    int is_within = strncmp(group, mount->group, length) == 0 &&
+                    (group[length] == '/' || group[length] == '\0');
+    return is_within && strstr(group, "/..") == NULL ? group + length : "";
+}
+
+// --- the least ----------------------------------------------------------------------------------
+
+// Of the group and all around it, up to the mount.
+static uint64_t least_of(const struct version *version, const char *root, const struct mount *mount,
+                         const char *group) {
+    char folder[PATH_SIZE];
+    uint64_t least = UINT64_MAX;
+    int top = snprintf(folder, sizeof folder, "%s%s", root, mount->folder);
+    int length =
+        snprintf(folder, sizeof folder, "%s%s%s", root, mount->folder, path_in(mount, group));
+    if (length >= (int)sizeof folder) {
+        return least;
+    }
+    for (;;) {
+        uint64_t rest = rest_of(version, folder);
+        least = rest < least ? rest : least;
+        if (length <= top) {
+            return least;
+        }
+        while (length > top && folder[length - 1] != '/') {
+            length--;
+        }
+        length -= length > top;
+        folder[length] = '\0';
+    }
+}
+
+static uint64_t rest_in(const struct version *version, const char *root) {
+    char *groups = read_text(root, "proc/self/cgroup"), *mounts = NULL;
+    const char *group = groups != NULL ? find_group(version, groups) : NULL;
+    struct mount mount;
+    uint64_t rest = UINT64_MAX;
+    if (group != NULL) {
+        mounts = read_text(root, "proc/self/mountinfo");
+    }
+    if (mounts != NULL && find_mount(version, mounts, &mount)) {
+        rest = least_of(version, root, &mount, group);
+    }
+    memory_free(groups);
+    memory_free(mounts);
+    return rest;
+}
+
+uint64_t cgroup_memory_rest(const char *root) {
+    uint64_t least = UINT64_MAX;
+    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
+        uint64_t rest = rest_in(&versions[i], root);
+        least = rest < least ? rest : least;
+    }
+    return least;
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/machine/machine.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+#include "train/machine/cgroup.h"
+
+#include <inttypes.h>
+#include <malloc.h>
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#define PROC_FILE_LIMIT (1 << 20)
+// Of a limit of the process, kept for what no plan counts: the code that oneDNN compiles, heaps
+// that are reserved but not used, space between mappings. Measured: 44 MiB with UNCOUNTED_BYTES of
+// plan.c.
+#define RESERVED_ADDRESSES ((uint64_t)40 << 20)
+#define PEAK_SECONDS 0.15 // of one reading
+#define MEASURABLE_SECONDS 2.0
+#define MFU_READINGS 3
+
+double machine_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+// The number after `key` in a file of "key  number" lines; `missing` without one.
+static uint64_t read_count(const char *path, const char *key, uint64_t missing) {
+    char *text = NULL;
+    size_t length;
+    if (file_read(path, PROC_FILE_LIMIT, &text, &length, NULL) != BERTH_OK) {
+        return missing;
+    }
+    const char *line = strstr(text, key);
+    uint64_t count = line != NULL ? strtoull(line + strlen(key), NULL, 10) : missing;
+    memory_free(text);
+    return count;
+}
+
+// The same of "key  number kB" lines, in bytes.
+static uint64_t read_kilobytes(const char *path, const char *key, uint64_t missing) {
+    uint64_t count = read_count(path, key, UINT64_MAX);
+    return count == UINT64_MAX ? missing : count * 1024;
+}
+
+uint64_t machine_resident(void) {
+    return read_kilobytes("/proc/self/status", "VmRSS:", 0);
+}
+
+uint64_t machine_peak_resident(void) {
+    return read_kilobytes("/proc/self/status", "VmHWM:", 0);
+}
+
+static uint64_t rest(uint64_t limit, uint64_t used) {
+    if (limit == UINT64_MAX) {
+        return UINT64_MAX;
+    }
+    return limit > used ? limit - used : 0;
+}
+
+// Limits of the process, beside what it uses of them by /proc/self/status.
+static const struct {
+    int resource;
+    const char *used, *name;
+} process_limits[] = {{RLIMIT_AS, "VmSize:", "the address space limit (ulimit -v)"},
+                      {RLIMIT_DATA, "VmData:", "the data size limit (ulimit -d)"}};
+
+// What is left of such a limit once the reserve is taken, for a mapping that fails within a library
+// may end the process.
+static uint64_t rest_of_limit(size_t i) {
+    struct rlimit limit;
+    if (getrlimit(process_limits[i].resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+        return UINT64_MAX;
+    }
+    uint64_t used = read_kilobytes("/proc/self/status", process_limits[i].used, 0);
+    return rest(limit.rlim_cur, used + RESERVED_ADDRESSES);
+}
+
+uint64_t machine_memory_available(const char **limit) {
+    uint64_t least = read_kilobytes("/proc/meminfo", "MemAvailable:", UINT64_MAX);
+    *limit = "the system's available memory";
+    for (size_t i = 0; i < sizeof process_limits / sizeof *process_limits; i++) {
+        uint64_t space = rest_of_limit(i);
+        if (space < least) {
+            least = space;
+            *limit = process_limits[i].name;
+        }
+    }
+    uint64_t group = cgroup_memory_rest("");
+    if (group < least) {
+        least = group;
+        *limit = "the cgroup's memory limit";
+    }
+    return least;
+}
+
+// Of a thread that OpenMP starts.
+static uint64_t stack_size(void) {
+    pthread_attr_t attributes;
+    size_t size = 0;
+    if (pthread_getattr_default_np(&attributes) == 0) {
+        pthread_attr_getstacksize(&attributes, &size);
+        pthread_attr_destroy(&attributes);
+    }
+    return size;
+}
+
+enum berth_status machine_start_threads(const struct berth_config *config,
+                                        struct berth_error *error) {
+    const int threads = machine_threads(config);
+    const uint64_t space = rest_of_limit(0), each = stack_size();
+    if (space == UINT64_MAX) {
+        return BERTH_OK;
+    }
+    const uint64_t running = read_count("/proc/self/status", "Threads:", 1);
+    const uint64_t missing = (uint64_t)threads > running ? (uint64_t)threads - running : 0;
+    if (each * missing > space) {
+        return error_set(error, BERTH_CONFIG,
+                         "%d threads need %" PRIu64 " MiB for their stacks and %s leaves %" PRIu64
+                         " MiB; --threads %" PRIu64 " would fit",
+                         threads, each * missing >> 20, process_limits[0].name, space >> 20,
+                         running + space / each);
+    }
+    // glibc would reserve 64 MiB of addresses as a heap for each thread, whenever they are to be
+    // had.
+    mallopt(M_ARENA_MAX, 1);
+#pragma omp parallel num_threads(threads)
+    memory_free(memory_new(1)); // there must be something to do
+    return BERTH_OK;
+}
+
+int machine_threads(const struct berth_config *config) {
+    if (config->threads > 0) {
+        return (int)config->threads;
+    }
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) != 0) {
+        return 1;
+    }
+    int count = CPU_COUNT(&set);
+    return count > 0 ? count : 1;
+}
+
+double machine_peak_flops(struct device *device, enum dtype dtype, int readings) {
+    double best = NAN;
+    for (int i = 0; i < readings && device->measure_peak != NULL; i++) {
+        double reading = device->measure_peak(device, dtype, PEAK_SECONDS);
+        best = isnan(best) || reading > best ? reading : best;
+    }
+    return best;
+}
+
+double machine_mfu(struct device *device, enum dtype dtype, double flops, double seconds) {
+    return seconds >= MEASURABLE_SECONDS
+               ? flops / seconds / machine_peak_flops(device, dtype, MFU_READINGS)
+               : NAN;
+}
+
+enum berth_status machine_device_open(const struct berth_config *config,
+                                      const struct berth_log *log, struct device **device,
+                                      struct berth_error *error) {
+    const char *name = config->device != NULL ? config->device : "auto";
+    struct device_options options = {.threads = (int)config->threads,
+                                     .instructions = config->instructions};
+    enum berth_status status;
+    if (strcmp(name, "cuda") == 0) {
+        status = device_cuda_open(&options, device, error);
+    } else if (strcmp(name, "cpu") == 0) {
+        status = device_cpu_open(&options, device, error);
+    } else if (strcmp(name, "auto") == 0) {
+        status = device_cuda_open(&options, device, NULL);
+        if (status != BERTH_OK) {
+            status = device_cpu_open(&options, device, error);
+        }
+    } else {
+        return error_set(error, BERTH_USAGE,
+                         "--device: unknown device '%s'; known: auto, cpu, cuda", name);
+    }
+    if (status == BERTH_OK) {
+        log_note(log, "device: %s", (*device)->describe(*device));
+    }
+    return status;
+}
+
+// Of enum berth_precision, as --precision says them.
+static const struct {
+    const char *name;
+    enum dtype dtype;
+} precisions[] = {[BERTH_FP32] = {"fp32", DTYPE_F32}, [BERTH_BF16] = {"bf16", DTYPE_BF16}};
+
+enum berth_status machine_compute_dtype(struct berth_config *config, const struct device *device,
+                                        const struct berth_log *log, enum dtype *compute,
+                                        struct berth_error *error) {
+    if (config->precision == BERTH_PRECISION_AUTO) {
+        config->precision = device->fast_dtype == DTYPE_BF16 ? BERTH_BF16 : BERTH_FP32;
+        log_note(log, "precision: %s (auto, the faster one on this device)",
+                 precisions[config->precision].name);
+    }
+    *compute = precisions[config->precision].dtype;
+    return (device->dtypes >> *compute & 1) != 0
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "--precision %s: the device %s does not compute in it",
+                           precisions[config->precision].name, device->name);
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/optimizer/learning_rate.h"
+
+#include "core/options.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double PI = 3.14159265358979323846;
+
+static double share(const struct schedule *s, int64_t step) {
+    return s->total_steps > 0 ? (double)step / (double)s->total_steps : 1.0;
+}
+
+static double at_least_zero(double value) {
+    return value > 0 ? value : 0;
+}
+
+static double rate_linear(const struct schedule *s, int64_t step) {
+    double x = share(s, step);
+    double factor = x < s->warmup ? x / s->warmup : at_least_zero(1 - x) / (1 - s->warmup);
+    return s->learning_rate * (s->warmup < 1 || x < s->warmup ? factor : 1);
+}
+
+static double rate_bertadam(const struct schedule *s, int64_t step) {
+    double x = share(s, step);
+    return s->learning_rate * (x < s->warmup ? x / s->warmup : at_least_zero(1 - x));
+}
+
+static double rate_google(const struct schedule *s, int64_t step) {
+    if (step < s->warmup_steps) {
+        return s->learning_rate * (double)step / (double)s->warmup_steps;
+    }
+    return s->learning_rate * at_least_zero(1 - share(s, step));
+}
+
+static double rate_poly(const struct schedule *s, int64_t step) {
+    double p = share(s, step + 1);
+    return s->learning_rate * (p < s->warmup ? p / s->warmup : sqrt(at_least_zero(1 - p)));
+}
+
+static double rate_constant(const struct schedule *s, int64_t step) {
+    return s->learning_rate;
+}
+
+static double rate_constant_warmup(const struct schedule *s, int64_t step) {
+    double x = share(s, step);
+    return s->learning_rate * (x < s->warmup ? x / s->warmup : 1);
+}
+
+static double rate_cosine(const struct schedule *s, int64_t step) {
+    double x = share(s, step);
+    if (x < s->warmup) {
+        return s->learning_rate * x / s->warmup;
+    }
+    double rest = s->warmup < 1 ? (x - s->warmup) / (1 - s->warmup) : 1;
+    return s->learning_rate * 0.5 * (1 + cos(PI * (rest < 1 ? rest : 1)));
+}
+
+// DeepSpeed's schedules are stepped after an update, so that update `step` has what they say of
+// step - 1, and the first one the minimum. A warm-up has at least two steps there.
+static int64_t warmup_of_deepspeed(const struct schedule *s) {
+    return s->warmup_steps > 2 ? s->warmup_steps : 2;
+}
+
+static int is_warming(const struct schedule *s, int64_t step) {
+    return step - 1 < warmup_of_deepspeed(s);
+}
+
+static double gamma_log(const struct schedule *s, int64_t step) {
+    return step < 1 ? 0 : log((double)step) / log((double)warmup_of_deepspeed(s));
+}
+
+static double gamma_linear(const struct schedule *s, int64_t step) {
+    return step < 1 ? 0 : (double)(step - 1) / (double)warmup_of_deepspeed(s);
+}
+
+// WarmupDecayLR: linear decay to zero once the warm-up is over.
+static double gamma_decay(const struct schedule *s, int64_t step) {
+    int64_t steps = warmup_of_deepspeed(s);
+    int64_t length = s->total_steps > steps ? s->total_steps - steps : 1;
+    return at_least_zero((double)(s->total_steps - (step - 1)) / (double)length);
+}
+
+static double between(const struct schedule *s, double gamma) {
+    return s->minimum + (s->learning_rate - s->minimum) * gamma;
+}
+
+static double rate_warmup_log(const struct schedule *s, int64_t step) {
+    return between(s, is_warming(s, step) ? gamma_log(s, step) : 1);
+}
+
+static double rate_warmup_linear(const struct schedule *s, int64_t step) {
+    return between(s, is_warming(s, step) ? gamma_linear(s, step) : 1);
+}
+
+static double rate_warmup_decay_log(const struct schedule *s, int64_t step) {
+    return between(s, is_warming(s, step) ? gamma_log(s, step) : gamma_decay(s, step));
+}
+
+static double rate_warmup_decay_linear(const struct schedule *s, int64_t step) {
+    return between(s, is_warming(s, step) ? gamma_linear(s, step) : gamma_decay(s, step));
+}
+
+// WarmupCosineLR: a cosine down to a share of the rate. Its first update has the rate 0, whatever
+// the minimum is.
+static double cosine_decay(const struct schedule *s, int64_t step) {
+    int64_t steps = warmup_of_deepspeed(s);
+    int64_t length = s->total_steps > steps ? s->total_steps - steps : 1;
+    double done = fmin(1, (double)(step - steps) / (double)length);
+    return s->learning_rate *
+           (s->cosine_minimum + (1 - s->cosine_minimum) * (1 + cos(PI * done)) / 2);
+}
+
+static double rate_warmup_cosine_log(const struct schedule *s, int64_t step) {
+    return !is_warming(s, step) ? cosine_decay(s, step)
+           : step > 0           ? between(s, gamma_log(s, step))
+                                : 0;
+}
+
+static double rate_warmup_cosine_linear(const struct schedule *s, int64_t step) {
+    return !is_warming(s, step) ? cosine_decay(s, step)
+           : step > 0           ? between(s, gamma_linear(s, step))
+                                : 0;
+}
+
+// BingBert's. Without a warm-up they decay from the first update on (the originals stay at 1).
+static double exponential(const struct schedule *s, int64_t step) {
+    double end = s->warmup * (double)s->total_steps;
+    return pow(s->decay_rate, ((double)step - end) / (double)s->decay_steps);
+}
+
+static double rate_ee(const struct schedule *s, int64_t step) {
+    double x = share(s, step);
+    return s->learning_rate * (x < s->warmup ? pow(x / s->warmup, 2) : exponential(s, step));
+}
+
+static double rate_le(const struct schedule *s, int64_t step) {
+    double x = share(s, step);
+    return s->learning_rate * (x < s->warmup ? x / s->warmup : exponential(s, step));
+}
+
+static double rate_ep(const struct schedule *s, int64_t step) {
+    double x = share(s, step);
+    double factor = x < s->warmup ? pow(x / s->warmup, 1.5) : pow(at_least_zero(1 - x), 2);
+    return s->learning_rate * factor;
+}
+
+const struct schedule_row schedule_rows[] = {
+    {"linear", "x < w: x/w, else (1-x)/(1-w)", rate_linear, WARMUP_SHARE},
+    {"bertadam", "x < w: x/w, else 1-x", rate_bertadam, WARMUP_SHARE},
+    {"google", "step < n: step/n, else 1-x", rate_google, WARMUP_WHOLE},
+    {"poly", "p < w: p/w, else (1-p)^0.5", rate_poly, WARMUP_WHOLE},
+    {"constant", "1", rate_constant, WARMUP_NONE},
+    {"constant_warmup", "x < w: x/w, else 1", rate_constant_warmup, WARMUP_SHARE},
+    {"cosine", "x < w: x/w, else (1 + cos(pi (x-w)/(1-w))) / 2", rate_cosine, WARMUP_SHARE},
+    {"EE", "x < w: (x/w)^2, else r^((step - w T)/k)", rate_ee, WARMUP_SHARE},
+    {"LE", "x < w: x/w, else r^((step - w T)/k)", rate_le, WARMUP_SHARE},
+    {"EP", "x < w: (x/w)^1.5, else (1-x)^2", rate_ep, WARMUP_SHARE},
+    {"warmup_log", "DeepSpeed WarmupLR, ln(step)/ln(n)", rate_warmup_log, WARMUP_SHARE},
+    {"warmup_linear", "DeepSpeed WarmupLR, (step-1)/n", rate_warmup_linear, WARMUP_SHARE},
+    {"warmup_decay_log", "DeepSpeed WarmupDecayLR, ln(step)/ln(n)", rate_warmup_decay_log,
+     WARMUP_SHARE},
+    {"warmup_decay_linear", "DeepSpeed WarmupDecayLR, (step-1)/n", rate_warmup_decay_linear,
+     WARMUP_SHARE},
+    {"warmup_cosine_log", "DeepSpeed WarmupCosineLR, ln(step)/ln(n)", rate_warmup_cosine_log,
+     WARMUP_SHARE},
+    {"warmup_cosine_linear", "DeepSpeed WarmupCosineLR, (step-1)/n", rate_warmup_cosine_linear,
+     WARMUP_SHARE},
+};
+const size_t schedule_row_count = sizeof schedule_rows / sizeof schedule_rows[0];
+
+static const struct schedule_row *find(const char *name) {
+    for (size_t i = 0; i < schedule_row_count; i++) {
+        if (strcmp(schedule_rows[i].name, name) == 0) {
+            return &schedule_rows[i];
+        }
+    }
+    return NULL;
+}
+
+static void set_warmup(struct schedule *schedule, const struct berth_config *config) {
+    int64_t total_steps = schedule->total_steps;
+    double share = (double)total_steps * config->warmup_proportion;
+    if (schedule->row->warmup == WARMUP_NONE) {
+        schedule->warmup_steps = 0;
+        schedule->warmup = 0;
+    } else if (config->warmup_steps > 0) {
+        schedule->warmup_steps = config->warmup_steps;
+        schedule->warmup = total_steps > 0 ? (double)config->warmup_steps / (double)total_steps : 0;
+    } else {
+        schedule->warmup = config->warmup_proportion;
+        schedule->warmup_steps =
+            (int64_t)(schedule->row->warmup == WARMUP_WHOLE ? share : ceil(share));
+    }
+}
+
+enum berth_status schedule_init(struct schedule *schedule, const struct berth_config *config,
+                                int64_t total_steps, struct berth_error *error) {
+    const char *name = config->schedule != NULL ? config->schedule : "linear";
+    TRY(option_check_choice(config, "schedule", error));
+    *schedule = (struct schedule){.row = find(name),
+                                  .learning_rate = config->learning_rate,
+                                  .minimum = config->warmup_min_lr,
+                                  .offset = config->lr_offset,
+                                  .decay_rate = config->decay_rate,
+                                  .decay_steps = config->decay_step,
+                                  .cosine_minimum = config->cos_min_ratio,
+                                  .total_steps = total_steps};
+    set_warmup(schedule, config);
+    return BERTH_OK;
+}
+
+void schedule_restart(struct schedule *schedule, const struct berth_config *config, int64_t first) {
+    schedule->total_steps += schedule->first - first;
+    schedule->first = first;
+    set_warmup(schedule, config);
+}
+
+double schedule_rate(const struct schedule *schedule, int64_t step) {
+    return schedule->row->rate(schedule, step - schedule->first) + schedule->offset;
+}
+
+int schedule_is_zero(const struct schedule *schedule) {
+    for (int64_t step = 0; step < schedule->total_steps; step++) {
+        if (schedule_rate(schedule, step) > 0) {
+            return 0;
+        }
+    }
+    return schedule->total_steps > 0;
+}

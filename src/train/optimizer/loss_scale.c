@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/optimizer/loss_scale.h"
+
+#include "core/number.h"
+
+#include <string.h>
+
+int loss_scale_is_dynamic(const struct loss_scale *scale) {
+    return scale->kind == LOSS_SCALE_ZERO || scale->kind == LOSS_SCALE_PLAIN;
+}
+
+static enum loss_scale_kind dynamic_kind(const struct berth_config *config) {
+    int plain = config->loss_scaler != NULL && strcmp(config->loss_scaler, "plain") == 0;
+    return plain ? LOSS_SCALE_PLAIN : LOSS_SCALE_ZERO;
+}
+
+// *fixed: the scale of a static one.
+static enum berth_status read_kind(const struct berth_config *config, enum loss_scale_kind *kind,
+                                   double *fixed, struct berth_error *error) {
+    const char *text = config->loss_scale != NULL ? config->loss_scale : "none";
+    *fixed = 1;
+    if (strcmp(text, "none") == 0) {
+        *kind = LOSS_SCALE_NONE;
+    } else if (strcmp(text, "dynamic") == 0) {
+        *kind = dynamic_kind(config);
+    } else if (strcmp(text, "static") == 0) {
+        *kind = LOSS_SCALE_STATIC;
+        *fixed = config->init_loss_scale;
+    } else if (!number_parse_real(text, fixed) || *fixed < 0 || *fixed > 0x1p126) {
+        return error_set(error, BERTH_USAGE,
+                         "option loss_scale: expected none, static, dynamic or a number from 0 "
+                         "(dynamic) to 2^126, found \"%s\"",
+                         text);
+    } else {
+        *kind = *fixed > 0 ? LOSS_SCALE_STATIC : dynamic_kind(config);
+    }
+    return BERTH_OK;
+}
+
+enum berth_status loss_scale_settle(struct loss_scale *scale, const struct berth_config *config,
+                                    struct berth_error *error) {
+    double fixed;
+    TRY(read_kind(config, &scale->kind, &fixed, error));
+    scale->minimum = config->min_loss_scale;
+    scale->window = config->loss_scale_window;
+    scale->hysteresis = config->hysteresis;
+    scale->consecutive = config->consecutive_hysteresis;
+    if (!loss_scale_is_dynamic(scale)) {
+        scale->scale = fixed;
+        return BERTH_OK;
+    }
+    if (config->init_loss_scale < config->min_loss_scale) {
+        return error_set(error, BERTH_CONFIG, "--init_loss_scale %g is below --min_loss_scale %g",
+                         config->init_loss_scale, config->min_loss_scale);
+    }
+    if (!scale->restored) {
+        scale->scale = config->init_loss_scale;
+        scale->updates = 0;
+        scale->last_overflow = -1;
+        scale->hysteresis_left = scale->hysteresis;
+    }
+    return BERTH_OK;
+}
+
+enum berth_status loss_scale_check(const struct berth_config *config, struct berth_error *error) {
+    struct loss_scale scale = {0};
+    return loss_scale_settle(&scale, config, error);
+}
+
+static void lower(struct loss_scale *scale) {
+    scale->scale = scale->scale / 2 > scale->minimum ? scale->scale / 2 : scale->minimum;
+}
+
+static enum loss_scale_event overflow_zero(struct loss_scale *scale) {
+    if (scale->hysteresis > 1 && scale->hysteresis_left > 1) {
+        scale->hysteresis_left--;
+        return SCALE_TOLERATED;
+    }
+    if (scale->scale <= scale->minimum) {
+        return SCALE_AT_FLOOR;
+    }
+    lower(scale);
+    return SCALE_LOWERED;
+}
+
+static enum loss_scale_event clean_zero(struct loss_scale *scale) {
+    int full = (scale->updates - scale->last_overflow) % scale->window == 0;
+    if (full || scale->consecutive) {
+        scale->hysteresis_left = scale->hysteresis;
+    }
+    scale->scale *= full ? 2 : 1;
+    return full ? SCALE_RAISED : SCALE_KEPT;
+}
+
+static enum loss_scale_event stay(struct loss_scale *scale) {
+    return ++scale->stuck < LOSS_SCALE_STUCK_LIMIT ? SCALE_TOLERATED : SCALE_AT_FLOOR;
+}
+
+static enum loss_scale_event overflow_plain(struct loss_scale *scale) {
+    if (scale->scale <= scale->minimum) {
+        return stay(scale);
+    }
+    lower(scale);
+    return SCALE_LOWERED;
+}
+
+static enum loss_scale_event clean_plain(struct loss_scale *scale) {
+    int64_t between = scale->updates - scale->last_overflow - 1;
+    int full = between > 0 && between % scale->window == 0;
+    scale->scale *= full ? 2 : 1;
+    return full ? SCALE_RAISED : SCALE_KEPT;
+}
+
+enum loss_scale_event loss_scale_update(struct loss_scale *scale, int overflow) {
+    scale->stuck = overflow ? scale->stuck : 0;
+    if (scale->kind == LOSS_SCALE_STATIC) {
+        return overflow ? stay(scale) : SCALE_KEPT;
+    }
+    int zero = scale->kind == LOSS_SCALE_ZERO;
+    enum loss_scale_event event;
+    if (overflow) {
+        event = zero ? overflow_zero(scale) : overflow_plain(scale);
+        scale->last_overflow = scale->updates;
+    } else {
+        event = zero ? clean_zero(scale) : clean_plain(scale);
+    }
+    scale->updates++;
+    return event;
+}

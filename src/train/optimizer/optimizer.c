@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/optimizer/optimizer.h"
+
+#include "core/options.h"
+
+#include <math.h>
+#include <string.h>
+
+// --- rows ---------------------------------------------------------------------------------------
+
+const struct optimizer_row optimizer_rows[] = {
+    {.name = "adamw",
+     .formula = "m^/(sqrt(v^)+eps) + d p",
+     .no_decay = "deepspeed",
+     .clip_by = "global",
+     .epsilon = 1e-8,
+     .weight_decay = 0.01,
+     .bias_correction = 1,
+     .has_adam_w_mode = 1},
+    {.name = "adam",
+     .formula = "m^/(sqrt(v^)+eps) + d p",
+     .no_decay = "deepspeed",
+     .clip_by = "global",
+     .epsilon = 1e-8,
+     .weight_decay = 0.01,
+     .bias_correction = 1,
+     .has_adam_w_mode = 1},
+    {.name = "adam_weight_decay",
+     .formula = "m/(sqrt(v)+eps) + d p",
+     .no_decay = "google",
+     .clip_by = "global",
+     .epsilon = 1e-6,
+     .weight_decay = 0.01,
+     .exact_clip = 1},
+    {.name = "bertadam",
+     .formula = "m/(sqrt(v)+eps) + d p",
+     .no_decay = "deepspeed",
+     .clip_by = "tensor",
+     .epsilon = 1e-6,
+     .weight_decay = 0.01},
+    {.name = "nvlamb",
+     .formula = "|p|/|u| u, u = m^/(sqrt(v^)+eps) + d p; u alone where d = 0",
+     .no_decay = "nvidia",
+     .clip_by = "global",
+     .epsilon = 1e-6,
+     .weight_decay = 0.01,
+     .bias_correction = 1,
+     .exact_clip = 1,
+     .trust = TRUST_DECAYED},
+    {.name = "lamb",
+     .formula = "c u, u = m/(sqrt(v)+eps) + d p, c = |p|/|u| in [min_coeff, max_coeff]",
+     .no_decay = "deepspeed",
+     .clip_by = "global",
+     .epsilon = 1e-8,
+     .bias_correction = 1,
+     .corrects_rate = 1,
+     .has_coefficients = 1,
+     .trust = TRUST_ALL},
+};
+const size_t optimizer_row_count = sizeof optimizer_rows / sizeof optimizer_rows[0];
+
+// The lists of the original programs: parts of the names of what does not decay.
+static const struct name_list {
+    const char *name, *parts;
+} lists[] = {
+    {"deepspeed", "bias,LayerNorm.bias,LayerNorm.weight,attn_nw,attn_nb,norm_w,norm_b,attn_qkvb,"
+                  "attn_ob,inter_b,output_b"},
+    {"google", "LayerNorm,layer_norm,bias"},
+    {"nvidia", "bias,gamma,beta,LayerNorm"},
+    {"none", ""},
+};
+
+static const struct optimizer_row *find(const char *name) {
+    for (size_t i = 0; i < optimizer_row_count; i++) {
+        if (strcmp(optimizer_rows[i].name, name) == 0) {
+            return &optimizer_rows[i];
+        }
+    }
+    return NULL;
+}
+
+static const struct name_list *find_list(const char *name) {
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        if (strcmp(lists[i].name, name) == 0) {
+            return &lists[i];
+        }
+    }
+    return NULL;
+}
+
+// --- settings -----------------------------------------------------------------------------------
+
+static const struct optimizer_row *row_of(const struct berth_config *config) {
+    return find(config->optimizer != NULL ? config->optimizer : optimizer_rows[0].name);
+}
+
+enum berth_status optimizer_settle(struct berth_config *config, struct berth_error *error) {
+    TRY(option_check_choice(config, "optimizer", error));
+    const struct optimizer_row *row = row_of(config);
+    if (!config->adam_w_mode && !row->has_adam_w_mode) {
+        return error_set(error, BERTH_CONFIG,
+                         "--adam_w_mode false is for the optimizers adam and adamw; %s has no such "
+                         "form",
+                         row->name);
+    }
+    if (config->min_coeff > config->max_coeff) {
+        return error_set(error, BERTH_CONFIG, "--min_coeff %g is above --max_coeff %g",
+                         config->min_coeff, config->max_coeff);
+    }
+    config->optimizer = row->name;
+    config->adam_epsilon = config->adam_epsilon < 0 ? row->epsilon : config->adam_epsilon;
+    config->weight_decay = config->weight_decay < 0 ? row->weight_decay : config->weight_decay;
+    if (config->bias_correction < 0) {
+        config->bias_correction = row->bias_correction;
+    }
+    config->no_decay = config->no_decay != NULL ? config->no_decay : row->no_decay;
+    config->clip_by = config->clip_by != NULL ? config->clip_by : row->clip_by;
+    return BERTH_OK;
+}
+
+static unsigned clips_of(const struct berth_config *config) {
+    if (config->max_grad_norm <= 0) {
+        return 0;
+    }
+    int both = strcmp(config->clip_by, "both") == 0;
+    return (both || strcmp(config->clip_by, "global") == 0 ? CLIP_GLOBAL : 0u) |
+           (both || strcmp(config->clip_by, "tensor") == 0 ? CLIP_TENSOR : 0u);
+}
+
+struct optimizer optimizer_of(const struct berth_config *config) {
+    const struct name_list *list = find_list(config->no_decay);
+    return (struct optimizer){
+        .row = row_of(config),
+        .beta1 = config->adam_beta1,
+        .beta2 = config->adam_beta2,
+        .epsilon = config->adam_epsilon,
+        .weight_decay = config->weight_decay,
+        .max_grad_norm = config->max_grad_norm,
+        .min_coeff = config->min_coeff,
+        .max_coeff = config->max_coeff,
+        .bias_correction = config->bias_correction,
+        .l2_mode = !config->adam_w_mode,
+        .epsilon_inside_root = config->eps_inside_sqrt,
+        .clips = clips_of(config),
+        .no_decay = list != NULL ? list->parts : config->no_decay,
+        .own_list = list == NULL,
+    };
+}
+
+// --- groups -------------------------------------------------------------------------------------
+
+// The next part of a list; NULL at its end.
+static const char *next_part(const char **list, size_t *length) {
+    *list += strspn(*list, ", ");
+    *length = strcspn(*list, ", ");
+    const char *part = *list;
+    *list += *length;
+    return *length > 0 ? part : NULL;
+}
+
+static int has_part(const char *name, const char *part, size_t length) {
+    return memmem(name, strlen(name), part, length) != NULL;
+}
+
+int optimizer_decays(const struct optimizer *optimizer, const char *parameter) {
+    const char *list = optimizer->no_decay, *part;
+    size_t length;
+    while ((part = next_part(&list, &length)) != NULL) {
+        if (has_part(parameter, part, length)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+enum berth_status optimizer_check(const struct optimizer *optimizer,
+                                  const struct param_table *table, struct berth_error *error) {
+    const char *list = optimizer->own_list ? optimizer->no_decay : "", *part;
+    size_t length;
+    while ((part = next_part(&list, &length)) != NULL) {
+        size_t found = 0;
+        while (found < table->count && !has_part(table->params[found].name, part, length)) {
+            found++;
+        }
+        if (found == table->count) {
+            return error_set(error, BERTH_CONFIG,
+                             "--no_decay: no parameter has \"%.*s\" in its name; `berth inspect` "
+                             "lists the names",
+                             (int)length, part);
+        }
+    }
+    return BERTH_OK;
+}
+
+static int is_scaled(const struct optimizer *optimizer, int decays) {
+    return optimizer->row->trust == TRUST_ALL ||
+           (optimizer->row->trust == TRUST_DECAYED && decays && optimizer->weight_decay > 0);
+}
+
+int optimizer_scales(const struct optimizer *optimizer, const char *parameter) {
+    return is_scaled(optimizer, optimizer_decays(optimizer, parameter));
+}

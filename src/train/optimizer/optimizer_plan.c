@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/optimizer/optimizer_plan.h"
+
+#include "core/arena.h"
+#include "core/memory.h"
+
+#include <math.h>
+
+// Host copies of the plan's arrays while it is made. No list is longer than there are
+// tensors and spans together.
+struct range_lists {
+    struct device_range *all, *plain, *scaled, *clipped; // [tensors + spans] each
+    int64_t *all_blocks, *tensor_blocks;
+    size_t bytes; // of all lists
+};
+
+static int64_t end_of(const struct param *param) {
+    return param->offset + param->rows * param->cols;
+}
+
+static struct device_range range_of(const struct optimizer *optimizer, int64_t first, int64_t end,
+                                    int decays) {
+    return (struct device_range){
+        .first = first, .count = end - first, .weight_decay = decays ? optimizer->weight_decay : 0};
+}
+
+// The end of the tensors from `first` on that may go together: one group, with or without a
+// compute copy all of them. The gaps between them stay zero.
+static size_t run_end(const struct optimizer_plan *plan, size_t first, int decays) {
+    const struct param_table *table = plan->state->table;
+    const int copied = table->params[first].offset < table->matrix_count;
+    size_t end = first + 1;
+    while (end < table->count && (table->params[end].offset < table->matrix_count) == copied &&
+           optimizer_decays(plan->optimizer, table->params[end].name) == decays) {
+        end++;
+    }
+    return end;
+}
+
+// Appends the parts of a range that are this process's. Blocks are counted from the range's start.
+static void put(const struct optimizer_plan *plan, struct device_range *list, int64_t *count,
+                struct device_range range) {
+    const struct partition *partition = &plan->state->partition;
+    for (size_t i = 0; i < partition->count; i++) {
+        const struct partition_span part = partition_part(partition, i, range.first, range.count);
+        if (part.count > 0) {
+            list[*count] = range;
+            list[*count].first = part.first;
+            list[*count].at = part.at;
+            list[*count].count = part.count;
+            list[(*count)++].block = range.block + (part.first - range.first) / DEVICE_SUM_BLOCK;
+        }
+    }
+}
+
+static int is_clipped(const struct optimizer *optimizer) {
+    return (optimizer->clips & CLIP_TENSOR) != 0;
+}
+
+// A tensor by itself; returns the block after its last.
+static int64_t list_tensor(struct optimizer_plan *plan, const struct range_lists *lists,
+                           size_t index, int decays, int64_t block) {
+    const struct param *param = &plan->state->table->params[index];
+    struct device_range range = range_of(plan->optimizer, param->offset, end_of(param), decays);
+    range.block = block;
+    range.tensor = (int64_t)index;
+    if (optimizer_scales(plan->optimizer, param->name)) {
+        put(plan, lists->scaled, &plan->scaled_count, range);
+    } else {
+        put(plan, lists->plain, &plan->plain_count, range);
+    }
+    if (is_clipped(plan->optimizer)) {
+        put(plan, lists->clipped, &plan->clipped_count, range);
+    }
+    return block + device_sum_blocks(range.count);
+}
+
+static void fill_lists(struct optimizer_plan *plan, const struct range_lists *lists) {
+    const struct optimizer *optimizer = plan->optimizer;
+    const struct param_table *table = plan->state->table;
+    int64_t block = 0;
+    for (size_t i = 0; i < table->count;) {
+        const char *name = table->params[i].name;
+        const int decays = optimizer_decays(optimizer, name);
+        lists->tensor_blocks[i] = block;
+        if (is_clipped(optimizer) || optimizer_scales(optimizer, name)) {
+            block = list_tensor(plan, lists, i++, decays, block);
+            continue;
+        }
+        const size_t end = run_end(plan, i, decays);
+        put(plan, lists->plain, &plan->plain_count,
+            range_of(optimizer, table->params[i].offset, end_of(&table->params[end - 1]), decays));
+        for (; i < end; i++) {
+            lists->tensor_blocks[i] = block;
+        }
+    }
+    lists->tensor_blocks[table->count] = plan->tensor_block_count = block;
+    put(plan, lists->all, &plan->all_count, range_of(optimizer, 0, table->total, 0));
+    lists->all_blocks[0] = 0;
+    lists->all_blocks[1] = device_sum_blocks(table->total);
+}
+
+// The lists' places in one block; base NULL: measures.
+static struct range_lists carve_lists(struct arena *arena, const struct state *state) {
+    const size_t tensors = state->table->count;
+    const size_t ranges = (tensors + state->partition.count) * sizeof(struct device_range);
+    struct range_lists lists = {.all = arena_take(arena, ranges),
+                                .plain = arena_take(arena, ranges),
+                                .scaled = arena_take(arena, ranges),
+                                .clipped = arena_take(arena, ranges),
+                                .all_blocks = arena_take(arena, 2 * sizeof(int64_t)),
+                                .tensor_blocks =
+                                    arena_take(arena, (tensors + 1) * sizeof(int64_t))};
+    lists.bytes = arena->used;
+    return lists;
+}
+
+// Blocks that sums may be of: a tensor's are counted from its own start.
+static size_t most_blocks(const struct param_table *table) {
+    return (size_t)device_sum_blocks(table->total) + table->count;
+}
+
+static void carve_plan(struct optimizer_plan *plan, struct arena *arena) {
+    const struct param_table *table = plan->state->table;
+    const struct range_lists lists = carve_lists(arena, plan->state);
+    const size_t blocks = most_blocks(table);
+    plan->all = lists.all;
+    plan->plain = lists.plain;
+    plan->scaled = lists.scaled;
+    plan->clipped = lists.clipped;
+    plan->all_blocks = lists.all_blocks;
+    plan->tensor_blocks = lists.tensor_blocks;
+    plan->sums = arena_take(arena, 2 * blocks * sizeof *plan->sums);
+    plan->norm = arena_take(arena, sizeof *plan->norm);
+    plan->norms = arena_take(arena, table->count * sizeof *plan->norms);
+    plan->lamb = arena_take(arena, table->count * sizeof *plan->lamb);
+}
+
+static enum berth_status upload_lists(struct optimizer_plan *plan, struct berth_error *error) {
+    struct device *device = plan->state->device;
+    struct arena arena = {0};
+    const size_t bytes = carve_lists(&arena, plan->state).bytes;
+    void *host = memory_array_zeroed(bytes, 1);
+    if (host == NULL) {
+        return error_no_memory(error, bytes, "the optimizer's ranges");
+    }
+    arena = (struct arena){.base = host, .size = bytes};
+    const struct range_lists lists = carve_lists(&arena, plan->state);
+    fill_lists(plan, &lists);
+    device->upload(device, plan->block, host, bytes);
+    memory_free(host);
+    return BERTH_OK;
+}
+
+enum berth_status optimizer_plan_init(struct optimizer_plan *plan,
+                                      const struct optimizer *optimizer, const struct state *state,
+                                      struct comm *comm, struct berth_error *error) {
+    *plan = (struct optimizer_plan){.optimizer = optimizer, .state = state, .comm = comm};
+    TRY(optimizer_check(optimizer, state->table, error));
+    struct arena arena = {0};
+    carve_plan(plan, &arena);
+    plan->block = state->device->memory_new(state->device, arena.used);
+    plan->bytes = arena.used;
+    if (plan->block == NULL) {
+        return error_no_memory(error, plan->bytes, "the optimizer's ranges");
+    }
+    arena = (struct arena){.base = plan->block, .size = plan->bytes};
+    carve_plan(plan, &arena);
+    const size_t sums = 2 * most_blocks(state->table);
+    plan->host_sums = memory_array(sums, sizeof *plan->host_sums);
+    return plan->host_sums != NULL
+               ? upload_lists(plan, error)
+               : error_no_memory(error, sums * sizeof *plan->host_sums, "sums of squares");
+}
+
+void optimizer_plan_done(struct optimizer_plan *plan) {
+    if (plan->block != NULL) {
+        struct device *device = plan->state->device;
+        device->memory_free(device, plan->block, plan->bytes);
+    }
+    memory_free(plan->host_sums);
+    *plan = (struct optimizer_plan){0};
+}
+
+// --- one update ---------------------------------------------------------------------------------
+
+static int is_part(const struct optimizer_plan *plan) {
+    return plan->state->partition.elements < plan->state->table->total;
+}
+
+// Before sums of this process's blocks are made: those of others count nothing.
+static void clear_sums(const struct optimizer_plan *plan, int64_t count) {
+    struct device *device = plan->state->device;
+    if (is_part(plan)) {
+        device->zero(device, plan->sums, (size_t)count * sizeof *plan->sums);
+    }
+}
+
+// Everybody gets the sums of all blocks. A block is one process's, so adding changes no bit.
+static void exchange_sums(const struct optimizer_plan *plan, int64_t count) {
+    struct device *device = plan->state->device;
+    if (is_part(plan)) {
+        const size_t bytes = (size_t)count * sizeof *plan->sums;
+        device->download(device, plan->host_sums, plan->sums, bytes);
+        plan->comm->sum(plan->comm, plan->host_sums, (size_t)count);
+        device->upload(device, plan->sums, plan->host_sums, bytes);
+    }
+}
+
+void optimizer_norm(const struct optimizer_plan *plan, double scale) {
+    struct device *device = plan->state->device;
+    const int64_t blocks = device_sum_blocks(plan->state->table->total);
+    clear_sums(plan, blocks);
+    device->squares(device, plan->sums, plan->state->gradients, plan->all, plan->all_count);
+    exchange_sums(plan, blocks);
+    device->norms(device, plan->norm, plan->sums, plan->all_blocks, 1, scale);
+}
+
+static double clip_factor(const struct optimizer *optimizer, double norm) {
+    return fmin(1.0, optimizer->max_grad_norm / (norm + (optimizer->row->exact_clip ? 0 : 1e-6)));
+}
+
+static struct adamw_args args_of(const struct optimizer_plan *plan,
+                                 const struct optimizer_step *step) {
+    const struct optimizer *optimizer = plan->optimizer;
+    const struct state *state = plan->state;
+    const double t = (double)step->number + 1;
+    const double rest1 = optimizer->bias_correction ? 1 - pow(optimizer->beta1, t) : 1;
+    const double rest2 = optimizer->bias_correction ? 1 - pow(optimizer->beta2, t) : 1;
+    const int in_rate = optimizer->row->corrects_rate;
+    const int tensors = (optimizer->clips & CLIP_TENSOR) != 0;
+    // By both: the global clipping is part of the scale that the tensors' norms are taken with.
+    const int both = tensors && (optimizer->clips & CLIP_GLOBAL) != 0;
+    return (struct adamw_args){
+        .parameters = state->master,
+        .gradients = state->gradients,
+        .first_moment = state->moment1,
+        .second_moment = state->moment2,
+        .compute = state_copy(state),
+        .learning_rate = step->learning_rate * (in_rate ? sqrt(rest2) / rest1 : 1),
+        .beta1 = optimizer->beta1,
+        .beta2 = optimizer->beta2,
+        .epsilon = optimizer->epsilon,
+        .correction1 = in_rate ? 1 : rest1,
+        .correction2 = in_rate ? 1 : rest2,
+        .gradient_scale =
+            step->gradient_scale * (both ? clip_factor(optimizer, step->grad_norm) : 1),
+        .max_grad_norm = optimizer->clips != 0 ? optimizer->max_grad_norm : 0,
+        .exact_clip = optimizer->row->exact_clip,
+        .epsilon_inside_root = optimizer->epsilon_inside_root,
+        .l2_mode = optimizer->l2_mode,
+        .stats = plan->norm,
+        .tensor_stats = tensors ? plan->norms : NULL,
+    };
+}
+
+static void step_scaled(const struct optimizer_plan *plan, struct adamw_args args) {
+    struct device *device = plan->state->device;
+    const struct optimizer *optimizer = plan->optimizer;
+    const int cut = optimizer->row->has_coefficients;
+    args.ranges = plan->scaled;
+    args.range_count = plan->scaled_count;
+    clear_sums(plan, 2 * plan->tensor_block_count);
+    device->lamb_moments(device, &args, plan->sums);
+    exchange_sums(plan, 2 * plan->tensor_block_count);
+    device->lamb_apply(device,
+                       &(struct lamb_args){.adam = args,
+                                           .sums = plan->sums,
+                                           .tensor_blocks = plan->tensor_blocks,
+                                           .min_coeff = cut ? optimizer->min_coeff : 0,
+                                           .max_coeff = cut ? optimizer->max_coeff : INFINITY,
+                                           .stats = plan->lamb});
+}
+
+void optimizer_step(const struct optimizer_plan *plan, const struct optimizer_step *step) {
+    struct device *device = plan->state->device;
+    struct adamw_args args = args_of(plan, step);
+    if (args.tensor_stats != NULL) {
+        clear_sums(plan, plan->tensor_block_count);
+        device->squares(device, plan->sums, args.gradients, plan->clipped, plan->clipped_count);
+        exchange_sums(plan, plan->tensor_block_count);
+        device->norms(device, plan->norms, plan->sums, plan->tensor_blocks,
+                      (int64_t)plan->state->table->count, args.gradient_scale);
+    }
+    args.ranges = plan->plain;
+    args.range_count = plan->plain_count;
+    device->adamw(device, &args);
+    if (plan->scaled_count > 0) {
+        step_scaled(plan, args);
+    }
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// An optimizer at work on the buffers of a run: which elements it treats alike, and one update.
+// optimizer.h says what the optimizers are.
+#ifndef BERTH_TRAIN_OPTIMIZER_PLAN_H
+#define BERTH_TRAIN_OPTIMIZER_PLAN_H
+
+#include "core/comm.h"
+#include "train/optimizer/optimizer.h"
+#include "train/optimizer/state.h"
+
+// The parts of the flat buffers that the operations of an optimizer work on, in device memory, and
+// the statistics that they write there. Made once for a run.
+struct optimizer_plan {
+    const struct optimizer *optimizer;
+    const struct state *state;
+    struct comm *comm; // the ranks that hold the other parts
+    void *block;       // everything below
+    size_t bytes;
+    struct device_range *all;     // for the norm of the gradient
+    struct device_range *plain;   // updated by the moments alone; neighbours that are alike in one
+    struct device_range *scaled;  // tensors with a coefficient of their own
+    struct device_range *clipped; // tensors clipped by their own norms
+    int64_t all_count, plain_count, scaled_count, clipped_count;
+    int64_t *all_blocks, *tensor_blocks; // [2], [tensors + 1]: as `norms` wants them
+    int64_t tensor_block_count;
+    double *host_sums;               // [as sums] on the host, where parts are exchanged
+    double *sums;                    // of squares; two for each block of the tensors, or one of all
+    struct grad_stats *norm, *norms; // of all gradients; [tensors]
+    struct lamb_stats *lamb;         // [tensors]
+};
+
+// Borrows all three; the state has its buffers. optimizer_plan_done frees, also after a failure.
+enum berth_status optimizer_plan_init(struct optimizer_plan *plan,
+                                      const struct optimizer *optimizer, const struct state *state,
+                                      struct comm *comm, struct berth_error *error);
+void optimizer_plan_done(struct optimizer_plan *plan);
+
+// Computes the norm of all gradients, multiplied with `scale`, into plan->norm. Where ranks hold
+// parts, all of them call this and optimizer_step together.
+void optimizer_norm(const struct optimizer_plan *plan, double scale);
+
+struct optimizer_step {
+    int64_t number; // updates that were made before, skipped ones not counted
+    double learning_rate;
+    double gradient_scale; // 1 / loss scale
+    double grad_norm;      // of all gradients, scaled; plan->norm holds its square
+};
+
+// One update of weights, compute copy and moments; clears the gradients. The norm is finite and in
+// plan->norm (optimizer_norm). plan->lamb gets the coefficients of the tensors that have one.
+void optimizer_step(const struct optimizer_plan *plan, const struct optimizer_step *step);
+
+#endif

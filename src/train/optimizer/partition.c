@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/optimizer/partition.h"
+
+#include "core/device.h"
+#include "core/memory.h"
+
+// The tensor that element `position` lies in, or in the gap after it.
+static int64_t tensor_start(const struct param_table *table, int64_t position) {
+    size_t low = 0, high = table->count;
+    while (high - low > 1) {
+        const size_t middle = low + (high - low) / 2;
+        if (table->params[middle].offset <= position) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return table->params[low].offset;
+}
+
+// The last place up to `position` where the table may be cut.
+static int64_t cut_before(const struct param_table *table, int64_t position) {
+    if (position == table->total) {
+        return position;
+    }
+    position -= position % DEVICE_SUM_BLOCK;
+    while ((position - tensor_start(table, position)) % DEVICE_SUM_BLOCK != 0) {
+        position -= DEVICE_SUM_BLOCK;
+    }
+    return position;
+}
+
+// Where the part of rank `rank` of a range begins, before cutting; rank = size: the range's end.
+static int64_t part_start(struct param_range range, int rank, int size) {
+    return range.first + range.count / size * rank + range.count % size * rank / size;
+}
+
+static void add(struct partition *partition, int64_t first, int64_t end) {
+    struct partition_span *last =
+        partition->count > 0 ? &partition->spans[partition->count - 1] : NULL;
+    if (end <= first) {
+        return;
+    }
+    if (last != NULL && last->first + last->count == first) {
+        last->count += end - first;
+    } else {
+        partition->spans[partition->count++] =
+            (struct partition_span){first, end - first, partition->elements};
+    }
+    partition->elements += end - first;
+}
+
+enum berth_status partition_init(struct partition *partition, const struct param_table *table,
+                                 int rank, int size, struct berth_error *error) {
+    const size_t ranges = param_range_count(table);
+    *partition = (struct partition){.spans = memory_array(ranges, sizeof *partition->spans)};
+    if (partition->spans == NULL) {
+        return error_no_memory(error, ranges * sizeof *partition->spans,
+                               "the spans of a partition");
+    }
+    for (size_t i = 0; i < ranges; i++) {
+        const struct param_range range = param_range(table, i);
+        add(partition, cut_before(table, part_start(range, rank, size)),
+            cut_before(table, part_start(range, rank + 1, size)));
+    }
+    return BERTH_OK;
+}
+
+void partition_done(struct partition *partition) {
+    memory_free(partition->spans);
+    *partition = (struct partition){0};
+}
+
+struct partition_span partition_part(const struct partition *partition, size_t index, int64_t first,
+                                     int64_t count) {
+    const struct partition_span *span = &partition->spans[index];
+    const int64_t own_end = span->first + span->count, end = first + count;
+    const int64_t begin = first > span->first ? first : span->first;
+    const int64_t stop = end < own_end ? end : own_end;
+    return (struct partition_span){begin, stop > begin ? stop - begin : 0,
+                                   span->at + (begin - span->first)};
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/optimizer/state.h"
+
+#include "core/memory.h"
+
+struct state_bytes state_measure(const struct param_table *table, enum dtype compute,
+                                 int training) {
+    size_t all = (size_t)table->total * sizeof(float);
+    return (struct state_bytes){
+        .weights = all,
+        .copy = compute == DTYPE_F32 ? 0 : (size_t)table->matrix_count * dtype_size(compute),
+        .gradients = training ? all : 0,
+        .moments = training ? 2 * all : 0,
+    };
+}
+
+static enum berth_status take(struct state *state, void *pointer, size_t bytes, const char *what,
+                              struct berth_error *error) {
+    void **block = pointer;
+    *block = state->device->memory_new(state->device, bytes);
+    return *block != NULL ? BERTH_OK : error_no_memory(error, bytes, what);
+}
+
+static size_t moment_bytes(const struct state *state) {
+    return (size_t)state->partition.elements * sizeof(float);
+}
+
+// What training needs beside the weights.
+static enum berth_status take_training(struct state *state, int rank, int size,
+                                       struct berth_error *error) {
+    const size_t all = state_measure(state->table, state->compute, 1).gradients;
+    TRY(take(state, &state->gradients, all, "the gradients", error));
+    TRY(partition_init(&state->partition, state->table, rank, size, error));
+    TRY(take(state, &state->moment1, moment_bytes(state), "the first moment", error));
+    return take(state, &state->moment2, moment_bytes(state), "the second moment", error);
+}
+
+// `size` 0: for inference.
+static enum berth_status init(struct state *state, struct device *device,
+                              const struct param_table *table, enum dtype compute, int rank,
+                              int size, struct berth_error *error) {
+    *state = (struct state){.device = device, .table = table, .compute = compute};
+    struct state_bytes bytes = state_measure(table, compute, size > 0);
+    enum berth_status status;
+    TRY_DONE(take(state, &state->master, bytes.weights, "the weights", error));
+    if (bytes.copy > 0) {
+        TRY_DONE(take(state, &state->copy, bytes.copy, "the weights' compute copy", error));
+    }
+    if (size > 0) {
+        TRY_DONE(take_training(state, rank, size, error));
+    }
+    return BERTH_OK;
+done:
+    state_done(state);
+    return status;
+}
+
+enum berth_status state_init(struct state *state, struct device *device,
+                             const struct param_table *table, enum dtype compute, int training,
+                             struct berth_error *error) {
+    return init(state, device, table, compute, 0, training ? 1 : 0, error);
+}
+
+enum berth_status state_init_partition(struct state *state, struct device *device,
+                                       const struct param_table *table, enum dtype compute,
+                                       int rank, int size, struct berth_error *error) {
+    return init(state, device, table, compute, rank, size, error);
+}
+
+static void give(struct device *device, void *block, size_t bytes) {
+    if (block != NULL) {
+        device->memory_free(device, block, bytes);
+    }
+}
+
+void state_done(struct state *state) {
+    if (state->device == NULL) {
+        return;
+    }
+    struct state_bytes bytes = state_measure(state->table, state->compute, 1);
+    give(state->device, state->master, bytes.weights);
+    give(state->device, state->copy, bytes.copy);
+    give(state->device, state->gradients, bytes.gradients);
+    give(state->device, state->moment1, moment_bytes(state));
+    give(state->device, state->moment2, moment_bytes(state));
+    partition_done(&state->partition);
+    *state = (struct state){0};
+}
+
+struct bert state_model(const struct state *state, const struct bert_config *config) {
+    return (struct bert){
+        .config = config,
+        .table = state->table,
+        .device = state->device,
+        .compute = state->compute,
+        .weights = {.master = state->master,
+                    .compute = state->copy != NULL ? state->copy : state->master,
+                    .gradients = state->gradients},
+    };
+}
+
+struct mat state_copy(const struct state *state) {
+    return state->copy != NULL ? mat_of(state->copy, 1, state->table->matrix_count, state->compute)
+                               : (struct mat){0};
+}
+
+static size_t buffer_bytes(const struct state *state) {
+    return (size_t)state->table->total * sizeof(float);
+}
+
+enum berth_status state_borrow(const struct state *state, const float *buffer, int filled,
+                               float **host, struct berth_error *error) {
+    if (state->device->is_host) {
+        *host = (float *)buffer;
+        return BERTH_OK;
+    }
+    *host = memory_pages(buffer_bytes(state));
+    if (*host == NULL) {
+        return error_no_memory(error, buffer_bytes(state), "a copy of the model");
+    }
+    if (filled) {
+        state->device->download(state->device, *host, buffer, buffer_bytes(state));
+    }
+    return BERTH_OK;
+}
+
+void state_give_back(const struct state *state, const float *buffer, float *host) {
+    if (host != buffer) {
+        memory_pages_free(host, buffer_bytes(state));
+    }
+}
+
+void state_set(struct state *state, float *buffer, const float *host) {
+    if (host != buffer) {
+        state->device->upload(state->device, buffer, host, buffer_bytes(state));
+    }
+}
+
+void state_set_weights(struct state *state, const float *host) {
+    struct device *device = state->device;
+    state_set(state, state->master, host);
+    if (state->copy != NULL) {
+        device->convert(device, state_copy(state), state->master);
+    }
+}

@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/progress/progress.h"
+
+#include "core/log.h"
+#include "core/options.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define HISTORY_FORMAT 1
+
+// What decides the order of the data, the shape of the numbers, what the moments mean or the head's
+// first values: a run cannot go on with another value. (train_batch_size is compared as resolved.)
+static const char *const fixed_settings[] = {
+    "seed",
+    "precision",
+    "max_seq_length",
+    "doc_stride",
+    "max_query_length",
+    "max_train_samples",
+    "tokenizer",
+    "max_word_length",
+    "split_special",
+    "features",
+    "keras_answers",
+    "keras_end",
+    "window_filter",
+    "max_steps_per_epoch",
+    "max_predictions_per_seq",
+    "optimizer",
+    "task_name",
+    "text_column",
+    "text_pair_column",
+    "label_column",
+    "problem_type",
+    "language",
+};
+// What may differ without a word.
+static const char *const free_settings[] = {
+    "cache_dir",
+    "skip_cache",
+    "strict_answers",
+    "overwrite_cache",
+    "resume_from_checkpoint",
+    "overwrite_output_dir",
+    "threads",
+    "quiet",
+    "no_progress",
+    "log_format",
+    "json_summary",
+    "logging_dir",
+    "loss_plot_alpha",
+    "output_dir",
+    "data_dir",
+    "split",
+    "pre_layer_norm",
+    "gradient_checkpointing",
+    "device",
+    "instructions",
+    "save_steps",
+    "save_total_limit",
+    "save_strategy",
+    "eval_strategy",
+    "load_best_model_at_end",
+    "metric_for_best_model",
+    "greater_is_better",
+    "early_stopping_patience",
+    "early_stopping_threshold",
+    "eval_steps",
+    "dry_run",
+    "logging_steps",
+    "on_save_error",
+    "predict_batch_size",
+    "n_best_size",
+    "train_batch_size",
+    "do_eval",
+    "evaluate_every_epoch",
+    "do_predict",
+    "predict_file",
+    "model_name_or_path",
+    "vocab_file",
+    "wall_clock_breakdown",
+    "input_dir",
+    "eval_dir",
+    "config_file",
+    "recipe",
+    "phase2",
+    "phase1_end_step",
+    "resume_step",
+    "steps_this_run",
+    "skip_checkpoint",
+    "vocab_multiple",
+    "initializer",
+};
+
+static int is_in(const char *name, const char *const *names, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(names[i], name) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+enum berth_status progress_init(struct progress *progress, struct berth_error *error) {
+    *progress = (struct progress){.jobs = JOB_FINETUNE,
+                                  .last_loss = NAN,
+                                  .last_masked_loss = NAN,
+                                  .best_metric = NAN,
+                                  .log = json_new_array()};
+    return progress->log != NULL ? BERTH_OK : error_no_memory(error, 0, "the log's progress");
+}
+
+void progress_done(struct progress *progress) {
+    json_free(progress->log);
+    *progress = (struct progress){0};
+}
+
+// --- entries ------------------------------------------------------------------------------------
+
+static json *new_entry(const struct progress *progress, double epoch) {
+    json *entry = json_new_object();
+    json_set(entry, "step", json_new_integer(progress->step));
+    json_set(entry, "epoch", json_new_real(epoch));
+    return entry;
+}
+
+void progress_add_step(struct progress *progress, double epoch, double loss, double learning_rate,
+                       double grad_norm) {
+    json *entry = new_entry(progress, epoch);
+    json_set(entry, "loss", json_new_real(loss));
+    if (!isnan(progress->last_masked_loss)) {
+        json_set(entry, "masked_lm_loss", json_new_real(progress->last_masked_loss));
+    }
+    json_set(entry, "learning_rate", json_new_real(learning_rate));
+    json_set(entry, "grad_norm", json_new_real(grad_norm));
+    json_append(progress->log, entry);
+}
+
+static int has_evaluation(const struct progress *progress) {
+    size_t length = json_length(progress->log);
+    const json *last = length > 0 ? json_at(progress->log, length - 1) : NULL;
+    struct json_walk walk = {.object = last};
+    while (last != NULL && json_walk_next(&walk)) {
+        if (strncmp(walk.key, "eval_", 5) == 0) {
+            return json_as_integer(json_member(last, "step")) == progress->step;
+        }
+    }
+    return 0;
+}
+
+static int is_better(double value, double best, int lower_is_better) {
+    return isnan(best) || (lower_is_better ? value < best : value > best);
+}
+
+static void compare_with_best(struct progress *progress, const struct best_metric *now) {
+    const double value = now->value, best = progress->best_metric;
+    const int better = !isnan(value) && is_better(value, best, now->lower_is_better);
+    const int gains = better && (isnan(best) || fabs(value - best) > now->threshold);
+    progress->evaluations_without_gain = gains ? 0 : progress->evaluations_without_gain + 1;
+    if (better) {
+        progress->best_metric = value;
+        progress->best_step = progress->step;
+    }
+}
+
+void progress_add_evaluation(struct progress *progress, double epoch,
+                             const struct task_score *score, const struct best_metric *best) {
+    if (has_evaluation(progress)) {
+        return;
+    }
+    compare_with_best(progress, best);
+    json *entry = new_entry(progress, epoch);
+    for (size_t i = 0; i < score->count; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "eval_%s", score->items[i].name);
+        json_set(entry, key, json_new_real(score->items[i].value));
+    }
+    if (!isnan(score->loss)) {
+        json_set(entry, "eval_loss", json_new_real(score->loss));
+    }
+    json_append(progress->log, entry);
+}
+
+// --- writing ------------------------------------------------------------------------------------
+
+static json *settings_of(const struct berth_config *config, unsigned jobs) {
+    json *settings = json_new_object();
+    for (size_t i = 0; i < option_row_count; i++) {
+        const struct option_row *row = &option_rows[i];
+        if ((row->jobs & jobs) == 0) {
+            continue;
+        }
+        char text[4096];
+        option_print(config, row, text, sizeof text);
+        json_set(settings, row->name, json_new_text(text));
+    }
+    return settings;
+}
+
+static void set_best(json *state, const struct progress *progress) {
+    char folder[64];
+    snprintf(folder, sizeof folder, "checkpoint-%" PRId64, progress->best_step);
+    int known = !isnan(progress->best_metric);
+    json_set(state, "early_stopping_patience_counter",
+             json_new_integer(progress->evaluations_without_gain));
+    json_set(state, "best_metric", json_new_real(known ? progress->best_metric : NAN));
+    json_set(state, "best_global_step", json_new_integer(known ? progress->best_step : 0));
+    json_set(state, "best_model_checkpoint", known ? json_new_text(folder) : json_new_real(NAN));
+}
+
+static json *loss_scale_object(const struct loss_scale *scale) {
+    json *object = json_new_object();
+    json_set(object, "scale", json_new_real(scale->scale));
+    json_set(object, "updates", json_new_integer(scale->updates));
+    json_set(object, "last_overflow", json_new_integer(scale->last_overflow));
+    json_set(object, "hysteresis_left", json_new_integer(scale->hysteresis_left));
+    return object;
+}
+
+// What only pre-training has.
+static void set_pretraining(json *state, const struct progress *progress,
+                            const struct batching *batching) {
+    if ((progress->jobs & JOB_PRETRAIN) == 0) {
+        return;
+    }
+    json_set(state, "phase_start", json_new_integer(progress->phase_start));
+    json_set(state, "masked_loss_sum", json_new_real(progress->masked_loss_sum));
+    json_set(state, "last_masked_loss", json_new_real(progress->last_masked_loss));
+    if (progress->feed != NULL) {
+        int64_t own = progress->step - progress->phase_start;
+        json_set(state, "data", progress->feed->kind->record(progress->feed, batching, own));
+    }
+}
+
+enum berth_status progress_write(const struct progress *progress, const struct berth_config *config,
+                                 const struct batching *batching, const char *path,
+                                 struct berth_error *error) {
+    json *state = json_new_object();
+    int64_t updates = batching->updates_per_epoch, own = progress->step - progress->phase_start;
+    json_set(state, "format_version", json_new_integer(HISTORY_FORMAT));
+    json_set(state, "global_step", json_new_integer(progress->step));
+    json_set(state, "skipped_steps", json_new_integer(progress->skipped));
+    json_set(state, "schedule_start", json_new_integer(progress->schedule_start));
+    if (progress->moments_start > 0) {
+        json_set(state, "moments_start", json_new_integer(progress->moments_start));
+    }
+    if (loss_scale_is_dynamic(&progress->loss_scale)) {
+        json_set(state, "loss_scale", loss_scale_object(&progress->loss_scale));
+    }
+    json_set(state, "epoch", json_new_real(batching_epochs(batching, own)));
+    if (!batching->runs_on) {
+        json_set(state, "update_in_epoch", json_new_integer(own % updates));
+    }
+    json_set(state, "updates_per_epoch", json_new_integer(updates));
+    json_set(state, "max_steps", json_new_integer(batching->total_steps));
+    json_set(state, "num_train_epochs", json_new_real(config->num_train_epochs));
+    json_set(state, "train_batch_size", json_new_integer(batching->update_sequences));
+    json_set(state, "train_features", json_new_integer(batching->features));
+    json_set(state, "loss_sum", json_new_real(progress->loss_sum));
+    json_set(state, "loss_count", json_new_integer(progress->loss_count));
+    json_set(state, "last_loss", json_new_real(progress->last_loss));
+    json_set(state, "log_history", json_copy_deep(progress->log));
+    json_set(state, "settings", settings_of(config, progress->jobs));
+    set_pretraining(state, progress, batching);
+    set_best(state, progress);
+    enum berth_status status = json_write_file(state, JSON_INDENT_2_SORTED, path, error);
+    json_free(state);
+    return status;
+}
+
+// --- reading ------------------------------------------------------------------------------------
+
+// A file, and the run that is to go on with it.
+struct reading {
+    const json *state;
+    const char *path;
+    const struct berth_config *config;
+    const struct batching *batching;
+    const struct berth_log *log;
+};
+
+static enum berth_status check_number(const json *state, const char *path, const char *key,
+                                      int64_t expected, struct berth_error *error) {
+    int64_t found = -1;
+    TRY(json_get_integer(state, path, key, &found, error));
+    if (found != expected) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s: %s was %" PRId64 " in the run to be resumed and is %" PRId64
+                         " now; resume with the same data and settings or start anew",
+                         path, key, found, expected);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status check_settings(const struct reading *reading, struct berth_error *error) {
+    const json *settings = json_member(reading->state, "settings");
+    for (size_t i = 0; i < option_row_count; i++) {
+        const struct option_row *row = &option_rows[i];
+        const char *then = json_text(json_member(settings, row->name));
+        char now[4096];
+        option_print(reading->config, row, now, sizeof now);
+        if (then == NULL || strcmp(then, now) == 0 ||
+            is_in(row->name, free_settings, sizeof free_settings / sizeof free_settings[0])) {
+            continue;
+        }
+        if (is_in(row->name, fixed_settings, sizeof fixed_settings / sizeof fixed_settings[0])) {
+            return error_set(error, BERTH_CONFIG,
+                             "%s: the run to be resumed had %s %s, not %s; resume with the same "
+                             "value or start anew",
+                             reading->path, row->name, then, now);
+        }
+        log_note(reading->log, "resume: %s was %s and is %s from here on", row->name, then, now);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status read_loss_scale(struct loss_scale *scale, const json *object,
+                                         const char *path, struct berth_error *error) {
+    TRY(json_get_real(object, path, "scale", &scale->scale, error));
+    TRY(json_get_integer(object, path, "updates", &scale->updates, error));
+    TRY(json_get_integer(object, path, "last_overflow", &scale->last_overflow, error));
+    TRY(json_get_integer(object, path, "hysteresis_left", &scale->hysteresis_left, error));
+    if (!(scale->scale > 0) || scale->updates < 0 || scale->last_overflow < -1 ||
+        scale->last_overflow >= scale->updates) {
+        return error_set(
+            error, BERTH_BAD_DATA,
+            "%s: key \"loss_scale\": expected a scale above 0 and a last overflow from "
+            "-1 to below the number of updates, %" PRId64,
+            path, scale->updates);
+    }
+    scale->restored = 1;
+    return BERTH_OK;
+}
+
+// What a file of before these keys does not have was 0.
+static enum berth_status read_skipped(struct progress *progress, const json *state,
+                                      const char *path, struct berth_error *error) {
+    TRY(json_get_integer(state, path, "skipped_steps", &progress->skipped, error));
+    TRY(json_get_integer(state, path, "schedule_start", &progress->schedule_start, error));
+    TRY(json_get_integer(state, path, "phase_start", &progress->phase_start, error));
+    TRY(json_get_integer(state, path, "moments_start", &progress->moments_start, error));
+    int64_t made = progress->step - progress->phase_start - progress->skipped;
+    if (progress->skipped < 0 || progress->phase_start < 0 || made < 0 ||
+        progress->schedule_start < 0 || progress->schedule_start > made ||
+        progress->moments_start < 0 || progress->moments_start > progress->step) {
+        return error_set(
+            error, BERTH_BAD_DATA,
+            "%s: keys \"skipped_steps\", \"phase_start\", \"moments_start\" and "
+            "\"schedule_start\": expected numbers from 0 that fit global_step %" PRId64,
+            path, progress->step);
+    }
+    const json *scale = json_member(state, "loss_scale");
+    return scale != NULL ? read_loss_scale(&progress->loss_scale, scale, path, error) : BERTH_OK;
+}
+
+// null stands for a loss that there was not.
+static enum berth_status read_if_number(const json *state, const char *path, const char *key,
+                                        double *value, struct berth_error *error) {
+    return json_is_number_value(json_member(state, key))
+               ? json_get_real(state, path, key, value, error)
+               : BERTH_OK;
+}
+
+static enum berth_status read_numbers(struct progress *progress, const json *state,
+                                      const char *path, struct berth_error *error) {
+    int64_t format = 0;
+    TRY(json_get_integer(state, path, "format_version", &format, error));
+    if (format != HISTORY_FORMAT) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: format_version %" PRId64
+                         "; this program (%s) knows %d: use a newer one",
+                         path, format, BERTH_VERSION, HISTORY_FORMAT);
+    }
+    progress->step = -1;
+    TRY(json_get_integer(state, path, "global_step", &progress->step, error));
+    if (progress->step < 0) {
+        return error_set(error, BERTH_BAD_DATA, "%s: key \"global_step\" is missing or negative",
+                         path);
+    }
+    TRY(read_skipped(progress, state, path, error));
+    TRY(json_get_real(state, path, "loss_sum", &progress->loss_sum, error));
+    TRY(json_get_real(state, path, "masked_loss_sum", &progress->masked_loss_sum, error));
+    TRY(json_get_integer(state, path, "loss_count", &progress->loss_count, error));
+    TRY(read_if_number(state, path, "last_loss", &progress->last_loss, error));
+    TRY(read_if_number(state, path, "last_masked_loss", &progress->last_masked_loss, error));
+    if (json_is_number_value(json_member(state, "best_metric"))) {
+        TRY(json_get_real(state, path, "best_metric", &progress->best_metric, error));
+        TRY(json_get_integer(state, path, "best_global_step", &progress->best_step, error));
+    }
+    TRY(json_get_integer(state, path, "early_stopping_patience_counter",
+                         &progress->evaluations_without_gain, error));
+    return BERTH_OK;
+}
+
+// Whether a flag was set in the run to be resumed.
+static int had(const json *state, const char *flag) {
+    const char *then = json_text(json_member(json_member(state, "settings"), flag));
+    return then != NULL && strcmp(then, "true") == 0;
+}
+
+// The settings and data of a run must be those with which it began.
+static enum berth_status check_same_run(struct progress *found, const struct reading *reading,
+                                        struct berth_error *error) {
+    const json *state = reading->state;
+    const char *path = reading->path;
+    const struct batching *batching = reading->batching;
+    TRY(check_number(state, path, "train_batch_size", batching->update_sequences, error));
+    TRY(check_number(state, path, "train_features", batching->features, error));
+    TRY(check_settings(reading, error));
+    if (found->feed != NULL) {
+        const json *record = json_member(state, "data");
+        TRY(found->feed->kind->check(found->feed, record, path, error));
+    }
+    // A run that has started its schedule again and is itself resumed goes on with that schedule.
+    if (reading->config->rewarmup && !had(state, "rewarmup")) {
+        found->schedule_start = found->step - found->phase_start - found->skipped;
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status check_phase(const struct progress *found, const struct reading *reading,
+                                     struct berth_error *error) {
+    const struct berth_config *config = reading->config;
+    const char *path = reading->path;
+    const int in_second = had(reading->state, "phase2");
+    int64_t first = in_second ? found->phase_start : found->step;
+    if (!config->phase2 && in_second) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s: the run to be resumed is in its second phase; add --phase2", path);
+    }
+    if (config->phase2 && config->phase1_end_step > 0 && config->phase1_end_step != first) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s: phase1_end_step is %" PRId64
+                         ", but the first phase ended with update "
+                         "%" PRId64 "; leave the option out or name another checkpoint",
+                         path, config->phase1_end_step, first);
+    }
+    return BERTH_OK;
+}
+
+// The moments and the log stay; everything else is counted anew.
+static void begin_phase(struct progress *progress) {
+    *progress = (struct progress){.jobs = progress->jobs,
+                                  .feed = progress->feed,
+                                  .step = progress->step,
+                                  .phase_start = progress->step,
+                                  .last_loss = NAN,
+                                  .last_masked_loss = NAN,
+                                  .best_metric = NAN,
+                                  .log = progress->log};
+}
+
+enum berth_status progress_read(struct progress *progress, const struct berth_config *config,
+                                const struct batching *batching, const struct berth_log *log,
+                                const char *path, struct berth_error *error) {
+    json *state;
+    TRY(json_read_file(path, &state, error));
+    enum berth_status status;
+    struct progress found = *progress;
+    const struct reading reading = {state, path, config, batching, log};
+    TRY_DONE(read_numbers(&found, state, path, error));
+    TRY_DONE(check_phase(&found, &reading, error));
+    if (config->phase2 && !had(state, "phase2")) {
+        begin_phase(&found);
+        log_note(log, "second phase: %" PRId64 " updates of the first are behind it", found.step);
+    } else {
+        TRY_DONE(check_same_run(&found, &reading, error));
+    }
+    const json *entries = json_member(state, "log_history");
+    if (!json_is_array_value(entries)) {
+        status =
+            error_set(error, BERTH_BAD_DATA, "%s: key \"log_history\": expected an array", path);
+        goto done;
+    }
+    found.log = json_copy_deep(entries);
+    if (found.log == NULL) {
+        status = error_no_memory(error, 0, "the log's progress");
+        goto done;
+    }
+    json_free(progress->log);
+    *progress = found;
+done:
+    json_free(state);
+    return status;
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/progress/strategy.h"
+
+#include "core/options.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SAVE_STEPS 500 // of the Trainer
+
+static int is_given(const struct berth_config *config, const char *name) {
+    return option_is_given(config, option_find(name));
+}
+
+static int is(const char *strategy, const char *name) {
+    return strategy != NULL && strcmp(strategy, name) == 0;
+}
+
+// --- when ---------------------------------------------------------------------------------------
+
+static void note_unused(const struct berth_config *config, const char *name, const char *strategy,
+                        const struct berth_log *log) {
+    if (is_given(config, name)) {
+        log_note(log, "%s has no effect with %s", name, strategy);
+    }
+}
+
+static void settle_evaluations(struct berth_config *config, const struct berth_log *log) {
+    const char *strategy = config->eval_strategy;
+    if (strategy == NULL) {
+        return;
+    }
+    char text[64];
+    snprintf(text, sizeof text, "eval_strategy %s", strategy);
+    note_unused(config, "evaluate_every_epoch", text, log);
+    config->evaluate_every_epoch = is(strategy, "epoch");
+    if (!is(strategy, "steps")) {
+        note_unused(config, "eval_steps", text, log);
+        config->eval_steps = 0;
+    } else if (config->eval_steps == 0) {
+        config->eval_steps = config->logging_steps;
+    }
+}
+
+static void settle_checkpoints(struct berth_config *config, const struct berth_log *log) {
+    const char *strategy = config->save_strategy;
+    if (strategy == NULL) {
+        return;
+    }
+    char text[64];
+    snprintf(text, sizeof text, "save_strategy %s", strategy);
+    if (is(strategy, "steps")) {
+        config->save_steps = config->save_steps > 0 ? config->save_steps : SAVE_STEPS;
+        return;
+    }
+    note_unused(config, "save_steps", text, log);
+    config->save_steps = is(strategy, "best") ? INT64_MAX : 0;
+    config->skip_checkpoint |= is(strategy, "no");
+}
+
+// The setting that means nothing without evaluations, or NULL.
+static const char *needs_evaluations(const struct berth_config *config) {
+    return config->load_best_model_at_end        ? "load_best_model_at_end"
+           : config->early_stopping_patience > 0 ? "early_stopping_patience"
+           : is(config->save_strategy, "best")   ? "save_strategy best"
+                                                 : NULL;
+}
+
+// A single evaluation, at the end, compares nothing.
+static enum berth_status check_evaluations(const struct berth_config *config,
+                                           struct berth_error *error) {
+    const char *needing = needs_evaluations(config);
+    if (needing == NULL || config->evaluate_every_epoch || config->eval_steps > 0) {
+        return BERTH_OK;
+    }
+    return error_set(
+        error, BERTH_CONFIG, "--%s needs evaluations before the end: leave out %s", needing,
+        is(config->eval_strategy, "no") ? "--eval_strategy no" : "--evaluate_every_epoch false");
+}
+
+// The Trainer refuses these.
+static void note_separate_saves(const struct berth_config *config, const struct berth_log *log) {
+    const int64_t evaluations = config->eval_steps, saves = config->save_steps;
+    const int at_steps = evaluations > 0 && (saves == 0 || saves % evaluations != 0);
+    const int at_epochs = config->evaluate_every_epoch && saves > 0;
+    if (config->load_best_model_at_end && !is(config->save_strategy, "best") &&
+        (at_steps || at_epochs)) {
+        log_note(log, "load_best_model_at_end: not every evaluation has a checkpoint of its own; a "
+                      "model that is the best so far is saved when it is found");
+    }
+}
+
+enum berth_status strategy_settle(struct berth_config *config, const struct berth_log *log,
+                                  struct berth_error *error) {
+    TRY(option_check_choice(config, "eval_strategy", error));
+    TRY(option_check_choice(config, "save_strategy", error));
+    settle_evaluations(config, log);
+    settle_checkpoints(config, log);
+    if (config->skip_checkpoint && config->load_best_model_at_end) {
+        return error_set(
+            error, BERTH_CONFIG, "--load_best_model_at_end needs checkpoints: leave out %s",
+            is(config->save_strategy, "no") ? "--save_strategy no" : "--skip_checkpoint");
+    }
+    TRY(check_evaluations(config, error));
+    note_separate_saves(config, log);
+    if (config->early_stopping_patience == 0) {
+        note_unused(config, "early_stopping_threshold", "early_stopping_patience 0", log);
+    } else if (!config->load_best_model_at_end) {
+        log_note(log, "early_stopping_patience: the result is the model at which the run stops; "
+                      "--load_best_model_at_end takes the best one");
+    }
+    return BERTH_OK;
+}
+
+enum berth_status strategy_check_unevaluated(const struct berth_config *config, const char *where,
+                                             const struct berth_log *log,
+                                             struct berth_error *error) {
+    static const char *const asking[] = {"eval_strategy",     "evaluate_every_epoch",
+                                         "eval_steps",        "metric_for_best_model",
+                                         "greater_is_better", "do_eval",
+                                         "max_eval_samples"};
+    const char *needing = needs_evaluations(config);
+    if (needing != NULL) {
+        return error_set(error, BERTH_CONFIG,
+                         "--%s needs evaluations, and there is nothing to "
+                         "evaluate on: %s",
+                         needing, where);
+    }
+    for (size_t i = 0; i < sizeof asking / sizeof asking[0]; i++) {
+        const int declined = strcmp(asking[i], "do_eval") == 0 && !config->do_eval;
+        if (is_given(config, asking[i]) && !declined) {
+            log_warning(log, "%s has no effect, for there is nothing to evaluate on: %s", asking[i],
+                        where);
+        }
+    }
+    return BERTH_OK;
+}
+
+// --- which --------------------------------------------------------------------------------------
+
+int strategy_keeps_best(const struct berth_config *config) {
+    return config->load_best_model_at_end || is(config->save_strategy, "best");
+}
+
+static int ends_with(const char *text, const char *end) {
+    size_t length = strlen(text), part = strlen(end);
+    return length >= part && strcmp(text + length - part, end) == 0;
+}
+
+static enum berth_status unknown_metric(const char *name, const struct task_score *score,
+                                        struct berth_error *error) {
+    char known[512] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < score->count && used < sizeof known; i++) {
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
+                                 score->items[i].name);
+    }
+    if (!isnan(score->loss) && used < sizeof known) {
+        snprintf(known + used, sizeof known - used, ", loss");
+    }
+    return error_set(error, BERTH_CONFIG,
+                     "--metric_for_best_model %s: the evaluation has no such score; it has %s",
+                     name, known);
+}
+
+static enum berth_status find_metric(const char *name, const struct task_score *score,
+                                     struct best_metric *best, struct berth_error *error) {
+    const char *plain = strncmp(name, "eval_", 5) == 0 ? name + 5 : name;
+    best->lower_is_better = ends_with(plain, "loss") || strcmp(plain, "mse") == 0;
+    snprintf(best->name, sizeof best->name, "%s", plain);
+    if (strcmp(plain, "loss") == 0 && !isnan(score->loss)) {
+        best->value = score->loss;
+        return BERTH_OK;
+    }
+    for (size_t i = 0; i < score->count; i++) {
+        if (strcmp(score->items[i].name, plain) == 0) {
+            best->value = score->items[i].value;
+            return BERTH_OK;
+        }
+    }
+    return unknown_metric(name, score, error);
+}
+
+enum berth_status strategy_best_metric(const struct berth_config *config,
+                                       const struct task_score *score, struct best_metric *best,
+                                       struct berth_error *error) {
+    const char *name = config->metric_for_best_model;
+    if (name == NULL && config->load_best_model_at_end && !isnan(score->loss)) {
+        name = "loss"; // as in the Trainer
+    }
+    *best = (struct best_metric){.threshold = config->early_stopping_threshold};
+    if (name != NULL) {
+        TRY(find_metric(name, score, best, error));
+    } else {
+        const struct berth_metric *item = &score->items[score->best_by];
+        snprintf(best->name, sizeof best->name, "%s", item->name);
+        best->value = item->value;
+        best->lower_is_better = score->lower_is_better;
+    }
+    if (config->greater_is_better >= 0) {
+        best->lower_is_better = !config->greater_is_better;
+    }
+    return BERTH_OK;
+}

@@ -1,0 +1,471 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/settings/deepspeed.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/number.h"
+#include "core/options.h"
+#include "train/settings/deepspeed_keys.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+// The reading of one file.
+struct reading {
+    struct berth_config *config; // changed; its settings count as given from here on
+    struct berth_config before;  // as the command line left it
+    const json *root;
+    const char *path;
+    const struct berth_log *log;
+};
+
+// Sets a row from text unless the command line did; `key` is what the user calls it. The text of a
+// row of type OPTION_TEXT must be a constant.
+static enum berth_status set_row(struct reading *r, const char *name, const char *key,
+                                 const char *text, struct berth_error *error) {
+    const struct option_row *row = option_find(name);
+    if (option_is_given(&r->before, row)) {
+        struct berth_config file = r->before;
+        char own[128], other[128];
+        TRY(option_set(&file, row, text, error));
+        option_print(&r->before, row, own, sizeof own);
+        option_print(&file, row, other, sizeof other);
+        if (strcmp(own, other) != 0) {
+            log_note(r->log, "%s: %s on the command line wins over %s %s of %s", name, own, key,
+                     other, r->path);
+        }
+        return BERTH_OK;
+    }
+    enum berth_status status = option_set(r->config, row, text, error);
+    return status == BERTH_OK ? BERTH_OK
+                              : error_prefix(error, BERTH_CONFIG, "%s: key \"%s\"", r->path, key);
+}
+
+// A value as the text that option_set reads; numbers and truths only.
+static void print_value(const json *value, char text[NUMBER_TEXT_SIZE]) {
+    if (json_is_boolean(value)) {
+        snprintf(text, NUMBER_TEXT_SIZE, "%s", json_truth(value) ? "true" : "false");
+    } else if (json_is_integer_value(value)) {
+        snprintf(text, NUMBER_TEXT_SIZE, "%" PRId64, json_as_integer(value));
+    } else {
+        number_print_real(text, NUMBER_TEXT_SIZE, json_as_real(value));
+    }
+}
+
+// Copies one value into its setting when it is there; `otherwise` (may be NULL) is what DeepSpeed
+// takes when it is not. "auto" leaves the setting as it is: the run's own.
+static enum berth_status take(struct reading *r, const char *key, const char *name,
+                              const char *otherwise, struct berth_error *error) {
+    const json *value = deepspeed_value(r->root, key);
+    if (deepspeed_is_auto(r->root, key)) {
+        return BERTH_OK;
+    }
+    if (value == NULL) {
+        return otherwise != NULL ? set_row(r, name, key, otherwise, error) : BERTH_OK;
+    }
+    char text[NUMBER_TEXT_SIZE];
+    print_value(value, text);
+    return set_row(r, name, key, text, error);
+}
+
+static int is_given(const struct reading *r, const char *name) {
+    return option_is_given(&r->before, option_find(name));
+}
+
+// A value, or "auto".
+static int has_key(const struct reading *r, const char *key) {
+    return deepspeed_value(r->root, key) != NULL || deepspeed_is_auto(r->root, key);
+}
+
+// --- batches ------------------------------------------------------------------------------------
+
+static enum berth_status take_batches(struct reading *r, struct berth_error *error) {
+    TRY(take(r, "train_batch_size", "train_batch_size", NULL, error));
+    TRY(take(r, "train_micro_batch_size_per_gpu", "per_device_train_batch_size", NULL, error));
+    TRY(take(r, "gradient_accumulation_steps", "gradient_accumulation_steps", NULL, error));
+    if (!has_key(r, "train_batch_size") && !has_key(r, "train_micro_batch_size_per_gpu") &&
+        !is_given(r, "train_batch_size") && !is_given(r, "per_device_train_batch_size")) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s: either \"train_batch_size\" or \"train_micro_batch_size_per_gpu\" is "
+                         "needed, here or on the command line",
+                         r->path);
+    }
+    return BERTH_OK;
+}
+
+// --- optimizer ----------------------------------------------------------------------------------
+
+// DeepSpeed's optimizers, in any case.
+static const struct deepspeed_optimizer {
+    const char *type;
+    const char *name;    // Berth's; NULL: not available
+    const char *instead; // what to use in its place
+    int decoupled;       // adam_w_mode is on whatever the file says
+    int layerwise;       // has coefficients
+} optimizers[] = {
+    {.type = "Adam", .name = "adam"},
+    {.type = "AdamW", .name = "adamw", .decoupled = 1},
+    {.type = "Lamb", .name = "lamb", .layerwise = 1},
+    {.type = "OneBitAdam", .instead = "Adam, without compressed communication"},
+    {.type = "ZeroOneAdam", .instead = "Adam, without compressed communication"},
+    {.type = "OneBitLamb", .instead = "Lamb, without compressed communication"},
+    {.type = "FusedAdam", .instead = "AdamW, which is always fused"},
+    {.type = "FusedLamb", .instead = "Lamb, which is always fused"},
+    {.type = "SGD", .instead = "AdamW: there is no optimizer without a second moment"},
+    {.type = "Lion", .instead = "AdamW: there is no optimizer without a second moment"},
+    {.type = "Adagrad", .instead = "AdamW"},
+    {.type = "Muon", .instead = "AdamW"},
+    {.type = "auto", .instead = "Adam, AdamW or Lamb, or leave the section out"},
+};
+
+static enum berth_status find_optimizer(const struct reading *r,
+                                        const struct deepspeed_optimizer **found,
+                                        struct berth_error *error) {
+    const char *type = deepspeed_is_auto(r->root, "optimizer.type")
+                           ? "auto"
+                           : json_text(deepspeed_value(r->root, "optimizer.type"));
+    *found = &optimizers[0];
+    for (size_t i = 0; type != NULL && i < sizeof optimizers / sizeof *optimizers; i++) {
+        if (strcasecmp(type, optimizers[i].type) == 0) {
+            *found = &optimizers[i];
+            type = NULL;
+        }
+    }
+    if (type == NULL && (*found)->name != NULL) {
+        return BERTH_OK;
+    }
+    return error_set(error, BERTH_CONFIG,
+                     "%s: key \"optimizer.type\": \"%s\" is not available; use %s", r->path,
+                     type != NULL ? type : (*found)->type,
+                     type != NULL ? "Adam, AdamW or Lamb" : (*found)->instead);
+}
+
+// Keys of one kind of optimizer in a file for another one do nothing in DeepSpeed, or fail there.
+static enum berth_status refuse_keys(const struct reading *r, const char *const *keys,
+                                     const char *type, struct berth_error *error) {
+    for (; *keys != NULL; keys++) {
+        if (deepspeed_value(r->root, *keys) != NULL) {
+            return error_set(error, BERTH_CONFIG, "%s: key \"%s\" is not one of optimizer %s",
+                             r->path, *keys, type);
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status take_betas(struct reading *r, struct berth_error *error) {
+    const json *betas = deepspeed_value(r->root, "optimizer.params.betas");
+    if (deepspeed_is_auto(r->root, "optimizer.params.betas")) {
+        return BERTH_OK;
+    }
+    char first[NUMBER_TEXT_SIZE] = "0.9", second[NUMBER_TEXT_SIZE] = "0.999";
+    if (betas != NULL) {
+        print_value(json_at(betas, 0), first);
+        print_value(json_at(betas, 1), second);
+    }
+    TRY(set_row(r, "adam_beta1", "optimizer.params.betas", first, error));
+    return set_row(r, "adam_beta2", "optimizer.params.betas", second, error);
+}
+
+static enum berth_status take_lamb(struct reading *r, struct berth_error *error) {
+    static const char *const others[] = {"optimizer.params.adam_w_mode", NULL};
+    TRY(refuse_keys(r, others, "Lamb", error));
+    TRY(take(r, "optimizer.params.max_coeff", "max_coeff", "10", error));
+    TRY(take(r, "optimizer.params.min_coeff", "min_coeff", "0.01", error));
+    return take(r, "optimizer.params.eps_inside_sqrt", "eps_inside_sqrt", "false", error);
+}
+
+static enum berth_status take_adam(struct reading *r, const struct deepspeed_optimizer *optimizer,
+                                   struct berth_error *error) {
+    static const char *const others[] = {"optimizer.params.max_coeff", "optimizer.params.min_coeff",
+                                         "optimizer.params.eps_inside_sqrt", NULL};
+    TRY(refuse_keys(r, others, optimizer->type, error));
+    return optimizer->decoupled
+               ? set_row(r, "adam_w_mode", "optimizer.type", "true", error)
+               : take(r, "optimizer.params.adam_w_mode", "adam_w_mode", "true", error);
+}
+
+static enum berth_status take_optimizer(struct reading *r, struct berth_error *error) {
+    if (deepspeed_value(r->root, "optimizer") == NULL) {
+        return BERTH_OK;
+    }
+    const struct deepspeed_optimizer *optimizer;
+    TRY(find_optimizer(r, &optimizer, error));
+    TRY(set_row(r, "optimizer", "optimizer.type", optimizer->name, error));
+    if (!has_key(r, "optimizer.params.lr") && !is_given(r, "learning_rate")) {
+        log_note(r->log, "%s: no optimizer.params.lr: DeepSpeed's default of 0.001", r->path);
+    }
+    TRY(take(r, "optimizer.params.lr", "learning_rate", "0.001", error));
+    TRY(take_betas(r, error));
+    TRY(take(r, "optimizer.params.eps", "adam_epsilon", "1e-8", error));
+    TRY(take(r, "optimizer.params.weight_decay", "weight_decay", "0", error));
+    TRY(take(r, "optimizer.params.bias_correction", "bias_correction", "true", error));
+    return optimizer->layerwise ? take_lamb(r, error) : take_adam(r, optimizer, error);
+}
+
+// --- schedule -----------------------------------------------------------------------------------
+
+// DeepSpeed's schedules.
+static const struct deepspeed_schedule {
+    const char *type;
+    const char *log, *linear; // Berth's, by warmup_type; NULL: not available
+    int cosine;               // counts in shares of the optimizer's rate
+} schedules[] = {
+    {.type = "WarmupLR", .log = "warmup_log", .linear = "warmup_linear"},
+    {.type = "WarmupDecayLR", .log = "warmup_decay_log", .linear = "warmup_decay_linear"},
+    {.type = "WarmupCosineLR",
+     .log = "warmup_cosine_log",
+     .linear = "warmup_cosine_linear",
+     .cosine = 1},
+};
+static const size_t schedule_count = sizeof schedules / sizeof schedules[0];
+
+static enum berth_status find_schedule(const struct reading *r,
+                                       const struct deepspeed_schedule **found,
+                                       struct berth_error *error) {
+    const char *type = json_text(deepspeed_value(r->root, "scheduler.type"));
+    for (size_t i = 0; type != NULL && i < schedule_count; i++) {
+        if (strcmp(type, schedules[i].type) == 0) {
+            *found = &schedules[i];
+            return BERTH_OK;
+        }
+    }
+    return error_set(error, BERTH_CONFIG,
+                     "%s: key \"scheduler.type\": \"%s\" is not available; known: WarmupLR, "
+                     "WarmupDecayLR, WarmupCosineLR (or leave it out and use --schedule)",
+                     r->path, type != NULL ? type : "");
+}
+
+static enum berth_status is_linear(const struct reading *r, int *linear,
+                                   struct berth_error *error) {
+    const char *warmup = json_text(deepspeed_value(r->root, "scheduler.params.warmup_type"));
+    *linear = warmup != NULL && strcmp(warmup, "linear") == 0;
+    return warmup == NULL || *linear || strcmp(warmup, "log") == 0
+               ? BERTH_OK
+               : error_set(
+                     error, BERTH_CONFIG,
+                     "%s: key \"scheduler.params.warmup_type\": expected log or linear, found "
+                     "\"%s\"",
+                     r->path, warmup);
+}
+
+// Without a scheduler DeepSpeed keeps the rate constant. A program around it may not: what names a
+// schedule or its warm-up on the command line decides, and in a file with "auto" the Trainer's.
+static enum berth_status take_no_schedule(struct reading *r, struct berth_error *error) {
+    static const char *const named[] = {"schedule", "warmup_steps", "warmup_proportion", "recipe"};
+    int own = deepspeed_has_auto(r->root);
+    for (size_t i = 0; i < sizeof named / sizeof named[0]; i++) {
+        own |= is_given(r, named[i]);
+    }
+    if (own) {
+        log_note(r->log, "%s: no scheduler: the run's own schedule and warm-up apply", r->path);
+        return BERTH_OK;
+    }
+    log_note(r->log,
+             "%s: no scheduler: the learning rate stays constant, as in DeepSpeed; --schedule NAME "
+             "chooses another",
+             r->path);
+    return set_row(r, "schedule", "scheduler.type", "constant", error);
+}
+
+// Rates as shares of the optimizer's, which stays the maximum.
+static enum berth_status take_ratios(struct reading *r, struct berth_error *error) {
+    const json *ratio = deepspeed_value(r->root, "scheduler.params.warmup_min_ratio");
+    char text[NUMBER_TEXT_SIZE];
+    number_print_real(text, sizeof text,
+                      ratio != NULL ? json_as_real(ratio) * r->config->learning_rate : 0);
+    TRY(set_row(r, "warmup_min_lr", "scheduler.params.warmup_min_ratio", text, error));
+    return take(r, "scheduler.params.cos_min_ratio", "cos_min_ratio", "0.0001", error);
+}
+
+// The schedule's own maximum takes the place of the optimizer's rate.
+static enum berth_status take_rates(struct reading *r, struct berth_error *error) {
+    if (!has_key(r, "scheduler.params.warmup_max_lr") && !is_given(r, "learning_rate")) {
+        log_note(r->log, "%s: no scheduler.params.warmup_max_lr: DeepSpeed's default of 0.001",
+                 r->path);
+    }
+    TRY(take(r, "scheduler.params.warmup_max_lr", "learning_rate", "0.001", error));
+    return take(r, "scheduler.params.warmup_min_lr", "warmup_min_lr", "0", error);
+}
+
+static enum berth_status take_schedule(struct reading *r, struct berth_error *error) {
+    if (deepspeed_value(r->root, "scheduler") == NULL) {
+        return take_no_schedule(r, error);
+    }
+    const struct deepspeed_schedule *schedule = NULL;
+    int linear = 0;
+    TRY(find_schedule(r, &schedule, error));
+    TRY(is_linear(r, &linear, error));
+    const char *name = linear ? schedule->linear : schedule->log;
+    TRY(set_row(r, "schedule", "scheduler.type", name, error));
+    if (is_given(r, "schedule") && strcmp(r->before.schedule, name) != 0) {
+        return BERTH_OK;
+    }
+    TRY(schedule->cosine ? take_ratios(r, error) : take_rates(r, error));
+    TRY(take(r, "scheduler.params.warmup_num_steps", "warmup_steps", "1000", error));
+    if (deepspeed_value(r->root, "scheduler.params.total_num_steps") != NULL) {
+        log_note(r->log,
+                 "%s: scheduler.params.total_num_steps: the run's own number of updates "
+                 "takes its place",
+                 r->path);
+    }
+    return BERTH_OK;
+}
+
+// --- precision ----------------------------------------------------------------------------------
+
+static const char *const dynamic_keys[] = {"fp16.initial_scale_power", "fp16.loss_scale_window",
+                                           "fp16.min_loss_scale", "fp16.hysteresis", NULL};
+
+static int has_any(const struct reading *r, const char *const *keys) {
+    while (*keys != NULL && deepspeed_value(r->root, *keys) == NULL) {
+        keys++;
+    }
+    return *keys != NULL;
+}
+
+static enum berth_status take_first_scale(struct reading *r, int otherwise,
+                                          struct berth_error *error) {
+    const json *power = deepspeed_value(r->root, "fp16.initial_scale_power");
+    char text[NUMBER_TEXT_SIZE];
+    number_print_real(text, sizeof text,
+                      exp2(power != NULL ? (double)json_as_integer(power) : (double)otherwise));
+    return set_row(r, "init_loss_scale", "fp16.initial_scale_power", text, error);
+}
+
+// A dynamic scale. In a file with none of the dynamic keys, DeepSpeed's ZeRO optimizers take the
+// defaults of their scaler, not of the configuration.
+static enum berth_status take_dynamic_scale(struct reading *r, struct berth_error *error) {
+    const json *stage = deepspeed_value(r->root, "zero_optimization.stage");
+    const int zero = stage != NULL && json_as_integer(stage) > 0;
+    const int bare = zero && !has_any(r, dynamic_keys);
+    TRY(set_row(r, "loss_scale", "fp16.loss_scale", "dynamic", error));
+    TRY(set_row(r, "loss_scaler", "zero_optimization.stage", zero ? "zero" : "plain", error));
+    TRY(take_first_scale(r, bare ? 32 : 16, error));
+    TRY(take(r, "fp16.loss_scale_window", "loss_scale_window", "1000", error));
+    TRY(take(r, "fp16.hysteresis", "hysteresis", bare ? "1" : "2", error));
+    TRY(take(r, "fp16.consecutive_hysteresis", "consecutive_hysteresis", "false", error));
+    return take(r, "fp16.min_loss_scale", "min_loss_scale", "1", error);
+}
+
+static enum berth_status take_static_scale(struct reading *r, struct berth_error *error) {
+    TRY(set_row(r, "loss_scale", "fp16.loss_scale", "static", error));
+    return is_given(r, "loss_scale") ? BERTH_OK
+                                     : take(r, "fp16.loss_scale", "init_loss_scale", NULL, error);
+}
+
+static enum berth_status take_loss_scale(struct reading *r, struct berth_error *error) {
+    const json *fixed = deepspeed_value(r->root, "fp16.loss_scale");
+    log_note(r->log, "%s: fp16 runs as bf16 on the CPU, with the loss scaling of the file",
+             r->path);
+    return fixed != NULL && json_as_real(fixed) != 0 ? take_static_scale(r, error)
+                                                     : take_dynamic_scale(r, error);
+}
+
+// "auto" is what the run would have without the file, as the Trainer's --fp16 and --bf16.
+static int has_auto_precision(const struct reading *r) {
+    return deepspeed_is_auto(r->root, "fp16.enabled") ||
+           deepspeed_is_auto(r->root, "bf16.enabled") ||
+           deepspeed_is_auto(r->root, "bfloat16.enabled");
+}
+
+static enum berth_status take_precision(struct reading *r, struct berth_error *error) {
+    const char *names[] = {"fp32", "bf16", "auto"};
+    int half = json_truth(deepspeed_value(r->root, "fp16.enabled"));
+    int brain = json_truth(deepspeed_value(r->root, "bf16.enabled")) ||
+                json_truth(deepspeed_value(r->root, "bfloat16.enabled"));
+    if (half && brain) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s: \"fp16\" and \"bf16\" are both enabled; enable one of them", r->path);
+    }
+    if (!half && !brain && has_auto_precision(r)) {
+        log_note(r->log,
+                 "%s: precision is \"auto\": the run's own, %s, without loss scaling unless "
+                 "--loss_scale asks for it",
+                 r->path, names[r->config->precision]);
+        return BERTH_OK;
+    }
+    const char *key = half ? "fp16.enabled" : "bf16.enabled";
+    TRY(set_row(r, "precision", key, names[half || brain], error));
+    if (half && r->config->precision == BERTH_BF16) {
+        return take_loss_scale(r, error);
+    }
+    if (!half && !brain && !is_given(r, "precision")) {
+        log_note(r->log, "%s: precision: fp32, as neither fp16 nor bf16 is enabled", r->path);
+    }
+    return BERTH_OK;
+}
+
+// --- scalars ------------------------------------------------------------------------------------
+
+// output_path/job_name, with DeepSpeed's own defaults: no folder and a fixed name.
+static enum berth_status scalars_folder(const json *root, char **folder,
+                                        struct berth_error *error) {
+    const char *path = json_text(deepspeed_value(root, "tensorboard.output_path"));
+    const char *job = json_text(deepspeed_value(root, "tensorboard.job_name"));
+    *folder = NULL;
+    if (!json_truth(deepspeed_value(root, "tensorboard.enabled"))) {
+        return BERTH_OK;
+    }
+    job = job != NULL ? job : "DeepSpeedJobName";
+    *folder = path == NULL || path[0] == '\0' ? memory_string(job) : path_join(path, job);
+    return *folder != NULL ? BERTH_OK : file_no_path(error);
+}
+
+enum berth_status deepspeed_logging_dir(const char *path, char **folder,
+                                        struct berth_error *error) {
+    json *root;
+    *folder = NULL;
+    TRY(json_read_file(path, &root, error));
+    enum berth_status status = scalars_folder(root, folder, error);
+    json_free(root);
+    return status;
+}
+
+// The reporter has them; only what the file loses is told here.
+static enum berth_status note_scalars(const struct reading *r, struct berth_error *error) {
+    const char *own = r->before.logging_dir;
+    char *folder;
+    TRY(scalars_folder(r->root, &folder, error));
+    if (folder != NULL && own != NULL && strcmp(folder, own) != 0) {
+        log_note(r->log, "logging_dir: %s on the command line wins over tensorboard %s of %s", own,
+                 folder, r->path);
+    }
+    memory_free(folder);
+    return BERTH_OK;
+}
+
+// Told by its name, before the keys that only it has.
+static enum berth_status check_names(const struct reading *r, struct berth_error *error) {
+    const struct deepspeed_optimizer *optimizer;
+    const struct deepspeed_schedule *schedule;
+    TRY(find_optimizer(r, &optimizer, error));
+    return json_is_text(deepspeed_value(r->root, "scheduler.type"))
+               ? find_schedule(r, &schedule, error)
+               : BERTH_OK;
+}
+
+enum berth_status deepspeed_apply(struct berth_config *config, const char *path,
+                                  const struct berth_log *log, struct berth_error *error) {
+    json *root;
+    TRY(json_read_file(path, &root, error));
+    struct reading reading = {
+        .config = config, .before = *config, .root = root, .path = path, .log = log};
+    enum berth_status status;
+    TRY_DONE(check_names(&reading, error));
+    TRY_DONE(deepspeed_check(root, path, log, error));
+    TRY_DONE(take_batches(&reading, error));
+    TRY_DONE(take_optimizer(&reading, error));
+    TRY_DONE(take_schedule(&reading, error));
+    TRY_DONE(take_precision(&reading, error));
+    // Absent, it is off in DeepSpeed's code.
+    TRY_DONE(take(&reading, "gradient_clipping", "max_grad_norm", "0", error));
+    TRY_DONE(take(&reading, "steps_per_print", "logging_steps", NULL, error));
+    TRY_DONE(take(&reading, "wall_clock_breakdown", "wall_clock_breakdown", NULL, error));
+    TRY_DONE(note_scalars(&reading, error));
+done:
+    json_free(root);
+    return status;
+}
