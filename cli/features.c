@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth features squad: the windows that the model sees. Looks inside the library: features are no
 // part of its public face.
-#include "api/settings.h"
 #include "cli.h"
 #include "core/file.h"
 #include "core/json_line.h"
@@ -135,7 +134,7 @@ static enum berth_status build(struct job *job, struct cli_call *call, struct be
     TRY(squad_input_feature_options(config, &rules, error));
     rules.training = job->training;
     struct berth_log log = cli_log(call);
-    TRY(settings_tokenizer(config, &job->tokenizer, error));
+    TRY(inputs_find_tokenizer(config, &job->tokenizer, error));
     TRY(squad_read(config->predict_file, 0, &job->dataset, error));
     if (config->strict_answers) {
         TRY(squad_check_placed(&job->dataset, error));

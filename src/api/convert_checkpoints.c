@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checkpoints of training programs: PyTorch's, NVIDIA's, DeepSpeed's and TensorFlow's.
+// model.safetensors and the checkpoints of training programs: PyTorch's, NVIDIA's, DeepSpeed's and
+// TensorFlow's.
 #include "api/conversion.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "format/deepspeed/deepspeed.h"
+#include "format/safetensors/safetensors.h"
 #include "format/tensorflow/tensorflow.h"
 #include "format/torch/torch.h"
 
@@ -33,12 +35,34 @@ static enum berth_status write_as(const struct conversion *conversion, const cha
     return status;
 }
 
+// --- safetensors --------------------------------------------------------------------------------
+
+// The source's own, so that a file comes back byte for byte; else what transformers asks for.
+static const char *const *metadata_of(const struct conversion *conversion) {
+    static const char *const usual[] = {"format", "pt", NULL};
+    return outgoing_is_copy(conversion)
+               ? (const char *const *)((const struct safetensors *)
+                                           conversion->weights.file.container)
+                     ->metadata
+               : usual;
+}
+
+static enum berth_status write_safetensors(const struct conversion *conversion, const char *path,
+                                           const struct outgoing *outgoing,
+                                           struct berth_error *error) {
+    return safetensors_write(path, outgoing->list, outgoing->count, metadata_of(conversion), error);
+}
+
+enum berth_status convert_to_hf(const struct conversion *conversion, struct berth_error *error) {
+    return write_as(conversion, "model.safetensors", write_safetensors, error);
+}
+
+// --- PyTorch ------------------------------------------------------------------------------------
+
 static struct torch_node state_dict(const char *key, const struct outgoing *outgoing) {
     return (struct torch_node){
         .key = key, .kind = TORCH_TENSORS, .count = outgoing->count, .tensors = outgoing->list};
 }
-
-// --- PyTorch ------------------------------------------------------------------------------------
 
 static enum berth_status write_state_dict(const struct conversion *conversion, const char *path,
                                           const struct outgoing *outgoing,

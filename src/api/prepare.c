@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Data for pre-training: which stages run, on what, and where their files lie.
 #include "api/arguments.h"
-#include "api/settings.h"
 #include "core/file.h"
 #include "core/log.h"
 #include "core/memory.h"
@@ -12,6 +11,7 @@
 #include "data/stages/shard_stage.h"
 #include "data/wikipedia/wikipedia.h"
 #include "format/checksum/digest.h"
+#include "train/engine/inputs.h"
 #include "train/machine/machine.h"
 
 #include <stdio.h>
@@ -401,7 +401,7 @@ static enum berth_status open_tokenizer(struct job *job, struct berth_error *err
     if (job->config.vocab_file == NULL) {
         return error_set(error, BERTH_USAGE, "vocab_file is missing: the stage hdf5 needs it");
     }
-    return settings_tokenizer(&job->config, &job->tokenizer, error);
+    return inputs_find_tokenizer(&job->config, &job->tokenizer, error);
 }
 
 static enum berth_status check_is_there(const char *path, struct berth_error *error) {

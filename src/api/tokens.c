@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The public tokenizer: the text room's, opened by the settings, with pieces beside the ids.
 #include "api/arguments.h"
-#include "api/settings.h"
 #include "core/memory.h"
+#include "train/engine/inputs.h"
 
 struct berth_tokenizer {
     struct tokenizer *rules;
@@ -18,7 +18,7 @@ enum berth_status berth_tokenizer_open(const struct berth_config *config,
     if (made == NULL) {
         return error_no_memory(error, sizeof *made, "a tokenizer");
     }
-    enum berth_status status = settings_tokenizer(config, &made->rules, error);
+    enum berth_status status = inputs_find_tokenizer(config, &made->rules, error);
     if (status != BERTH_OK) {
         memory_free(made);
         return status;

@@ -4,7 +4,7 @@
 #ifndef BERTH_CORE_LOG_H
 #define BERTH_CORE_LOG_H
 
-#include "berth.h"
+#include "core/error.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -24,6 +24,18 @@ void log_progress(const struct berth_log *log, const char *phase, int64_t done, 
 // The same in bytes.
 void log_progress_bytes(const struct berth_log *log, const char *phase, int64_t done,
                         int64_t total);
+
+// --- moments of a run, which dllogger's lines are made of (report/dllogger.c renames the keys) --
+
+// "train_start", "loading_checkpoint", ...: {name: true}.
+void log_event(const struct berth_log *log, const char *name);
+// Facts that stand by themselves: features_file, eval_samples, ...
+void log_facts(const struct berth_log *log, const struct berth_field *fields, size_t count);
+// "Config": every setting of the jobs `jobs` (core/options.h) by its name, as text.
+enum berth_status log_settings(const struct berth_log *log, const struct berth_config *config,
+                               unsigned jobs, struct berth_error *error);
+
+// --- fields -------------------------------------------------------------------------------------
 
 static inline struct berth_field log_integer(const char *key, int64_t value) {
     return (struct berth_field){.key = key, .type = BERTH_INTEGER, .integer = value};

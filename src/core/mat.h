@@ -13,7 +13,10 @@ static inline size_t dtype_size(enum dtype dtype) {
     return dtype == DTYPE_F32 ? 4 : 2;
 }
 
-const char *dtype_name(enum dtype dtype);
+static inline const char *dtype_name(enum dtype dtype) {
+    static const char *const names[] = {"f32", "bf16", "f16"};
+    return names[dtype];
+}
 
 // rows x cols, row-major; element (r, c) lies at data + (r * stride + c) * dtype_size(dtype).
 struct mat {

@@ -6,14 +6,17 @@
 #include "core/memory.h"
 #include "format/hub/hub_blob.h"
 #include "format/hub/hub_cache.h"
-#include "net/retry.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
 #define LOCK_WAIT_MS 100
+#define FIRST_WAIT_MS 250
+#define LONGEST_WAIT_MS 8000
+#define SLICE_MS 50
 #define NAME_LIMIT 4096
 #define NO_SIZE (-1)
 
@@ -30,6 +33,41 @@ struct work {
     int complete;        // the bytes are all there
     int restart;         // what came is of no use: ask for the whole
 };
+
+// --- waiting and trying again -------------------------------------------------------------------
+
+// Sleeps; BERTH_INTERRUPTED as soon as the stop flag is set.
+static enum berth_status wait_for(const struct net *net, int64_t milliseconds,
+                                  struct berth_error *error) {
+    const struct timespec slice = {.tv_nsec = SLICE_MS * 1000000L};
+    for (int64_t waited = 0; waited < milliseconds; waited += SLICE_MS) {
+        if (net->stop != NULL && *net->stop != 0) {
+            return error_set(error, BERTH_INTERRUPTED, "stopped while waiting");
+        }
+        nanosleep(&slice, NULL);
+    }
+    return BERTH_OK;
+}
+
+// After the failed `status` of a request: waits (0.25 s, then twice as long each time, 8 s at most)
+// and returns BERTH_OK when it is worth another try, else `status`. *failures counts those without
+// progress. A stop while waiting is BERTH_INTERRUPTED. `error` holds the failure.
+static enum berth_status retry_after(const struct net *net, int64_t *failures,
+                                     enum berth_status status, const struct http_answer *answer,
+                                     struct berth_error *error) {
+    if (!answer->worth_a_retry || status == BERTH_INTERRUPTED || *failures >= net->retries) {
+        return status;
+    }
+    int64_t wait = FIRST_WAIT_MS;
+    for (int64_t i = 0; i < *failures && wait < LONGEST_WAIT_MS; i++) {
+        wait *= 2;
+    }
+    ++*failures;
+    if (error != NULL) {
+        log_note(&net->log, "%s; trying again", error->message);
+    }
+    return wait_for(net, wait, error);
+}
 
 // --- places -------------------------------------------------------------------------------------
 
@@ -76,7 +114,7 @@ static enum berth_status take_lock(const struct work *work, struct file_lock *lo
                      work->what->name);
             told = 1;
         }
-        TRY(retry_wait(work->net, LOCK_WAIT_MS, error));
+        TRY(wait_for(work->net, LOCK_WAIT_MS, error));
     }
 }
 
@@ -298,7 +336,7 @@ static enum berth_status look_at_partial(struct work *work, struct berth_error *
 }
 
 static enum berth_status transfer(struct work *work, struct berth_error *error) {
-    struct retry retry = {0};
+    int64_t failures = 0;
     uint64_t reached = work->partial.size;
     int restarts = 0;
     while (!work->complete && !work->result->unchanged) {
@@ -316,9 +354,9 @@ static enum berth_status transfer(struct work *work, struct berth_error *error) 
         }
         if (work->partial.size > reached) {
             reached = work->partial.size;
-            retry.failures = 0;
+            failures = 0;
         }
-        status = retry_after(work->net, &retry, status, &answer, &failure);
+        status = retry_after(work->net, &failures, status, &answer, &failure);
         if (status != BERTH_OK) {
             return error_set(error, status, "%s", failure.message);
         }
@@ -462,7 +500,7 @@ enum berth_status download_text(const struct net *net, const struct http_request
                                 struct berth_error *error) {
     const struct http_sink sink = {
         .begin = document_begin, .body = document_body, .context = document};
-    struct retry retry = {0};
+    int64_t failures = 0;
     struct berth_error failure;
     enum berth_status status;
     do {
@@ -471,7 +509,7 @@ enum berth_status download_text(const struct net *net, const struct http_request
         if (status == BERTH_OK) {
             break;
         }
-        status = retry_after(net, &retry, status, answer, &failure);
+        status = retry_after(net, &failures, status, answer, &failure);
         if (status != BERTH_OK) {
             memory_free(document->text);
             document->text = NULL;

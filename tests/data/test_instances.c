@@ -2,7 +2,7 @@
 // CPython's random numbers, and pre-training instances that are those of the published rules bit
 // for bit (pretraining.golden.h, made by dev/goldens/pretraining_instances.py); with the faster
 // numbers the same rules, seen in what must hold for every instance and in the shares of the whole.
-#include "data/pretraining/instance_source.h"
+#include "data/pretraining/instances.h"
 #include "made_up.h"
 #include "pretraining.golden.h"
 

@@ -8,7 +8,6 @@
 #include "model/folder.h"
 #include "model/params.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/checkpoint/checkpoint_list.h"
 
 #include <errno.h>
 #include <locale.h>

@@ -9,7 +9,7 @@
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/options.h"
-#include "data/pretraining/instance_source.h"
+#include "data/pretraining/instances.h"
 #include "data/pretraining/pretraining_file.h"
 #include "model/folder.h"
 #include "train/engine/update.h"

@@ -4,7 +4,7 @@
 #include "core/options.h"
 #include "fixture.h"
 #include "train/bench/bench.h"
-#include "train/bench/bench_shards.h"
+#include "train/bench/bench_data.h"
 #include "train/engine/plan.h"
 #include "train/machine/cgroup.h"
 #include "train/machine/machine.h"

@@ -9,6 +9,7 @@
 #define BERTH_DATA_INSTANCES_H
 
 #include "core/error.h"
+#include "data/batches/packer.h"
 #include "data/pretraining/documents.h"
 
 #include <stddef.h>
@@ -68,5 +69,9 @@ enum berth_status instances_make(const struct documents *documents,
 enum berth_status instances_reserve(struct instances *instances, size_t tokens, size_t predictions,
                                     struct berth_error *error);
 void instances_done(struct instances *instances);
+
+// The instances as the packer takes them: masked tokens with their words, and as class whether the
+// second sentence is a random one. Borrows them; they have at most INSTANCE_LENGTH_MAX tokens each.
+struct packer_source instance_source(const struct instances *instances);
 
 #endif

@@ -3,7 +3,7 @@
 #include "data/pretraining/shard_stream.h"
 
 #include "core/memory.h"
-#include "data/pretraining/instance_source.h"
+#include "data/pretraining/instances.h"
 
 #include <inttypes.h>
 #include <pthread.h>

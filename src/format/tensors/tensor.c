@@ -116,3 +116,81 @@ void tensor_convert(enum tensor_dtype dtype, const void *from, size_t count, flo
         convert_halves(dtype, from, count, to);
     }
 }
+
+// --- f32 to f16 and bf16 ------------------------------------------------------------------------
+// Rounded to nearest, ties to even. NaNs stay NaNs, what is too large becomes an infinity.
+
+static uint32_t to_bits(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+// `bits` without its `dropped` lowest ones, rounded; a carry moves into the exponent, as it should.
+static uint32_t shift_rounded(uint32_t bits, unsigned dropped) {
+    uint32_t half = (uint32_t)1 << (dropped - 1);
+    uint32_t odd = bits >> dropped & 1;
+    return (bits + half - 1 + odd) >> dropped;
+}
+
+static uint16_t to_bf16(float value) {
+    uint32_t bits = to_bits(value);
+    int is_nan = (bits & 0x7FFFFFFFu) > 0x7F800000u;
+    return (uint16_t)(is_nan ? bits >> 16 | 0x40u : shift_rounded(bits, 16));
+}
+
+static uint16_t to_f16(float value) {
+    uint32_t bits = to_bits(value), sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7FFFFFFFu;
+    if (magnitude > 0x7F800000u) { // NaN
+        return (uint16_t)(sign | 0x7E00u | (magnitude >> 13 & 0x3FFu));
+    }
+    if (magnitude >= 0x477FF000u) { // 65520 and above
+        return (uint16_t)(sign | 0x7C00u);
+    }
+    if (magnitude >= 0x38800000u) { // 2^-14: normal; the exponent's bias falls from 127 to 15
+        return (uint16_t)(sign | shift_rounded(magnitude - 0x38000000u, 13));
+    }
+    if (magnitude < 0x33000000u) { // below 2^-25: rounds to 0
+        return (uint16_t)sign;
+    }
+    uint32_t mantissa = (magnitude & 0x7FFFFFu) | 0x800000u; // subnormal: multiples of 2^-24
+    return (uint16_t)(sign | shift_rounded(mantissa, 126 - (magnitude >> 23)));
+}
+
+void tensor_narrow(enum tensor_dtype dtype, const float *from, size_t count, void *to) {
+    for (size_t i = 0; i < count; i++) {
+        uint16_t half = dtype == TENSOR_F16 ? to_f16(from[i]) : to_bf16(from[i]);
+        memcpy((char *)to + 2 * i, &half, sizeof half);
+    }
+}
+
+// --- transposing --------------------------------------------------------------------------------
+
+// The side of a square: both sides of it stay within the nearest cache.
+#define SQUARE 32
+
+// Inlined once for each size that is a constant.
+static inline void transpose(const char *from, int64_t rows, int64_t cols, size_t size, char *to) {
+    for (int64_t row = 0; row < rows; row += SQUARE) {
+        int64_t row_end = row + SQUARE < rows ? row + SQUARE : rows;
+        for (int64_t col = 0; col < cols; col += SQUARE) {
+            int64_t col_end = col + SQUARE < cols ? col + SQUARE : cols;
+            for (int64_t j = col; j < col_end; j++) {
+                for (int64_t i = row; i < row_end; i++) {
+                    memcpy(to + (size_t)(j * rows + i) * size, from + (size_t)(i * cols + j) * size,
+                           size);
+                }
+            }
+        }
+    }
+}
+
+void tensor_transpose(const void *from, int64_t rows, int64_t cols, size_t size, void *to) {
+    if (size == 4) {
+        transpose(from, rows, cols, 4, to);
+    } else if (size == 2) {
+        transpose(from, rows, cols, 2, to);
+    } else {
+        transpose(from, rows, cols, size, to);
+    }
+}

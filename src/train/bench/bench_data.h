@@ -39,4 +39,17 @@ struct bench_count {
 };
 struct bench_count bench_data_count(const struct bench_data *data, size_t first, size_t end);
 
+// --- shards of pre-training instances -----------------------------------------------------------
+
+struct bench_shards {
+    const char *path; // a file of instances, or a folder whose files are read in their names' order
+    int64_t tokens;   // enough: further files are not read
+    int32_t vocab_size;     // of the geometry
+    int64_t max_seq_length; // rows are at most so long; 0: of any length
+};
+
+// Appends to `instances`; instances_done is the caller's, also after a failure.
+enum berth_status bench_shards_read(const struct bench_shards *shards, struct instances *instances,
+                                    struct berth_error *error);
+
 #endif

@@ -1,15 +1,83 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing, rotating and cleaning; checkpoint_read.c reads.
 #include "train/checkpoint/checkpoint.h"
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/number.h"
 #include "model/folder.h"
-#include "train/checkpoint/checkpoint_list.h"
 #include "train/checkpoint/manifest.h"
 #include "train/checkpoint/optimizer_file.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#define PREFIX "checkpoint-"
+#define TEMPORARY ".tmp-checkpoint-" // prefix of folders being written or removed
+
+// --- names in the output folder -----------------------------------------------------------------
+
+// The step in "checkpoint-<digits>" without leading zeros, or -1.
+static int64_t step_of(const char *name) {
+    size_t prefix = strlen(PREFIX);
+    int64_t step;
+    if (strncmp(name, PREFIX, prefix) != 0 || strspn(name + prefix, "0123456789") == 0 ||
+        !number_parse_integer(name + prefix, &step)) {
+        return -1;
+    }
+    char canonical[64];
+    snprintf(canonical, sizeof canonical, PREFIX "%" PRId64, step);
+    return strcmp(canonical, name) == 0 ? step : -1;
+}
+
+static int compare(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+enum berth_status checkpoint_list(const char *output_dir, int64_t **steps, size_t *count,
+                                  struct berth_error *error) {
+    *steps = NULL;
+    *count = 0;
+    char **names;
+    TRY(dir_list(output_dir, &names, error));
+    size_t all = 0;
+    while (names[all] != NULL) {
+        all++;
+    }
+    *steps = memory_array(all + 1, sizeof **steps);
+    if (*steps == NULL) {
+        memory_free(names);
+        return error_no_memory(error, all * sizeof **steps, "the list of checkpoints");
+    }
+    for (size_t i = 0; i < all; i++) {
+        int64_t step = step_of(names[i]);
+        if (step >= 0) {
+            (*steps)[(*count)++] = step;
+        }
+    }
+    qsort(*steps, *count, sizeof **steps, compare);
+    memory_free(names);
+    return BERTH_OK;
+}
+
+char *checkpoint_path(const char *output_dir, int64_t step) {
+    char name[64];
+    snprintf(name, sizeof name, PREFIX "%" PRId64, step);
+    return path_join(output_dir, name);
+}
+
+// <output_dir>/.tmp-checkpoint-<step>-<purpose>, newly allocated; NULL when memory is out.
+static char *temporary_path(const char *output_dir, int64_t step, const char *purpose) {
+    char name[128];
+    snprintf(name, sizeof name, TEMPORARY "%" PRId64 "-%.32s", step, purpose);
+    return path_join(output_dir, name);
+}
+
+int checkpoint_is_temporary(const char *name) {
+    return strncmp(name, TEMPORARY, strlen(TEMPORARY)) == 0 || file_is_temporary(name);
+}
 
 // --- writing ------------------------------------------------------------------------------------
 
@@ -49,7 +117,7 @@ enum berth_status checkpoint_write_model(const struct checkpoint_content *conten
 static enum berth_status remove_checkpoint(const char *output_dir, int64_t step,
                                            struct berth_error *error) {
     char *path = checkpoint_path(output_dir, step);
-    char *away = checkpoint_temporary_path(output_dir, step, "old");
+    char *away = temporary_path(output_dir, step, "old");
     enum berth_status status;
     if (path == NULL || away == NULL) {
         status = file_no_path(error);
@@ -117,7 +185,7 @@ enum berth_status checkpoint_write(const struct checkpoint_content *content, con
                                    struct berth_error *error) {
     const int64_t step = content->progress->step;
     const struct places places = {.output_dir = output_dir,
-                                  .temporary = checkpoint_temporary_path(output_dir, step, "new"),
+                                  .temporary = temporary_path(output_dir, step, "new"),
                                   .path = checkpoint_path(output_dir, step)};
     enum berth_status status = write_together(content, &places, error);
     if (status != BERTH_OK && content->comm->rank == 0 && places.temporary != NULL) {
@@ -215,4 +283,93 @@ enum berth_status checkpoint_clean(const char *output_dir, struct berth_error *e
     }
     memory_free(names);
     return status;
+}
+
+// --- finding and reading ------------------------------------------------------------------------
+
+enum berth_status checkpoint_verify(const char *folder, int64_t *files, struct berth_error *error) {
+    if (!dir_exists(folder)) {
+        return error_set(error, BERTH_NO_INPUT, "%s: no such folder", folder);
+    }
+    return manifest_verify(folder, files, error);
+}
+
+enum berth_status checkpoint_find(const char *output_dir, const struct berth_log *log,
+                                  char **folder, struct berth_error *error) {
+    *folder = NULL;
+    if (!dir_exists(output_dir)) {
+        return BERTH_OK;
+    }
+    int64_t *steps;
+    size_t count;
+    TRY(checkpoint_list(output_dir, &steps, &count, error));
+    enum berth_status status = BERTH_OK;
+    for (size_t i = count; i > 0 && *folder == NULL && status == BERTH_OK; i--) {
+        struct berth_error damage = {0};
+        char *path = checkpoint_path(output_dir, steps[i - 1]);
+        enum berth_status found = path != NULL ? manifest_verify(path, NULL, &damage)
+                                               : error_no_memory(&damage, 0, "a path");
+        if (found == BERTH_OK) {
+            *folder = path;
+            continue;
+        }
+        if (found == BERTH_NO_MEMORY) {
+            status = error_no_memory(error, 0, "verifying a checkpoint");
+        } else {
+            log_warning(log, "passing over a damaged checkpoint: %s", damage.message);
+        }
+        memory_free(path);
+    }
+    if (status == BERTH_OK && *folder == NULL && count > 0) {
+        status = error_set(error, BERTH_BAD_DATA,
+                           "%s: none of its %zu checkpoints verifies; start anew with "
+                           "--overwrite_output_dir or another --output_dir",
+                           output_dir, count);
+    }
+    memory_free(steps);
+    return status;
+}
+
+enum berth_status checkpoint_read(const struct checkpoint_content *content, const char *folder,
+                                  const struct berth_log *log, struct berth_error *error) {
+    char *path = path_join(folder, "trainer_state.json");
+    if (path == NULL) {
+        return file_no_path(error);
+    }
+    enum berth_status status =
+        progress_read(content->progress, content->config, content->batching, log, path, error);
+    memory_free(path);
+    if (status != BERTH_OK) {
+        return status;
+    }
+    TRY(model_files_load(content->files, folder, (uint64_t)content->config->seed, log,
+                         content->state, error));
+    return optimizer_file_read(content->state, folder, error);
+}
+
+// --- the output folder --------------------------------------------------------------------------
+
+enum berth_status output_check(const struct berth_config *config, const char *otherwise,
+                               struct berth_error *error) {
+    const char *folder = config->output_dir;
+    if (folder == NULL || folder[0] == '\0') {
+        return error_set(error, BERTH_USAGE, "--output_dir is missing");
+    }
+    TRY(dir_check(folder, error));
+    if (otherwise != NULL && !config->overwrite_output_dir && checkpoint_dir_is_used(folder)) {
+        return error_set(
+            error, BERTH_CANT_CREATE,
+            "--output_dir %s is not empty; choose another or add --overwrite_output_dir%s", folder,
+            otherwise);
+    }
+    return BERTH_OK;
+}
+
+enum berth_status output_take(const struct berth_config *config, struct file_lock *lock,
+                              struct berth_error *error) {
+    if (lock->descriptor >= 0) {
+        return BERTH_OK;
+    }
+    TRY(dir_make(config->output_dir, error));
+    return file_lock_take(lock, config->output_dir, error);
 }

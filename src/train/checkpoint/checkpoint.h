@@ -11,12 +11,14 @@
 
 #include "core/comm.h"
 #include "core/error.h"
+#include "core/file.h"
 #include "core/log.h"
 #include "train/engine/batching.h"
 #include "train/engine/inputs.h"
 #include "train/optimizer/state.h"
 #include "train/progress/progress.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 // Everything that a checkpoint holds or is checked against.
@@ -69,5 +71,28 @@ int checkpoint_dir_is_used(const char *output_dir);
 enum berth_status checkpoint_clean(const char *output_dir, struct berth_error *error);
 // Removes every checkpoint of output_dir (--overwrite_output_dir).
 enum berth_status checkpoint_remove_all(const char *output_dir, struct berth_error *error);
+
+// Steps of the checkpoint-<step> folders, ascending; memory_free(*steps).
+enum berth_status checkpoint_list(const char *output_dir, int64_t **steps, size_t *count,
+                                  struct berth_error *error);
+
+// <output_dir>/checkpoint-<step>, newly allocated; NULL when memory is out.
+char *checkpoint_path(const char *output_dir, int64_t step);
+
+// 1 when the name is that of something half-written: a temporary folder, or a temporary file of
+// core/file.h.
+int checkpoint_is_temporary(const char *name);
+
+// --- the output folder --------------------------------------------------------------------------
+
+// BERTH_CANT_CREATE when config->output_dir is no folder that could be made and written into, or
+// holds files that overwrite_output_dir does not give up. Makes nothing. `otherwise` ends the
+// advice about those files ("" or ", or ..."); NULL: the job goes on with what it finds.
+enum berth_status output_check(const struct berth_config *config, const char *otherwise,
+                               struct berth_error *error);
+
+// Makes the folder and its missing parents and locks it; fine when `lock` is held already.
+enum berth_status output_take(const struct berth_config *config, struct file_lock *lock,
+                              struct berth_error *error);
 
 #endif

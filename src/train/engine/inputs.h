@@ -58,6 +58,13 @@ enum berth_status inputs_open_tokenizer(const struct berth_config *config, const
                                         const char *vocab_path, struct text_rules *rules,
                                         struct tokenizer **tokenizer, struct berth_error *error);
 
+// The tokenizer of config->vocab_file (vocab.txt or tokenizer.json), else of the one in
+// config->model_name_or_path (a folder), by the rules of config->tokenizer and what the folder's
+// files say of casing, accents and ideographs where the settings do not. Neither given:
+// BERTH_USAGE. Free with tokenizer_close.
+enum berth_status inputs_find_tokenizer(const struct berth_config *config,
+                                        struct tokenizer **tokenizer, struct berth_error *error);
+
 // What max_seq_length becomes where none was asked for (given by name, or not the default): `usual`
 // (0: the option's default; INT64_MAX: as many as there are positions), but no more than
 // `positions`, which is noted.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/inference/evaluate.h"
 
-#include "report/events.h"
-
 #include <math.h>
 
 enum berth_status evaluation_open(struct evaluation *evaluation, const struct task *task,
@@ -26,8 +24,8 @@ static void tell_start(const struct evaluation *evaluation, const struct berth_l
         log_integer("eval_features", (int64_t)evaluation->set.source.count),
         log_integer("predict_batch_size", evaluation->predict_batch_size),
     };
-    event_moment(log, "infer_start");
-    event_facts(log, facts, sizeof facts / sizeof facts[0]);
+    log_event(log, "infer_start");
+    log_facts(log, facts, sizeof facts / sizeof facts[0]);
 }
 
 enum berth_status evaluation_predict(struct evaluation *evaluation,
@@ -48,8 +46,8 @@ enum berth_status evaluation_predict(struct evaluation *evaluation,
         return BERTH_OK;
     }
     const struct berth_field seen = log_integer("sample_number", timing->sequences);
-    event_facts(run->log, &seen, 1);
-    event_moment(run->log, "eval_start");
+    log_facts(run->log, &seen, 1);
+    log_event(run->log, "eval_start");
     TRY(evaluation->task->conclude(&evaluation->set, run->files, error));
     return evaluation->task->score(&evaluation->set, score, error);
 }

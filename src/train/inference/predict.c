@@ -3,8 +3,7 @@
 
 #include "core/memory.h"
 #include "core/options.h"
-#include "report/events.h"
-#include "train/checkpoint/output.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/engine/plan.h"
 #include "train/inference/evaluate.h"
 #include "train/machine/machine.h"
@@ -135,7 +134,7 @@ static enum berth_status run(struct predict_job *job, struct berth_run_result *r
                              struct berth_error *error) {
     struct berth_config *config = &job->config;
     TRY(job->task->settle(config, job->use, error));
-    TRY(event_settings(&job->log, config, JOB_PREDICT, error));
+    TRY(log_settings(&job->log, config, JOB_PREDICT, error));
     TRY(output_check(config, "", error));
     if (!config->dry_run && dir_exists(config->output_dir)) {
         TRY(output_take(config, &job->lock, error));

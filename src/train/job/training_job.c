@@ -5,10 +5,8 @@
 #include "core/memory.h"
 #include "core/options.h"
 #include "model/folder.h"
-#include "report/events.h"
-#include "train/checkpoint/checkpoint_list.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/original.h"
-#include "train/checkpoint/output.h"
 #include "train/engine/plan.h"
 #include "train/job/training_loop.h"
 #include "train/job/training_report.h"
@@ -85,7 +83,7 @@ static enum berth_status settle(struct job *job, struct berth_error *error) {
     if (!option_resumes(&job->config)) {
         TRY(need_start(job, error));
     }
-    return event_settings(&job->log, config, job->task->jobs, error);
+    return log_settings(&job->log, config, job->task->jobs, error);
 }
 
 // --- the output folder --------------------------------------------------------------------------
@@ -297,7 +295,7 @@ static enum berth_status fill_state(struct job *job, struct berth_error *error) 
                                                .state = &job->state,
                                                .progress = &job->progress,
                                                .comm = job->comm};
-    event_moment(&job->log, "loading_checkpoint");
+    log_event(&job->log, "loading_checkpoint");
     if (job->original_step >= 0) {
         TRY(original_read(&job->content, job->resume_folder, job->original_step, &job->log, error));
     } else if (job->resume_folder != NULL) {
@@ -312,7 +310,7 @@ static enum berth_status fill_state(struct job *job, struct berth_error *error) 
         TRY(model_files_load(&job->files, job->model_folder, rules.seed, &job->log, &job->state,
                              error));
     }
-    event_moment(&job->log, "loaded_checkpoint");
+    log_event(&job->log, "loaded_checkpoint");
     TRY(engine_init(&job->engine, &job->state, job->comm, &job->files.shape, &job->shape, error));
     return updater_init(&job->updater, &job->engine, &rules, error);
 }
@@ -409,7 +407,7 @@ static enum berth_status train(struct job *job, struct berth_run_result *result,
                                  .content = &job->content,
                                  .evaluation = job->has_evaluation ? &job->evaluation : NULL};
     struct training_result done;
-    event_moment(&job->log, "train_start");
+    log_event(&job->log, "train_start");
     enum berth_status status = training_loop_run(&loop, &done, error);
     if (status == BERTH_OK) {
         status = take_best(job, &done, error);

@@ -3,7 +3,6 @@
 
 #include "core/memory.h"
 #include "core/number.h"
-#include "report/events.h"
 #include "train/machine/machine.h"
 
 #include <inttypes.h>
@@ -157,7 +156,7 @@ static enum berth_status write_checkpoint(struct run *run, struct berth_error *e
     const struct berth_field facts[] = {log_integer("step", run->saved_step),
                                         log_real("epoch", epoch_of(loop, run->saved_step)),
                                         log_integer("checkpoint_step", run->saved_step)};
-    event_facts(loop->log, facts, sizeof facts / sizeof facts[0]);
+    log_facts(loop->log, facts, sizeof facts / sizeof facts[0]);
     return BERTH_OK;
 }
 

@@ -4,7 +4,7 @@
 // first max_eval_samples sequences are in memory.
 #include "core/memory.h"
 #include "core/options.h"
-#include "data/pretraining/instance_source.h"
+#include "data/pretraining/instances.h"
 #include "data/pretraining/shard_list.h"
 #include "metrics/results.h"
 #include "train/engine/infer.h"

@@ -6,7 +6,6 @@
 #include "core/options.h"
 #include "data/squad/squad_cache.h"
 #include "format/json/json.h"
-#include "report/events.h"
 #include "train/machine/machine.h"
 
 #include <inttypes.h>
@@ -157,7 +156,7 @@ static int take_from_cache(const struct opening *opening, const struct squad_cac
         return 0;
     }
     const struct berth_field fact = log_text("features_file", file);
-    event_facts(opening->args->log, &fact, 1);
+    log_facts(opening->args->log, &fact, 1);
     if (input->features.skipped_examples > 0) {
         log_note(opening->args->log,
                  "features from %s; questions left out when they were built: %zu", file,
