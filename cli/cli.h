@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the verbs of the program share: their description, the parsed command line, messages.
 //
-// A verb is one struct cli_verb in one file. Its options are rows of the option table (those of its
-// jobs) and a few of its own. Data goes to standard output, messages to standard error.
+// A verb is one struct cli_verb: a row of tasks.c, or a file of its own. Its options are rows of
+// the option table (those of its jobs) and a few of its own. Data goes to standard output, messages
+// to standard error.
 #ifndef BERTH_CLI_CLI_H
 #define BERTH_CLI_CLI_H
 
@@ -50,17 +51,18 @@ struct cli_verb {
     size_t arguments_least, arguments_most;
     size_t models; // so many of the first arguments are models
     enum cli_writes writes;
-    // Of a verb that trains: the one that does what --do_train false leaves. NULL: there is none.
-    const struct cli_verb *without_training;
     enum berth_status (*run)(struct cli_call *call, struct berth_error *error);
 };
 
-extern const struct cli_verb cli_finetune, cli_finetune_classify, cli_predict, cli_predict_classify,
-    cli_evaluate, cli_answer, cli_show, cli_tokenize, cli_features, cli_inspect, cli_embed,
-    cli_convert, cli_compare, cli_init, cli_verify, cli_bench, cli_doctor;
+// The verbs of tasks (tasks.c), and the others.
+extern const struct cli_verb cli_task_verbs[];
+extern const size_t cli_task_verb_count;
+extern const struct cli_verb cli_answer, cli_show, cli_tokenize, cli_features, cli_embed,
+    cli_inspect, cli_convert, cli_compare, cli_init, cli_verify, cli_bench, cli_doctor, cli_fetch,
+    cli_prepare, cli_pack, cli_vocab;
 
-extern const struct cli_verb cli_pretrain, cli_evaluate_pretrain, cli_fetch, cli_prepare, cli_pack,
-    cli_vocab;
+// Of a verb that trains: the one that does what --do_train false leaves. NULL: there is none.
+const struct cli_verb *cli_without_training(const struct cli_verb *verb);
 
 // --- the command line ----------------------------------------------------------------------------
 

@@ -386,7 +386,7 @@ static enum berth_status leave_out_training(struct cli_call *call, struct berth_
     const int evaluates = is_given(call, "do_eval") && config->do_eval;
     const int predicts =
         call->do_predict == 1 || (is_given(call, "do_predict") && config->do_predict);
-    const struct cli_verb *verb = call->verb->without_training;
+    const struct cli_verb *verb = cli_without_training(call->verb);
     if (verb == NULL) {
         return error_set(error, BERTH_USAGE, "--do_train false: `berth %s` only trains",
                          call->verb->name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program `berth`: finds the verb, parses its words, runs it, turns the outcome into an exit
-// code. Each verb is a file of its own; this is their table.
+// code. The verbs of tasks are rows of tasks.c, the others files of their own.
 #include "cli.h"
 #include "core/launcher.h"
 
@@ -10,30 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct cli_verb *const verbs[] = {&cli_finetune,
-                                               &cli_finetune_classify,
-                                               &cli_predict,
-                                               &cli_predict_classify,
-                                               &cli_evaluate,
-                                               &cli_answer,
-                                               &cli_show,
-                                               &cli_tokenize,
-                                               &cli_features,
-                                               &cli_embed,
-                                               &cli_inspect,
-                                               &cli_convert,
-                                               &cli_compare,
-                                               &cli_init,
-                                               &cli_verify,
-                                               &cli_bench,
-                                               &cli_doctor,
-                                               &cli_fetch,
-                                               &cli_prepare,
-                                               &cli_pack,
-                                               &cli_vocab,
-                                               &cli_pretrain,
-                                               &cli_evaluate_pretrain};
-#define VERB_COUNT (sizeof verbs / sizeof *verbs)
+// Those that are no rows of tasks.c.
+static const struct cli_verb *const others[] = {
+    &cli_answer,  &cli_show,    &cli_tokenize, &cli_features, &cli_embed, &cli_inspect,
+    &cli_convert, &cli_compare, &cli_init,     &cli_verify,   &cli_bench, &cli_doctor,
+    &cli_fetch,   &cli_prepare, &cli_pack,     &cli_vocab};
+
+static size_t verb_count(void) {
+    return cli_task_verb_count + sizeof others / sizeof *others;
+}
+
+static const struct cli_verb *verb_at(size_t i) {
+    return i < cli_task_verb_count ? &cli_task_verbs[i] : others[i - cli_task_verb_count];
+}
 
 void cli_help_program(int to_error) {
     FILE *out = to_error ? stderr : stdout;
@@ -41,11 +30,11 @@ void cli_help_program(int to_error) {
             "berth %s: pre-trains, fine-tunes and asks BERT, in C, without padding\n\n"
             "usage: berth VERB [options]      berth VERB --help: a verb's options and defaults\n\n",
             berth_version());
-    for (size_t i = 0; i < VERB_COUNT; i++) {
+    for (size_t i = 0; i < verb_count(); i++) {
         char name[32];
-        snprintf(name, sizeof name, "%s %s", verbs[i]->name,
-                 verbs[i]->task != NULL ? verbs[i]->task : "");
-        fprintf(out, "  %-18s %s\n", name, verbs[i]->summary);
+        snprintf(name, sizeof name, "%s %s", verb_at(i)->name,
+                 verb_at(i)->task != NULL ? verb_at(i)->task : "");
+        fprintf(out, "  %-18s %s\n", name, verb_at(i)->summary);
     }
     fputs("\nexample:\n"
           "  berth finetune squad --model minilm --train train-v1.1.json --dev dev-v1.1.json \\\n"
@@ -57,14 +46,14 @@ void cli_help_program(int to_error) {
 // The verb of that name and task; the name's first where the task is NULL or not among its own.
 static const struct cli_verb *find_verb(const char *name, const char *task) {
     const struct cli_verb *found = NULL;
-    for (size_t i = 0; i < VERB_COUNT; i++) {
-        if (strcmp(name, verbs[i]->name) != 0) {
+    for (size_t i = 0; i < verb_count(); i++) {
+        if (strcmp(name, verb_at(i)->name) != 0) {
             continue;
         }
-        if (task != NULL && verbs[i]->task != NULL && strcmp(task, verbs[i]->task) == 0) {
-            return verbs[i];
+        if (task != NULL && verb_at(i)->task != NULL && strcmp(task, verb_at(i)->task) == 0) {
+            return verb_at(i);
         }
-        found = found == NULL ? verbs[i] : found;
+        found = found == NULL ? verb_at(i) : found;
     }
     return found;
 }
@@ -73,10 +62,10 @@ static const struct cli_verb *find_verb(const char *name, const char *task) {
 static void list_tasks(const char *name, char *text, size_t size) {
     size_t used = 0;
     text[0] = '\0';
-    for (size_t i = 0; i < VERB_COUNT; i++) {
-        if (strcmp(name, verbs[i]->name) == 0 && used < size) {
+    for (size_t i = 0; i < verb_count(); i++) {
+        if (strcmp(name, verb_at(i)->name) == 0 && used < size) {
             used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? " or " : "",
-                                     verbs[i]->task);
+                                     verb_at(i)->task);
         }
     }
 }
@@ -84,10 +73,10 @@ static void list_tasks(const char *name, char *text, size_t size) {
 static enum berth_status unknown_verb(const char *name, struct berth_error *error) {
     const char *best = NULL;
     unsigned best_distance = ~0u;
-    for (size_t i = 0; i < VERB_COUNT; i++) {
-        unsigned distance = option_distance(name, verbs[i]->name);
+    for (size_t i = 0; i < verb_count(); i++) {
+        unsigned distance = option_distance(name, verb_at(i)->name);
         if (distance < best_distance) {
-            best = verbs[i]->name;
+            best = verb_at(i)->name;
             best_distance = distance;
         }
     }

@@ -319,54 +319,36 @@ struct berth_run_result {
     double mfu; /* needed FLOPs over the measured peak; NaN when the peak was not measured */
 };
 
-/* Trains, or predicts with, the task of that name: "squad", "classify" or "pretrain". The functions
- * below are these, a task each. An unknown name is BERTH_USAGE. */
+/* The jobs of a task, by its name; another name is BERTH_USAGE and lists those there are.
+ *
+ * "squad": question answering. Training reads train_file, evaluation validation_file, prediction
+ * predict_file. The last two write predictions.json, nbest_predictions.json and, for version 2,
+ * null_odds.json.
+ *
+ * "classify": classification and regression of single texts or pairs, either the tasks of GLUE and
+ * XNLI by name (task_name, data_dir) or the user's own files (text_column, ...). Training and
+ * evaluation write eval_results.txt and eval_results.json; prediction, and training with
+ * do_predict, write test_results.tsv, predict_results_TASK.txt and predict_results.json.
+ *
+ * "pretrain": masked words and next sentences, on the shards of input_dir. The model starts from
+ * random weights (config_file, vocab_file), from another model (model_name_or_path), or from a
+ * checkpoint, and is written with its pre-training head; the other tasks can start from it.
+ * Evaluation and prediction score held-out shards: those of eval_dir, else those of input_dir with
+ * "test" in their names. They write eval_results.txt.
+ *
+ * Training writes into output_dir the model, its checkpoints and what evaluation writes. */
 enum berth_status berth_train(const char *task, const struct berth_config *config,
                               struct berth_log log, const volatile int *stop,
                               struct berth_run_result *result, struct berth_error *error);
+/* Applies the model of model_name_or_path to the set for prediction, and scores it where it has
+ * labels. */
 enum berth_status berth_predict(const char *task, const struct berth_config *config,
                                 struct berth_log log, const volatile int *stop,
                                 struct berth_run_result *result, struct berth_error *error);
-
-enum berth_status berth_finetune_squad(const struct berth_config *config, struct berth_log log,
-                                       const volatile int *stop, struct berth_run_result *result,
-                                       struct berth_error *error);
-
-/* Writes predictions.json, nbest_predictions.json and, for version 2, null_odds.json. */
-enum berth_status berth_predict_squad(const struct berth_config *config, struct berth_log log,
-                                      const volatile int *stop, struct berth_run_result *result,
-                                      struct berth_error *error);
-
-/* Pre-training on the shards of input_dir: masked words and next sentences. A model starts from
- * random weights (config_file, vocab_file), from a model's (model_name_or_path), or goes on from a
- * checkpoint. Writes the model with its pre-training head, which the fine-tuning jobs start from.
- */
-enum berth_status berth_pretrain(const struct berth_config *config, struct berth_log log,
-                                 const volatile int *stop, struct berth_run_result *result,
-                                 struct berth_error *error);
-
-/* Scores a model with a pre-training head (model_name_or_path) on held-out shards: those of
- * eval_dir, else those of input_dir with "test" in their names. Writes eval_results.txt. */
-enum berth_status berth_evaluate_pretrain(const struct berth_config *config, struct berth_log log,
-                                          const volatile int *stop, struct berth_run_result *result,
-                                          struct berth_error *error);
-
-/* Classification and regression on pairs of texts or single ones: the tasks of GLUE and XNLI by
- * name (task_name, data_dir) or files of the user's own (text_column, ...). Fine-tuning writes
- * eval_results.txt and eval_results.json beside the model and, by do_predict, what prediction
- * writes: test_results.tsv, predict_results_TASK.txt and predict_results.json. */
-enum berth_status berth_finetune_classify(const struct berth_config *config, struct berth_log log,
-                                          const volatile int *stop, struct berth_run_result *result,
-                                          struct berth_error *error);
-enum berth_status berth_predict_classify(const struct berth_config *config, struct berth_log log,
-                                         const volatile int *stop, struct berth_run_result *result,
-                                         struct berth_error *error);
-
-/* Scores a classifier on validation_file or the development set of task_name, in data_dir. Writes
- * eval_results.txt. */
-enum berth_status berth_evaluate_classify(const struct berth_config *config, struct berth_log log,
-                                          const volatile int *stop, struct berth_run_result *result,
-                                          struct berth_error *error);
+/* Scores the model of model_name_or_path on the set for evaluation, as training does at its end. */
+enum berth_status berth_evaluate(const char *task, const struct berth_config *config,
+                                 struct berth_log log, const volatile int *stop,
+                                 struct berth_run_result *result, struct berth_error *error);
 
 /* The metric of that name; NaN when it is not there. */
 double berth_run_metric(const struct berth_run_result *result, const char *name);

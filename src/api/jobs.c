@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The public jobs: fine-tune, predict, evaluate, show.
+// The public jobs: train, predict, evaluate, show.
 #include "api/arguments.h"
 #include "core/memory.h"
 #include "metrics/squad_metrics.h"
@@ -8,16 +8,23 @@
 #include "train/settings/deepspeed.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static enum berth_status find_task(const char *name, const struct task **task,
                                    struct berth_error *error) {
+    char names[256] = "";
+    size_t used = 0;
     REQUIRE(name, error);
-    *task = task_find(name);
-    return *task != NULL
-               ? BERTH_OK
-               : error_set(error, BERTH_USAGE,
-                           "no task has the name \"%s\"; known: squad, classify, pretrain", name);
+    for (size_t i = 0; i < task_count; i++) {
+        if (strcmp(tasks[i]->name, name) == 0) {
+            *task = tasks[i];
+            return BERTH_OK;
+        }
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "",
+                                 tasks[i]->name);
+    }
+    return error_set(error, BERTH_USAGE, "unknown task \"%s\"; expected one of %s", name, names);
 }
 
 static enum berth_status infer(const char *name, enum task_use use,
@@ -63,46 +70,10 @@ enum berth_status berth_predict(const char *task, const struct berth_config *con
     return infer(task, TASK_PREDICT, config, log, stop, result, error);
 }
 
-enum berth_status berth_finetune_squad(const struct berth_config *config, struct berth_log log,
-                                       const volatile int *stop, struct berth_run_result *result,
-                                       struct berth_error *error) {
-    return berth_train("squad", config, log, stop, result, error);
-}
-
-enum berth_status berth_predict_squad(const struct berth_config *config, struct berth_log log,
-                                      const volatile int *stop, struct berth_run_result *result,
-                                      struct berth_error *error) {
-    return berth_predict("squad", config, log, stop, result, error);
-}
-
-enum berth_status berth_finetune_classify(const struct berth_config *config, struct berth_log log,
-                                          const volatile int *stop, struct berth_run_result *result,
-                                          struct berth_error *error) {
-    return berth_train("classify", config, log, stop, result, error);
-}
-
-enum berth_status berth_predict_classify(const struct berth_config *config, struct berth_log log,
-                                         const volatile int *stop, struct berth_run_result *result,
-                                         struct berth_error *error) {
-    return berth_predict("classify", config, log, stop, result, error);
-}
-
-enum berth_status berth_evaluate_classify(const struct berth_config *config, struct berth_log log,
-                                          const volatile int *stop, struct berth_run_result *result,
-                                          struct berth_error *error) {
-    return infer("classify", TASK_VALIDATE, config, log, stop, result, error);
-}
-
-enum berth_status berth_pretrain(const struct berth_config *config, struct berth_log log,
-                                 const volatile int *stop, struct berth_run_result *result,
-                                 struct berth_error *error) {
-    return berth_train("pretrain", config, log, stop, result, error);
-}
-
-enum berth_status berth_evaluate_pretrain(const struct berth_config *config, struct berth_log log,
-                                          const volatile int *stop, struct berth_run_result *result,
-                                          struct berth_error *error) {
-    return berth_predict("pretrain", config, log, stop, result, error);
+enum berth_status berth_evaluate(const char *task, const struct berth_config *config,
+                                 struct berth_log log, const volatile int *stop,
+                                 struct berth_run_result *result, struct berth_error *error) {
+    return infer(task, TASK_VALIDATE, config, log, stop, result, error);
 }
 
 double berth_run_metric(const struct berth_run_result *result, const char *name) {

@@ -150,7 +150,7 @@ void fixture_make_pre_layer_norm(void) {
 // --- runs ---------------------------------------------------------------------------------------
 
 struct fixture_run fixture_default(const char *output) {
-    struct fixture_run run = {.job = berth_finetune_squad};
+    struct fixture_run run = {.job = berth_train, .task = "squad"};
     struct berth_config *config = &run.config;
     option_defaults(config);
     config->model_name_or_path = fixture_keep("model");
@@ -261,7 +261,7 @@ static void execute(const void *argument) {
     }
     struct berth_log log = {.write = watch, .context = &watcher};
     struct berth_error error = {0};
-    enum berth_status status = run->job(&run->config, log, &watcher.stop, NULL, &error);
+    enum berth_status status = run->job(run->task, &run->config, log, &watcher.stop, NULL, &error);
     if (watcher.log != NULL) {
         fprintf(watcher.log, "result: %d %s\n", (int)status, error.message);
         fclose(watcher.log);

@@ -29,15 +29,16 @@ const char *fixture_keep(const char *name);
 
 #define FIXTURE_UPDATES 8 // of a default run: two epochs of four updates
 
-// berth_finetune_squad and its like.
-typedef enum berth_status fixture_job(const struct berth_config *config, struct berth_log log,
-                                      const volatile int *stop, struct berth_run_result *result,
-                                      struct berth_error *error);
+// berth_train and its like.
+typedef enum berth_status fixture_job(const char *task, const struct berth_config *config,
+                                      struct berth_log log, const volatile int *stop,
+                                      struct berth_run_result *result, struct berth_error *error);
 
 // What a run does and what is done to it.
 struct fixture_run {
     struct berth_config config;
     fixture_job *job;
+    const char *task;
     int stop_at_step;         // > 0: *stop becomes stop_level when that step has been reported
     int stop_in_predict;      // *stop becomes stop_level at the first progress of prediction
     int stop_at_start;        // *stop is set from the start

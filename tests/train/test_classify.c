@@ -126,7 +126,7 @@ static void set_labels(const char *folder, const char *id2label) {
 
 static struct fixture_run own_run(const char *output) {
     struct fixture_run run = fixture_default(output);
-    run.job = berth_finetune_classify;
+    run.task = "classify";
     run.config.train_file = fixture_keep("train.csv");
     run.config.validation_file = fixture_keep("dev.csv");
     run.config.text_column = "review";
@@ -141,7 +141,7 @@ static struct fixture_run own_run(const char *output) {
 
 static struct fixture_run own_prediction(const char *model, const char *file, const char *output) {
     struct fixture_run run = own_run(output);
-    run.job = berth_predict_classify;
+    run.job = berth_predict;
     run.config.model_name_or_path = fixture_keep(model);
     run.config.predict_file = fixture_keep(file);
     return run;
@@ -320,7 +320,7 @@ static void mnli_has_two_files(void **state) {
     assert_holds(fixture_path("out", "config.json"),
                  "\"0\": \"contradiction\",\n    \"1\": \"entailment\"");
     struct fixture_run predicted = mnli_run("test");
-    predicted.job = berth_predict_classify;
+    predicted.job = berth_predict;
     predicted.config.model_name_or_path = fixture_keep("out");
     assert_int_equal(fixture_execute(&predicted), BERTH_OK);
     assert_int_equal(lines_of(fixture_path("test", "test_results.tsv")), 6);

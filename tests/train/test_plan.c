@@ -274,7 +274,7 @@ static void test_jobs_in_one_process(void **state) {
     struct berth_log silent = {0};
     struct berth_run_result result;
     struct berth_error error = {0};
-    enum berth_status status = berth_finetune_squad(&run.config, silent, NULL, &result, &error);
+    enum berth_status status = berth_train("squad", &run.config, silent, NULL, &result, &error);
     if (status != BERTH_OK) {
         fail_msg("%s", error.message);
     }
@@ -284,7 +284,8 @@ static void test_jobs_in_one_process(void **state) {
     run.config.predict_file = fixture_keep("dev.json");
     run.config.output_dir = fixture_keep("predicted");
     struct berth_run_result predicted;
-    assert_int_equal(berth_predict_squad(&run.config, silent, NULL, &predicted, &error), BERTH_OK);
+    assert_int_equal(berth_predict("squad", &run.config, silent, NULL, &predicted, &error),
+                     BERTH_OK);
     for (size_t i = 0; i < 2; i++) { // exact_match and f1
         assert_true(predicted.metrics[i].value == result.metrics[i].value);
     }

@@ -362,7 +362,7 @@ static void test_lost_folder_stops_the_run(void **state) {
 
 static void test_lost_folder_takes_no_predictions(void **state) {
     struct fixture_run run = fixture_default("out");
-    run.job = berth_predict_squad;
+    run.job = berth_predict;
     run.config.predict_file = fixture_keep("dev.json");
     run.act = remove_folder;
     run.act_in_predict = 1;
@@ -416,7 +416,7 @@ static int wrong_refusals(const char *output) {
     run.config.model_name_or_path = fixture_keep("none");
     int wrong = 0;
     for (int i = 0; i < 4; i++) {
-        run.job = i / 2 ? berth_predict_squad : berth_finetune_squad;
+        run.job = i / 2 ? berth_predict : berth_train;
         run.config.dry_run = i % 2;
         wrong += fixture_execute(&run) != BERTH_CANT_CREATE;
     }

@@ -30,8 +30,7 @@ enum berth_status predictor_load(struct predictor *predictor, const struct berth
                                  struct berth_error *error);
 void predictor_done(struct predictor *predictor);
 
-// As berth_predict_squad, berth_evaluate_classify and their like, which differ in the task and in
-// which of its sets is read.
+// As berth_predict (TASK_PREDICT) and berth_evaluate (TASK_VALIDATE).
 enum berth_status predict(const struct task *task, enum task_use use,
                           const struct berth_config *config, struct berth_log log,
                           const volatile int *stop, struct berth_run_result *result,

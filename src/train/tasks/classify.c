@@ -19,9 +19,8 @@
 static enum berth_status check_own(const struct berth_config *config, enum task_use use,
                                    struct berth_error *error) {
     static const char or_task[] = "; name it, or a task of GLUE with --task_name";
-    static const char *const files[] = {"train_file", "validation_file", "predict_file"};
     int training = use == TASK_TRAIN;
-    TRY(task_need(task_file(config, use), files[use], or_task, error));
+    TRY(task_need_file(config, use, or_task, error));
     TRY(task_need(config->text_column, "text_column", or_task, error));
     return training ? task_need(config->label_column, "label_column", or_task, error) : BERTH_OK;
 }

@@ -39,7 +39,7 @@ static enum berth_status settle_training(struct berth_config *config, struct ber
 
 static enum berth_status settle(struct berth_config *config, enum task_use use,
                                 struct berth_error *error) {
-    if (use != TASK_PREDICT) {
+    if (use == TASK_TRAIN) {
         return settle_training(config, error);
     }
     option_job_defaults(config, JOB_EVALUATE_PRETRAIN);

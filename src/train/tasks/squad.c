@@ -21,8 +21,7 @@ struct squad {
 
 static enum berth_status settle(struct berth_config *config, enum task_use use,
                                 struct berth_error *error) {
-    return task_need(task_file(config, use), use == TASK_TRAIN ? "train_file" : "predict_file", "",
-                     error);
+    return task_need_file(config, use, "", error);
 }
 
 static enum berth_status validates(const struct berth_config *config, int *answer,

@@ -11,6 +11,12 @@ const char *task_file(const struct berth_config *config, enum task_use use) {
                                   : config->predict_file;
 }
 
+enum berth_status task_need_file(const struct berth_config *config, enum task_use use,
+                                 const char *otherwise, struct berth_error *error) {
+    static const char *const names[] = {"train_file", "validation_file", "predict_file"};
+    return task_need(task_file(config, use), names[use], otherwise, error);
+}
+
 enum berth_status task_need(const char *value, const char *name, const char *otherwise,
                             struct berth_error *error) {
     return value != NULL && value[0] != '\0'

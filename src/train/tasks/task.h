@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A task as the jobs see it: what it reads, which head it trains, how predictions are scored and
-// written. Jobs (training_job.h, predict.h) know a task by its row alone; a new one is a row, a
-// reader in data/ and its scores in task/.
+// written. Jobs (training_job.h, predict.h) know a task by its row alone.
 #ifndef BERTH_TRAIN_TASKS_TASK_H
 #define BERTH_TRAIN_TASKS_TASK_H
 
@@ -93,10 +92,14 @@ struct task {
                                struct berth_error *error);
 };
 
-extern const struct task task_squad, task_classify, task_pretrain;
+// Every task: `row` is applied to its name.
+#define TASKS(row) row(squad) row(classify) row(pretrain)
 
-// The task of that name; NULL: there is none.
-const struct task *task_find(const char *name);
+#define TASK_DECLARE(name) extern const struct task task_##name;
+TASKS(TASK_DECLARE)
+
+extern const struct task *const tasks[]; // [task_count]
+extern const size_t task_count;
 
 // --- settings of every task ---------------------------------------------------------------------
 
@@ -105,6 +108,9 @@ const char *task_file(const struct berth_config *config, enum task_use use);
 // BERTH_USAGE where the setting `name` is empty or NULL; `otherwise` says what else would do.
 enum berth_status task_need(const char *value, const char *name, const char *otherwise,
                             struct berth_error *error);
+// The same of the file that is named for a use.
+enum berth_status task_need_file(const struct berth_config *config, enum task_use use,
+                                 const char *otherwise, struct berth_error *error);
 // As `validates`, of a validation_file; `what` it should be: "a SQuAD file".
 enum berth_status task_validates(const struct berth_config *config, const char *what, int *answer,
                                  struct berth_error *error);

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verbs of tasks: a row for each thing that can be done with a task, told apart by the second
+// word, with the reporter, the signals and the result that they share.
+#include "cli.h"
+#include "core/json_line.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+// --- running a job ------------------------------------------------------------------------------
+
+typedef enum berth_status job_function(const char *task, const struct berth_config *config,
+                                       struct berth_log log, const volatile int *stop,
+                                       struct berth_run_result *result, struct berth_error *error);
+
+// `berth pretrain` has no second word.
+static const char *task_of(const struct cli_verb *verb) {
+    return verb->task != NULL ? verb->task : verb->name;
+}
+
+static enum berth_status print_result(const struct berth_run_result *result,
+                                      struct berth_error *error) {
+    struct json_line line = {0};
+    json_line_open(&line, NULL, '{');
+    json_line_integer(&line, "steps", result->steps);
+    json_line_real(&line, "final_loss", result->final_loss);
+    for (size_t i = 0; i < result->metric_count; i++) {
+        json_line_real(&line, result->metrics[i].name, result->metrics[i].value);
+    }
+    json_line_real(&line, "samples_per_second", result->samples_per_second);
+    json_line_real(&line, "tokens_per_second", result->tokens_per_second);
+    json_line_real(&line, "mfu", result->mfu);
+    json_line_close(&line, '}');
+    enum berth_status status = cli_put_json(&line, error);
+    json_line_done(&line);
+    return status;
+}
+
+// Reports on standard error (a dry run's plan on standard output); --json prints the result.
+// `follows`: what the job does when a signal asks it to stop.
+static enum berth_status run_job(struct cli_call *call, job_function *job, const char *follows,
+                                 struct berth_error *error) {
+    struct berth_reporter *reporter;
+    struct berth_run_result result = {0};
+    int json = cli_flag(call, "json");
+    int descriptor = call->config.dry_run && !json ? STDOUT_FILENO : STDERR_FILENO;
+    TRY(berth_reporter_open(&call->config, descriptor, &reporter, error));
+    struct berth_log log = berth_reporter_log(reporter);
+    enum berth_status status =
+        job(task_of(call->verb), &call->config, log, cli_stop_on_signals(follows), &result, error);
+    if (status == BERTH_OK) {
+        status = berth_reporter_check(reporter, error);
+    }
+    berth_reporter_close(reporter);
+    if (status == BERTH_OK && json) {
+        status = print_result(&result, error);
+    }
+    return status;
+}
+
+static enum berth_status train(struct cli_call *call, struct berth_error *error) {
+    return run_job(call, berth_train, "finishing this update and saving", error);
+}
+
+static const char nothing_written[] = "nothing will be written";
+
+static enum berth_status predict(struct cli_call *call, struct berth_error *error) {
+    return run_job(call, berth_predict, nothing_written, error);
+}
+
+static enum berth_status evaluate(struct cli_call *call, struct berth_error *error) {
+    return run_job(call, berth_evaluate, nothing_written, error);
+}
+
+// run_classifier and run_glue with --do_eval and --do_predict, but without --do_train.
+static enum berth_status evaluate_and_predict(const char *task, const struct berth_config *config,
+                                              struct berth_log log, const volatile int *stop,
+                                              struct berth_run_result *result,
+                                              struct berth_error *error) {
+    struct berth_config own = *config;
+    TRY(berth_evaluate(task, config, log, stop, result, error));
+    if (config->dry_run) {
+        return BERTH_OK;
+    }
+    own.overwrite_output_dir = 1; // it holds what was just written
+    return berth_predict(task, &own, log, stop, NULL, error);
+}
+
+static enum berth_status predict_classify(struct cli_call *call, struct berth_error *error) {
+    const struct berth_config *config = &call->config;
+    job_function *job = call->do_train != 0 || !config->do_eval ? berth_predict
+                        : config->do_predict                    ? evaluate_and_predict
+                                                                : berth_evaluate;
+    return run_job(call, job, nothing_written, error);
+}
+
+// --- the official scores of SQuAD ---------------------------------------------------------------
+
+// "-" is standard input.
+static const char *path_of(const char *word) {
+    return strcmp(word, "-") == 0 ? "/dev/stdin" : word;
+}
+
+static enum berth_status evaluate_squad(struct cli_call *call, struct berth_error *error) {
+    char *json = NULL;
+    TRY(berth_evaluate_squad(path_of(call->arguments[0]), path_of(call->arguments[1]),
+                             cli_value(call, "null_odds"), cli_real(call, "null_threshold", 1.0),
+                             cli_log(call), &json, error));
+    puts(json);
+    berth_string_free(json);
+    return BERTH_OK;
+}
+
+// --- the table ----------------------------------------------------------------------------------
+
+static const struct cli_option options[] = {
+    {.name = "json", .kind = CLI_FLAG, .help = "the result as one JSON object on standard output"},
+};
+
+static const struct cli_option evaluate_options[] = {
+    {.name = "null_odds",
+     .aliases = "null_odds_file na_prob_file",
+     .kind = CLI_TEXT,
+     .unit = "FILE",
+     .help = "SQuAD 2.0: null_odds.json, for the best thresholds"},
+    {.name = "null_threshold",
+     .aliases = "na_prob_thresh",
+     .kind = CLI_REAL,
+     .minimum = -1e30,
+     .maximum = 1e30,
+     .unit = "X",
+     .fallback = "1, as the official script",
+     .help = "SQuAD 2.0: questions with larger null odds count as answered with nothing"},
+};
+
+const struct cli_verb cli_task_verbs[] = {
+    {
+        .name = "finetune",
+        .task = "squad",
+        .summary = "fine-tune a model on SQuAD and evaluate it",
+        .usage = "--model DIR --train FILE [--dev FILE] --output DIR [options]",
+        .example = "berth finetune squad --model minilm --train train-v1.1.json \\\n"
+                   "    --dev dev-v1.1.json --output squad-minilm --learning_rate 1e-4\n"
+                   "berth finetune squad ... --output squad-minilm --resume_from_checkpoint auto\n"
+                   "berth finetune squad ... --dry-run",
+        .notes =
+            "Ctrl-C, SIGTERM, SIGHUP, SIGXCPU and SIGUSR1 finish the update, save, and stop; "
+            "--resume_from_checkpoint auto goes on. The flags of the original SQuAD scripts "
+            "(--do_train, --predict_file, --fp16, ...) are understood; those without a meaning "
+            "here are noted and skipped. What is given here wins over --deepspeed_config.",
+        .jobs = JOB_FINETUNE_SQUAD,
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+        .required = "model_name_or_path train_file output_dir",
+        .writes = CLI_WRITES,
+        .run = train,
+    },
+    {
+        .name = "finetune",
+        .task = "classify",
+        .summary = "fine-tune a classifier or a regression on texts or pairs",
+        .usage = "--model DIR (--task NAME --data_dir DIR | --train FILE --text_column NAME "
+                 "--label_column NAME) --output DIR [options]",
+        .example =
+            "berth finetune classify --model minilm --task mrpc --data_dir mrpc --output out\n"
+            "berth finetune classify --model minilm --train reviews.csv --dev held-out.csv \\\n"
+            "    --text-column review --label-column stars --output out",
+        .notes =
+            "Tasks of GLUE and XNLI are known by name, with their files, columns, classes and "
+            "metrics; your own files are TSV, CSV or JSON lines, told apart by their names. Beside "
+            "the model stand eval_results.txt, eval_results.json and all_results.json. Signals and "
+            "--resume_from_checkpoint are those of `berth finetune squad`.",
+        .jobs = JOB_FINETUNE_CLASSIFY,
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+        .required = "model_name_or_path output_dir",
+        .writes = CLI_WRITES,
+        .run = train,
+    },
+    {
+        .name = "predict",
+        .task = "squad",
+        .summary = "answer the questions of a SQuAD file",
+        .usage = "--model DIR --input FILE --output DIR [options]",
+        .example =
+            "berth predict squad --model squad-minilm --input dev-v1.1.json --output answers\n"
+            "berth evaluate squad dev-v1.1.json answers/predictions.json",
+        .jobs = JOB_PREDICT_SQUAD,
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+        .required = "model_name_or_path predict_file output_dir",
+        .writes = CLI_WRITES,
+        .run = predict,
+    },
+    {
+        .name = "predict",
+        .task = "classify",
+        .summary = "classify texts or pairs, or predict their numbers",
+        .usage = "--model DIR (--task NAME --data_dir DIR [--split NAME] | --input FILE "
+                 "--text_column NAME) --output DIR [options]",
+        .example =
+            "berth predict classify --model out --task mrpc --data_dir mrpc --output predicted\n"
+            "berth predict classify --model out --input new.csv --text-column review \\\n"
+            "    --output predicted",
+        .notes =
+            "Writes test_results.tsv (the classes' probabilities), predict_results_TASK.txt (the "
+            "classes) and, where the file has labels, predict_results.json with the scores.",
+        .jobs = JOB_PREDICT_CLASSIFY,
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+        .required = "model_name_or_path output_dir",
+        .writes = CLI_WRITES,
+        .run = predict_classify,
+    },
+    {
+        .name = "evaluate",
+        .task = "squad",
+        .summary = "score a predictions file as the official scripts do",
+        .usage = "DATASET PREDICTIONS [--null-odds FILE] [--null-threshold X]",
+        .example = "berth evaluate squad dev-v1.1.json answers/predictions.json\n"
+                   "berth evaluate squad dev-v2.0.json answers/predictions.json \\\n"
+                   "    --null-odds answers/null_odds.json",
+        .notes =
+            "One JSON object on standard output: exact_match and f1, for SQuAD 2.0 the official "
+            "keys (exact, f1, total, HasAns_..., NoAns_..., best_...). A question without a "
+            "prediction scores 0 with a warning (an error for SQuAD 2.0, as in the official "
+            "script); predictions for none of the questions are an error.",
+        .options = evaluate_options,
+        .option_count = sizeof evaluate_options / sizeof *evaluate_options,
+        .arguments_least = 2,
+        .arguments_most = 2,
+        .run = evaluate_squad,
+    },
+    {
+        .name = "pretrain",
+        .summary = "pre-train a model: masked words and next sentences",
+        .usage =
+            "--input_dir DIR (--config_file FILE --vocab_file FILE | --model DIR) --output DIR "
+            "[options]",
+        .example = "berth pretrain --recipe nvidia-phase1 --input_dir hdf5-128 --config_file "
+                   "bert_config.json \\\n    --vocab_file vocab.txt --output phase1\n"
+                   "berth pretrain --recipe nvidia-phase2 --input_dir hdf5-512 --output phase2 \\\n"
+                   "    --resume_from_checkpoint phase1/checkpoint-7038\n"
+                   "berth pretrain ... --output phase1 --resume_from_checkpoint auto",
+        .notes =
+            "Shards are what `berth prepare` and the scripts of NVIDIA, Habana, Google and Intel "
+            "write. An update "
+            "is train_batch_size sequences, packed rows counted as what is in them. Ctrl-C, "
+            "SIGTERM, "
+            "SIGHUP, SIGXCPU and SIGUSR1 finish the update, save, and stop; "
+            "--resume_from_checkpoint "
+            "goes on. The "
+            "flags of the original scripts are understood; those without a meaning here are noted "
+            "and skipped.",
+        .jobs = JOB_PRETRAIN,
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+        .required = "input_dir output_dir",
+        .writes = CLI_WRITES,
+        .run = train,
+    },
+    {
+        .name = "evaluate",
+        .task = "pretrain",
+        .summary = "score a pre-trained model on held-out shards",
+        .usage = "--model DIR (--eval_dir DIR | --input_dir DIR) --output DIR [options]",
+        .example = "berth evaluate pretrain --model phase1 --input_dir hdf5-128 --output scores",
+        .notes =
+            "Masked words and next sentences: accuracies and losses, also in eval_results.txt.",
+        .jobs = JOB_EVALUATE_PRETRAIN,
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+        .required = "model_name_or_path output_dir",
+        .writes = CLI_WRITES,
+        .run = evaluate,
+    },
+};
+const size_t cli_task_verb_count = sizeof cli_task_verbs / sizeof *cli_task_verbs;
+
+const struct cli_verb *cli_without_training(const struct cli_verb *verb) {
+    for (size_t i = 0; i < cli_task_verb_count; i++) {
+        const struct cli_verb *other = &cli_task_verbs[i];
+        if ((other->jobs & JOB_PREDICT) != 0 && strcmp(task_of(other), task_of(verb)) == 0) {
+            return other;
+        }
+    }
+    return NULL;
+}
