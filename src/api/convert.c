@@ -13,8 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define COMPANION_LIMIT ((size_t)1 << 30)
-
 // Copied beside the weights, byte by byte, where they are there.
 static const char *const companions[] = {"config.json",
                                          "vocab.txt",
@@ -238,26 +236,6 @@ static void conversion_done(struct conversion *conversion) {
 
 // --- writing ------------------------------------------------------------------------------------
 
-static enum berth_status copy_companion(const struct conversion *conversion, const char *name,
-                                        struct berth_error *error) {
-    char *from = folder_file(conversion->input, name), *to = path_join(conversion->folder, name);
-    char *bytes = NULL;
-    size_t length;
-    enum berth_status status = BERTH_OK;
-    if (from == NULL || to == NULL) {
-        status = file_no_path(error);
-    } else if (file_exists(from)) {
-        status = file_read(from, COMPANION_LIMIT, &bytes, &length, error);
-        if (status == BERTH_OK) {
-            status = file_write(to, bytes, length, error);
-        }
-    }
-    memory_free(bytes);
-    memory_free(from);
-    memory_free(to);
-    return status;
-}
-
 static const char *architecture_of(const struct conversion *conversion) {
     enum param_head head = head_of(&conversion->weights);
     if (head != PARAM_HEAD_NONE) {
@@ -374,7 +352,7 @@ static enum berth_status write_folder(const struct conversion *conversion,
                                       struct berth_error *error) {
     TRY(dir_make(conversion->folder, error));
     for (size_t i = 0; i < sizeof companions / sizeof *companions; i++) {
-        TRY(copy_companion(conversion, companions[i], error));
+        TRY(folder_copy_file(conversion->input, conversion->folder, companions[i], error));
     }
     TRY(write_vocabulary(conversion, error));
     TRY(write_configs(conversion, error));

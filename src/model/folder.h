@@ -28,6 +28,9 @@ void folder_report_done(struct folder_report *report);
 // file of weights; in the folder around one of DeepSpeed's tags. Newly allocated, NULL when memory
 // is out.
 char *folder_file(const char *path, const char *name);
+// Copies the file of that name to the folder `target`; fine when the model has none.
+enum berth_status folder_copy_file(const char *path, const char *target, const char *name,
+                                   struct berth_error *error);
 
 // The folder's config.json, or Google's bert_config.json where only that is there; newly allocated,
 // NULL when memory is out.

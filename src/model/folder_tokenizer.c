@@ -149,10 +149,9 @@ static enum berth_status copy_file(const char *from, const char *to, struct bert
     return status;
 }
 
-// Copies source/name to target/name; fine when it is not there.
-static enum berth_status copy_member(const char *source, const char *target, const char *name,
-                                     struct berth_error *error) {
-    char *from = folder_file(source, name), *to = path_join(target, name);
+enum berth_status folder_copy_file(const char *path, const char *target, const char *name,
+                                   struct berth_error *error) {
+    char *from = folder_file(path, name), *to = path_join(target, name);
     enum berth_status status = BERTH_OK;
     if (from == NULL || to == NULL) {
         status = file_no_path(error);
@@ -316,13 +315,13 @@ enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_pa
     const int same_rules = rules == NULL || is_same(rules, &own);
     TRY(copy_words(source, vocab_path, target, &same_vocab, error));
     if (source != NULL) {
-        TRY(copy_member(source, target, SPECIALS_FILE, error));
+        TRY(folder_copy_file(source, target, SPECIALS_FILE, error));
     }
     if (source != NULL && same_rules && same_vocab) {
-        TRY(copy_member(source, target, TOKENIZER_FILE, error));
+        TRY(folder_copy_file(source, target, TOKENIZER_FILE, error));
     }
     if (same_rules && same_vocab && has_settings(source)) {
-        TRY(copy_member(source, target, SETTINGS_FILE, error));
+        TRY(folder_copy_file(source, target, SETTINGS_FILE, error));
     } else {
         TRY(write_settings(source, rules != NULL ? rules : &own, target, error));
     }

@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-#define FILE_LIMIT ((size_t)1 << 30)
 #define MODULES_FILE "modules.json"
 #define LENGTH_FILE "sentence_bert_config.json"
 #define PROMPTS_FILE "config_sentence_transformers.json"
@@ -240,23 +239,6 @@ void sentence_done(struct sentence *sentence) {
 
 // --- copying ------------------------------------------------------------------------------------
 
-static enum berth_status copy_file(const char *from_folder, const char *to_folder, const char *name,
-                                   struct berth_error *error) {
-    char *from = path_join(from_folder, name), *to = path_join(to_folder, name), *bytes = NULL;
-    size_t length;
-    enum berth_status status = from != NULL && to != NULL ? BERTH_OK : file_no_path(error);
-    if (status == BERTH_OK && file_exists(from)) {
-        status = file_read(from, FILE_LIMIT, &bytes, &length, error);
-        if (status == BERTH_OK) {
-            status = file_write(to, bytes, length, error);
-        }
-    }
-    memory_free(bytes);
-    memory_free(from);
-    memory_free(to);
-    return status;
-}
-
 static enum berth_status copy_all(const char *from, const char *to, struct berth_error *error) {
     char **names;
     TRY(dir_make(to, error));
@@ -266,7 +248,7 @@ static enum berth_status copy_all(const char *from, const char *to, struct berth
     TRY(dir_list(from, &names, error));
     enum berth_status status = BERTH_OK;
     for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
-        status = copy_file(from, to, names[i], error);
+        status = folder_copy_file(from, to, names[i], error);
     }
     memory_free(names);
     return status;
@@ -291,13 +273,10 @@ static enum berth_status copy_modules(const char *folder, const char *target, co
 enum berth_status sentence_copy(const char *folder, const char *target, struct berth_error *error) {
     static const char *const names[] = {MODULES_FILE, LENGTH_FILE, PROMPTS_FILE};
     json *modules;
-    char *path, *root = folder_file(folder, "");
+    char *path;
     enum berth_status status = read_member(folder, "", MODULES_FILE, &modules, &path, error);
-    if (status == BERTH_OK && root == NULL) {
-        status = file_no_path(error);
-    }
     for (size_t i = 0; i < sizeof names / sizeof *names && modules != NULL; i++) {
-        TRY_DONE(copy_file(root, target, names[i], error));
+        TRY_DONE(folder_copy_file(folder, target, names[i], error));
     }
     if (modules != NULL) {
         TRY_DONE(copy_modules(folder, target, modules, error));
@@ -305,6 +284,5 @@ enum berth_status sentence_copy(const char *folder, const char *target, struct b
 done:
     json_free(modules);
     memory_free(path);
-    memory_free(root);
     return status;
 }

@@ -29,11 +29,17 @@ enum berth_status squad_failure_status(const struct squad_failure *failure,
 enum berth_status squad_set_reserve(struct squad_feature_set *set, uint64_t features,
                                     uint64_t tokens, struct berth_error *error);
 
-// squad_features_build by Keras's rules; the options are checked, the set is empty.
-enum berth_status squad_keras_build(const struct squad_dataset *dataset,
-                                    const struct tokenizer *tokenizer,
-                                    const struct squad_feature_options *options, int threads,
-                                    const struct berth_log *log, struct squad_feature_set *set,
-                                    struct berth_error *error);
+// What squad_features_build hands to the rule sets.
+struct squad_build {
+    const struct squad_dataset *dataset;
+    const struct tokenizer *tokenizer;
+    const struct squad_feature_options *options; // checked
+    const char *name;                            // of the data set, for messages
+    int threads;                                 // at least 1
+    const struct berth_log *log;
+    struct squad_feature_set *set; // empty but for example_words; the caller frees it
+};
+// By Keras's rules.
+enum berth_status squad_keras_build(const struct squad_build *args, struct berth_error *error);
 
 #endif

@@ -451,6 +451,23 @@ static void builder_done(struct builder *builder) {
     memory_free(builder->plans);
 }
 
+static enum berth_status google_build(const struct squad_build *args, struct berth_error *error) {
+    struct builder builder = {
+        .dataset = args->dataset,
+        .tokenizer = args->tokenizer,
+        .options = args->options,
+        .set = args->set,
+        .documents = memory_array_zeroed(args->dataset->count + 1, sizeof *builder.documents),
+        .plans = memory_array_zeroed(args->dataset->count + 1, sizeof *builder.plans),
+        .name = args->name};
+    enum berth_status status =
+        builder.documents != NULL && builder.plans != NULL
+            ? build(&builder, args->threads, args->log, error)
+            : error_no_memory(error, args->dataset->count * sizeof *builder.plans, "the features");
+    builder_done(&builder);
+    return status;
+}
+
 enum berth_status squad_features_build(const struct squad_dataset *dataset,
                                        const struct tokenizer *tokenizer,
                                        const struct squad_feature_options *options, int threads,
@@ -458,25 +475,19 @@ enum berth_status squad_features_build(const struct squad_dataset *dataset,
                                        struct berth_error *error) {
     *set = (struct squad_feature_set){0};
     TRY(check_options(options, tokenizer, error));
-    if (options->rules == SQUAD_RULES_KERAS) {
-        return squad_keras_build(dataset, tokenizer, options, threads, log, set, error);
-    }
-    struct builder builder = {
-        .dataset = dataset,
-        .tokenizer = tokenizer,
-        .options = options,
-        .set = set,
-        .documents = memory_array_zeroed(dataset->count + 1, sizeof *builder.documents),
-        .plans = memory_array_zeroed(dataset->count + 1, sizeof *builder.plans),
-        .name = dataset->name != NULL ? dataset->name : "the data set"};
     set->example_words = memory_array_zeroed(dataset->count + 1, sizeof *set->example_words);
-    enum berth_status status;
-    if (builder.documents == NULL || builder.plans == NULL || set->example_words == NULL) {
-        status = error_no_memory(error, dataset->count * sizeof *builder.plans, "the features");
-    } else {
-        status = build(&builder, threads < 1 ? 1 : threads, log, error);
+    if (set->example_words == NULL) {
+        return error_no_memory(error, dataset->count * sizeof *set->example_words, "the features");
     }
-    builder_done(&builder);
+    const struct squad_build args = {.dataset = dataset,
+                                     .tokenizer = tokenizer,
+                                     .options = options,
+                                     .name = dataset->name != NULL ? dataset->name : "the data set",
+                                     .threads = threads < 1 ? 1 : threads,
+                                     .log = log,
+                                     .set = set};
+    enum berth_status status = options->rules == SQUAD_RULES_KERAS ? squad_keras_build(&args, error)
+                                                                   : google_build(&args, error);
     if (status != BERTH_OK) {
         squad_feature_set_done(set);
     }

@@ -400,30 +400,21 @@ static void builder_done(struct builder *builder) {
     memory_free(builder->entries);
 }
 
-enum berth_status squad_keras_build(const struct squad_dataset *dataset,
-                                    const struct tokenizer *tokenizer,
-                                    const struct squad_feature_options *options, int threads,
-                                    const struct berth_log *log, struct squad_feature_set *set,
-                                    struct berth_error *error) {
+enum berth_status squad_keras_build(const struct squad_build *args, struct berth_error *error) {
     struct builder builder = {
-        .dataset = dataset,
-        .tokenizer = tokenizer,
-        .options = options,
-        .set = set,
-        .documents = memory_array_zeroed(dataset->count + 1, sizeof *builder.documents),
-        .name = dataset->name != NULL ? dataset->name : "the data set"};
-    set->rules = SQUAD_RULES_KERAS;
-    set->end_shift = options->end_exclusive != 0;
-    set->example_words = memory_array_zeroed(dataset->count + 1, sizeof *set->example_words);
-    enum berth_status status;
-    if (builder.documents == NULL || set->example_words == NULL) {
-        status = error_no_memory(error, dataset->count * sizeof *builder.documents, "the features");
-    } else {
-        status = build(&builder, threads < 1 ? 1 : threads, log, error);
-    }
+        .dataset = args->dataset,
+        .tokenizer = args->tokenizer,
+        .options = args->options,
+        .set = args->set,
+        .documents = memory_array_zeroed(args->dataset->count + 1, sizeof *builder.documents),
+        .name = args->name};
+    args->set->rules = SQUAD_RULES_KERAS;
+    args->set->end_shift = args->options->end_exclusive != 0;
+    enum berth_status status =
+        builder.documents != NULL
+            ? build(&builder, args->threads, args->log, error)
+            : error_no_memory(error, args->dataset->count * sizeof *builder.documents,
+                              "the features");
     builder_done(&builder);
-    if (status != BERTH_OK) {
-        squad_feature_set_done(set);
-    }
     return status;
 }

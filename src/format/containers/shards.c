@@ -148,7 +148,8 @@ static enum berth_status list_entries(struct shards *shards, const char *index,
 
 // --- as one of many containers ------------------------------------------------------------------
 
-static void free_shards(struct shards *shards) {
+static void close_index(void *container) {
+    struct shards *shards = container;
     for (size_t i = 0; shards->files != NULL && i < shards->count; i++) {
         tensor_file_close(&shards->files[i]);
     }
@@ -156,7 +157,6 @@ static void free_shards(struct shards *shards) {
     memory_free(shards->names);
     memory_free(shards->entries);
     memory_free(shards->owners);
-    memory_free(shards);
 }
 
 static enum berth_status read_index(struct shards *shards, const char *path, const json *index,
@@ -173,26 +173,19 @@ static int recognise(const char *path, const unsigned char *head, size_t length)
 }
 
 static enum berth_status open_index(struct tensor_file *file, struct berth_error *error) {
+    struct shards *shards = file->container;
     json *index;
     TRY(json_read_file(file->path, &index, error));
-    struct shards *shards = memory_array_zeroed(1, sizeof *shards);
-    if (shards != NULL) {
-        shards->formats = file->formats;
-    }
-    enum berth_status status = shards != NULL ? read_index(shards, file->path, index, error)
-                                              : error_no_memory(error, sizeof *shards, file->path);
-    if (status == BERTH_OK) {
-        file->container = shards;
-        file->entries = shards->entries;
-        file->count = shards->entry_count;
-        for (size_t i = 0; i < shards->count; i++) {
-            file->ignored_keys += shards->files[i].ignored_keys;
-        }
-    } else if (shards != NULL) {
-        free_shards(shards);
-    }
+    shards->formats = file->formats;
+    enum berth_status status = read_index(shards, file->path, index, error);
     json_free(index);
-    return status;
+    TRY(status);
+    file->entries = shards->entries;
+    file->count = shards->entry_count;
+    for (size_t i = 0; i < shards->count; i++) {
+        file->ignored_keys += shards->files[i].ignored_keys;
+    }
+    return BERTH_OK;
 }
 
 static enum berth_status read_tensor(const struct tensor_file *file,
@@ -205,12 +198,9 @@ static enum berth_status read_tensor(const struct tensor_file *file,
     return owner->format->read(owner, own, first, bytes, to, error);
 }
 
-static void close_index(struct tensor_file *file) {
-    free_shards((struct shards *)file->container);
-}
-
 const struct tensor_format tensor_shards_format = {.name = "several files by their .index.json",
                                                    .recognise = recognise,
+                                                   .container_size = sizeof(struct shards),
                                                    .open = open_index,
                                                    .read = read_tensor,
                                                    .close = close_index};

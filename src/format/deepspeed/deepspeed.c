@@ -226,7 +226,8 @@ static enum berth_status open_all(struct deepspeed_checkpoint *checkpoint, const
     return checkpoint->rank_count > 0 ? use_shards(checkpoint, error) : BERTH_OK;
 }
 
-static void free_checkpoint(struct deepspeed_checkpoint *checkpoint) {
+static void close_file(void *container) {
+    struct deepspeed_checkpoint *checkpoint = container;
     torch_close(&checkpoint->states);
     for (size_t i = 0; i < checkpoint->rank_count; i++) {
         torch_close(&checkpoint->shards[i].file);
@@ -238,7 +239,6 @@ static void free_checkpoint(struct deepspeed_checkpoint *checkpoint) {
     memory_free(checkpoint->by_name);
     memory_free(checkpoint->entries);
     memory_free(checkpoint->places);
-    memory_free(checkpoint);
 }
 
 static int recognise(const char *path, const unsigned char *head, size_t length) {
@@ -248,17 +248,8 @@ static int recognise(const char *path, const unsigned char *head, size_t length)
 }
 
 static enum berth_status open_file(struct tensor_file *file, struct berth_error *error) {
-    struct deepspeed_checkpoint *checkpoint = memory_array_zeroed(1, sizeof *checkpoint);
-    if (checkpoint == NULL) {
-        return error_no_memory(error, sizeof *checkpoint, file->path);
-    }
-    checkpoint->states.archive.file.descriptor = -1;
-    enum berth_status status = open_all(checkpoint, file->path, error);
-    if (status != BERTH_OK) {
-        free_checkpoint(checkpoint);
-        return status;
-    }
-    file->container = checkpoint;
+    struct deepspeed_checkpoint *checkpoint = file->container;
+    TRY(open_all(checkpoint, file->path, error));
     file->entries = checkpoint->entries;
     file->count = checkpoint->count;
     return BERTH_OK;
@@ -319,12 +310,10 @@ static enum berth_status read_file(const struct tensor_file *file, const struct 
                     bytes / sizeof(float), to, error);
 }
 
-static void close_file(struct tensor_file *file) {
-    free_checkpoint((struct deepspeed_checkpoint *)file->container);
-}
-
 const struct tensor_format deepspeed_format = {.name = "DeepSpeed",
                                                .recognise = recognise,
+                                               .container_size =
+                                                   sizeof(struct deepspeed_checkpoint),
                                                .open = open_file,
                                                .read = read_file,
                                                .close = close_file,

@@ -2,7 +2,7 @@
 // The text of JSON values. jansson's own "%.17g" prints 0.1 as 0.10000000000000001, and readers of
 // predictions compare files with Python's: reals are the shortest text that reads back the same, in
 // Python's spelling.
-#include "core/memory.h"
+#include "core/buffer.h"
 #include "core/number.h"
 #include "core/utf8.h"
 #include "format/json/json.h"
@@ -14,30 +14,9 @@
 #include <string.h>
 
 struct output {
-    char *text;
-    size_t length, capacity;
+    struct buffer text; // failed: memory ran out, or nested too deep
     enum json_style style;
-    int failed; // memory ran out, or nested too deep
 };
-
-static void put(struct output *out, const char *bytes, size_t length) {
-    if (out->failed) {
-        return;
-    }
-    char *text = memory_grow(out->text, &out->capacity, out->length + length + 1, 1);
-    if (text == NULL) {
-        out->failed = 1;
-        return;
-    }
-    out->text = text;
-    memcpy(out->text + out->length, bytes, length);
-    out->length += length;
-    out->text[out->length] = '\0';
-}
-
-static void put_text(struct output *out, const char *text) {
-    put(out, text, strlen(text));
-}
 
 static void put_unicode_escape(struct output *out, uint32_t point) {
     char text[16];
@@ -48,12 +27,12 @@ static void put_unicode_escape(struct output *out, uint32_t point) {
     } else {
         snprintf(text, sizeof text, "\\u%04x", (unsigned)point);
     }
-    put_text(out, text);
+    buffer_put_text(&out->text, text);
 }
 
 static void put_string(struct output *out, const char *text, size_t length) {
     static const char short_escapes[] = "\"\"\\\\\bb\ff\nn\rr\tt"; // pairs: character, letter
-    put(out, "\"", 1);
+    buffer_put(&out->text, "\"", 1);
     for (size_t i = 0, used; i < length; i += used) {
         uint32_t point;
         used = utf8_decode(text + i, length - i, &point); // which jansson has checked
@@ -62,14 +41,14 @@ static void put_string(struct output *out, const char *text, size_t length) {
             escape += 2;
         }
         if (*escape != '\0') {
-            put(out, (char[]){'\\', escape[1]}, 2);
+            buffer_put(&out->text, (char[]){'\\', escape[1]}, 2);
         } else if (point < 0x20 || (point >= 0x7F && out->style == JSON_INDENT_4_ASCII)) {
             put_unicode_escape(out, point);
         } else {
-            put(out, text + i, used);
+            buffer_put(&out->text, text + i, used);
         }
     }
-    put(out, "\"", 1);
+    buffer_put(&out->text, "\"", 1);
 }
 
 // The scientific form with the fewest digits that reads back the same, "1.25e-05", but for zeros at
@@ -107,7 +86,7 @@ static void put_real(struct output *out, double value) {
         int decimals = digits_behind - (int)exponent;
         number_format(text, sizeof text, "%.*f", decimals > 1 ? decimals : 1, value);
     }
-    put_text(out, text);
+    buffer_put_text(&out->text, text);
 }
 
 static int is_compact(enum json_style style) {
@@ -118,9 +97,9 @@ static void put_line_break(struct output *out, int depth) {
     if (is_compact(out->style)) {
         return;
     }
-    put(out, "\n", 1);
+    buffer_put(&out->text, "\n", 1);
     for (int i = 0; i < depth * (out->style == JSON_INDENT_2_SORTED ? 2 : 4); i++) {
-        put(out, " ", 1);
+        buffer_put(&out->text, " ", 1);
     }
 }
 
@@ -128,16 +107,16 @@ static void put_value(struct output *out, const json *value, int depth);
 
 static void put_array(struct output *out, const json *array, int depth) {
     size_t count = json_length(array);
-    put(out, "[", 1);
+    buffer_put(&out->text, "[", 1);
     for (size_t i = 0; i < count; i++) {
-        put_text(out, i == 0 ? "" : is_compact(out->style) ? ", " : ",");
+        buffer_put_text(&out->text, i == 0 ? "" : is_compact(out->style) ? ", " : ",");
         put_line_break(out, depth + 1);
         put_value(out, json_at(array, i), depth + 1);
     }
     if (count > 0) {
         put_line_break(out, depth);
     }
-    put(out, "]", 1);
+    buffer_put(&out->text, "]", 1);
 }
 
 static int compare_keys(const void *a, const void *b) {
@@ -162,28 +141,28 @@ static void put_object(struct output *out, const json *object, int depth) {
     size_t count = json_length(object);
     const char **keys = object_keys(object, out->style);
     if (keys == NULL) {
-        out->failed = 1;
+        out->text.failed = 1;
         return;
     }
-    put(out, "{", 1);
+    buffer_put(&out->text, "{", 1);
     for (size_t i = 0; i < count; i++) {
-        put_text(out, i == 0 ? "" : is_compact(out->style) ? ", " : ",");
+        buffer_put_text(&out->text, i == 0 ? "" : is_compact(out->style) ? ", " : ",");
         put_line_break(out, depth + 1);
         put_string(out, keys[i], strlen(keys[i]));
-        put_text(out, ": ");
+        buffer_put_text(&out->text, ": ");
         put_value(out, json_member(object, keys[i]), depth + 1);
     }
     if (count > 0) {
         put_line_break(out, depth);
     }
-    put(out, "}", 1);
+    buffer_put(&out->text, "}", 1);
     memory_free(keys);
 }
 
 static void put_value(struct output *out, const json *value, int depth) {
     char text[32];
     if (value == NULL || depth > JSON_DEPTH_LIMIT) {
-        out->failed = 1;
+        out->text.failed = 1;
     } else if (json_is_object_value(value)) {
         put_object(out, value, depth);
     } else if (json_is_array_value(value)) {
@@ -194,22 +173,22 @@ static void put_value(struct output *out, const json *value, int depth) {
         put_real(out, json_as_real(value));
     } else if (json_is_number_value(value)) {
         snprintf(text, sizeof text, "%" PRId64, json_as_integer(value));
-        put_text(out, text);
+        buffer_put_text(&out->text, text);
     } else if (json_is_boolean(value)) {
-        put_text(out, json_truth(value) ? "true" : "false");
+        buffer_put_text(&out->text, json_truth(value) ? "true" : "false");
     } else {
-        put_text(out, "null");
+        buffer_put_text(&out->text, "null");
     }
 }
 
 char *json_write(const json *value, enum json_style style) {
     struct output out = {.style = style};
     put_value(&out, value, 0);
-    if (out.failed) {
-        memory_free(out.text);
-        return NULL;
+    buffer_put_byte(&out.text, '\0');
+    if (out.text.failed) {
+        buffer_done(&out.text);
     }
-    return out.text;
+    return out.text.bytes;
 }
 
 enum berth_status json_write_file(const json *value, enum json_style style, const char *path,

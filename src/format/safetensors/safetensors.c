@@ -332,8 +332,9 @@ enum berth_status safetensors_read_raw(const struct safetensors *container,
 enum berth_status safetensors_read_f32(const struct safetensors *container,
                                        const struct tensor_entry *entry, int64_t first,
                                        int64_t count, float *to, struct berth_error *error) {
-    struct tensor_file file = {
-        .format = &safetensors_format, .path = container->file.path, .container = container};
+    struct tensor_file file = {.format = &safetensors_format,
+                               .path = container->file.path,
+                               .container = (struct safetensors *)container};
     return tensor_file_read_f32(&file, entry, first, count, to, error);
 }
 
@@ -346,16 +347,8 @@ static int recognise(const char *path, const unsigned char *head, size_t length)
 }
 
 static enum berth_status open_file(struct tensor_file *file, struct berth_error *error) {
-    struct safetensors *container = memory_new(sizeof *container);
-    if (container == NULL) {
-        return error_no_memory(error, sizeof *container, file->path);
-    }
-    enum berth_status status = safetensors_open(container, file->path, error);
-    if (status != BERTH_OK) {
-        memory_free(container);
-        return status;
-    }
-    file->container = container;
+    struct safetensors *container = file->container;
+    TRY(safetensors_open(container, file->path, error));
     file->entries = container->entries;
     file->count = container->count;
     file->ignored_keys = container->ignored_keys;
@@ -368,14 +361,13 @@ static enum berth_status read_file(const struct tensor_file *file, const struct 
     return safetensors_read_raw(file->container, entry, first, bytes, to, error);
 }
 
-static void close_file(struct tensor_file *file) {
-    struct safetensors *container = (struct safetensors *)file->container;
+static void close_file(void *container) {
     safetensors_close(container);
-    memory_free(container);
 }
 
 const struct tensor_format safetensors_format = {.name = "safetensors",
                                                  .recognise = recognise,
+                                                 .container_size = sizeof(struct safetensors),
                                                  .open = open_file,
                                                  .read = read_file,
                                                  .close = close_file};

@@ -78,7 +78,8 @@ struct bundle {
     uint64_t shard_count;
 };
 
-static void close_bundle(struct bundle *bundle) {
+static void close_file(void *container) {
+    struct bundle *bundle = container;
     for (uint64_t i = 0; bundle->shards != NULL && i < bundle->shard_count; i++) {
         file_reader_close(&bundle->shards[i]);
     }
@@ -86,7 +87,6 @@ static void close_bundle(struct bundle *bundle) {
     memory_free(bundle->entries);
     memory_free(bundle->extras);
     memory_free(bundle->names);
-    memory_free(bundle);
 }
 
 // --- reading messages ---------------------------------------------------------------------------
@@ -558,30 +558,19 @@ static int recognise(const char *path, const unsigned char *head, size_t length)
 }
 
 static enum berth_status open_file(struct tensor_file *file, struct berth_error *error) {
-    struct bundle *bundle = memory_array_zeroed(1, sizeof *bundle);
-    if (bundle == NULL) {
-        return error_no_memory(error, sizeof *bundle, file->path);
-    }
+    struct bundle *bundle = file->container;
     bundle->path = file->path;
-    enum berth_status status;
-    TRY_DONE(read_index(bundle, error));
-    TRY_DONE(open_shards(bundle, error));
-    file->container = bundle;
+    TRY(read_index(bundle, error));
+    TRY(open_shards(bundle, error));
     file->entries = bundle->entries;
     file->count = bundle->count;
     file->ignored_keys = bundle->ignored_fields;
     return BERTH_OK;
-done:
-    close_bundle(bundle);
-    return status;
-}
-
-static void close_file(struct tensor_file *file) {
-    close_bundle((struct bundle *)file->container);
 }
 
 const struct tensor_format tensorflow_format = {.name = "tensorflow",
                                                 .recognise = recognise,
+                                                .container_size = sizeof(struct bundle),
                                                 .open = open_file,
                                                 .read = read_data,
                                                 .close = close_file,

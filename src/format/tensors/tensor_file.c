@@ -70,6 +70,11 @@ enum berth_status tensor_file_open_as(struct tensor_file *file, const char *path
         return file_no_path(error);
     }
     TRY_DONE(recognise(file, error));
+    file->container = memory_array_zeroed(1, file->format->container_size);
+    if (file->container == NULL) {
+        status = error_no_memory(error, file->format->container_size, path);
+        goto done;
+    }
     TRY_DONE(file->format->open(file, error));
     TRY_DONE(tensor_index_new(file->entries, file->count, file->path, &file->by_name, error));
 done:
@@ -81,7 +86,8 @@ done:
 
 void tensor_file_close(struct tensor_file *file) {
     if (file->container != NULL) {
-        file->format->close(file);
+        file->format->close(file->container);
+        memory_free(file->container);
     }
     memory_free(file->by_name);
     memory_free(file->path);

@@ -10,7 +10,7 @@
 struct tensor_file {
     const struct tensor_format *format;
     char *path;                         // for messages; of the file that was opened
-    const void *container;              // the format's own
+    void *container;                    // the format's own
     const struct tensor_entry *entries; // borrowed from the container
     size_t count;
     size_t ignored_keys; // in the file's description, without a meaning here: worth a warning
@@ -22,15 +22,16 @@ struct tensor_format {
     const char *name; // "safetensors"
     // Whether a file with this path and these first bytes (up to TENSOR_HEAD_BYTES) is one.
     int (*recognise)(const char *path, const unsigned char *head, size_t length);
-    // Reads file->path's description; sets container, entries, count and ignored_keys. On failure
-    // nothing is left to close. The entries' names need not be distinct: tensor_file_open_as
-    // checks.
+    size_t container_size;
+    // Reads file->path's description into the container, which is zeroed; sets entries, count and
+    // ignored_keys. The entries' names need not be distinct: tensor_file_open_as checks.
     enum berth_status (*open)(struct tensor_file *file, struct berth_error *error);
     // Bytes [first, first + bytes) of a tensor in row-major order, little-endian; both are
     // multiples of the data type's size. Threads may read at the same time.
     enum berth_status (*read)(const struct tensor_file *file, const struct tensor_entry *entry,
                               uint64_t first, size_t bytes, void *to, struct berth_error *error);
-    void (*close)(struct tensor_file *file);
+    // Also after `open` failed. The container's own memory is the caller's.
+    void (*close)(void *container);
     // The newest file of the format in a folder where others of any name may lie: *path is newly
     // allocated, NULL when there is none. NULL: its files have fixed names (folder.c).
     enum berth_status (*find)(const char *folder, char **path, struct berth_error *error);

@@ -429,16 +429,8 @@ static int recognise_legacy(const char *path, const unsigned char *head, size_t 
 }
 
 static enum berth_status open_file(struct tensor_file *file, struct berth_error *error) {
-    struct torch_file *container = memory_new(sizeof *container);
-    if (container == NULL) {
-        return error_no_memory(error, sizeof *container, file->path);
-    }
-    enum berth_status status = torch_open(container, file->path, PICKLE_OBJECTS, error);
-    if (status != BERTH_OK) {
-        memory_free(container);
-        return status;
-    }
-    file->container = container;
+    struct torch_file *container = file->container;
+    TRY(torch_open(container, file->path, PICKLE_OBJECTS, error));
     file->entries = container->entries;
     file->count = container->count;
     return BERTH_OK;
@@ -450,20 +442,20 @@ static enum berth_status read_file(const struct tensor_file *file, const struct 
     return torch_read(file->container, entry, first, bytes, to, error);
 }
 
-static void close_file(struct tensor_file *file) {
-    struct torch_file *container = (struct torch_file *)file->container;
+static void close_file(void *container) {
     torch_close(container);
-    memory_free(container);
 }
 
 const struct tensor_format torch_zip_format = {.name = "PyTorch",
                                                .recognise = recognise_zip,
+                                               .container_size = sizeof(struct torch_file),
                                                .open = open_file,
                                                .read = read_file,
                                                .close = close_file,
                                                .find = torch_find};
 const struct tensor_format torch_legacy_format = {.name = "PyTorch (before 1.6)",
                                                   .recognise = recognise_legacy,
+                                                  .container_size = sizeof(struct torch_file),
                                                   .open = open_file,
                                                   .read = read_file,
                                                   .close = close_file};
