@@ -3,7 +3,7 @@
 // statuses; and each of them with every single allocation failing: BERTH_NO_MEMORY, no crash, no
 // leak (ASan).
 #include "berth.h"
-#include "cli/harness.h"
+#include "core/harness.h"
 #include "core/memory.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The option table: every row can be set to what it prints, names are found in every spelling,
 // typos find their row, bad values are refused with the range, nothing depends on the locale.
-#include "cli/harness.h"
 #include "core/foreign_locale.h"
+#include "core/harness.h"
 #include "core/number.h"
 #include "core/options.h"
 #include "train/optimizer/learning_rate.h"

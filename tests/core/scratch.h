@@ -54,6 +54,18 @@ static inline void scratch_write(const char *name, const char *text) {
     scratch_write_bytes(name, text, strlen(text));
 }
 
+// A path in the folder of real data: BERTH_DATA, or the usual place beside the sources. Valid until
+// the fourth call after.
+static inline const char *data_path(const char *name) {
+    static char paths[4][512];
+    static unsigned next;
+    const char *folder = getenv("BERTH_DATA");
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s",
+             folder != NULL ? folder : BERTH_TEST_SOURCE_DIR "/../shared/data", name);
+    return path;
+}
+
 // How many entries the folder has.
 static inline size_t scratch_count(void) {
     char **names;
@@ -72,6 +84,22 @@ static inline void assert_file_holds(const char *path, const char *text) {
     assert_int_equal(file_read(path, 1 << 20, &bytes, &length, NULL), BERTH_OK);
     assert_string_equal(bytes, text);
     memory_free(bytes);
+}
+
+static inline void assert_same_file(const char *a, const char *b) {
+    char *bytes_a, *bytes_b;
+    size_t length_a, length_b;
+    struct berth_error error = {0};
+    if (file_read(a, 1 << 28, &bytes_a, &length_a, &error) != BERTH_OK ||
+        file_read(b, 1 << 28, &bytes_b, &length_b, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+        return;
+    }
+    if (length_a != length_b || memcmp(bytes_a, bytes_b, length_a) != 0) {
+        fail_msg("%s and %s differ", a, b);
+    }
+    memory_free(bytes_a);
+    memory_free(bytes_b);
 }
 
 static inline void assert_message_has(const struct berth_error *error, const char *part) {

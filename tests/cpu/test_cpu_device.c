@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU device's own promises: opening, errors that stick, memory, dropout's rate and scale.
 #include "core/device.h"
-#include "device/harness.h"
+#include "core/harness.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,31 +3,21 @@
 #include "data/squad_fixture.h"
 
 #include "core/memory.h"
-#include "data/cmocka_order.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *join(const char *folder, const char *path) {
+const char *fixture_source(const char *path) {
     static char paths[2][4096];
     static int turn;
     turn = !turn;
-    snprintf(paths[turn], sizeof paths[turn], "%s/%s", folder, path);
+    snprintf(paths[turn], sizeof paths[turn], "%s/%s", BERTH_TEST_SOURCE_DIR, path);
     return paths[turn];
 }
 
-const char *fixture_source(const char *path) {
-    return join(BERTH_TEST_SOURCE_DIR, path);
-}
-
-const char *fixture_data(const char *path) {
-    const char *folder = getenv("BERTH_DATA");
-    return join(folder != NULL ? folder : BERTH_TEST_SOURCE_DIR "/../shared/data", path);
-}
-
 int fixture_has_data(void) {
-    const char *path = fixture_data("squad/dev-v1.1.json");
+    const char *path = data_path("squad/dev-v1.1.json");
     if (file_exists(path)) {
         return 1;
     }

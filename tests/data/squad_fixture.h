@@ -4,7 +4,7 @@
 #ifndef BERTH_TESTS_DATA_SQUAD_FIXTURE_H
 #define BERTH_TESTS_DATA_SQUAD_FIXTURE_H
 
-#include "core/error.h"
+#include "core/scratch.h"
 #include "data/squad/squad.h"
 #include "data/squad/squad_features.h"
 #include "format/json/json.h"
@@ -13,9 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// A path below the source folder, or below the folder of real data; static storage, two at a time.
+// A path below the source folder; static storage, two at a time.
 const char *fixture_source(const char *path);
-const char *fixture_data(const char *path);
 // Whether the folder of real data is there; says so when not.
 int fixture_has_data(void);
 

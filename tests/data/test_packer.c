@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Epoch orders, and micro-batches packed end to end.
+#include "core/harness.h"
 #include "core/memory.h"
 #include "data/batches/packer.h"
-#include "data/cmocka_order.h"
 
 #include <string.h>
 

@@ -2,8 +2,8 @@
 // Inputs of texts and pairs: ids and types against the tokenizers package and Google's rule of
 // cutting, on made-up texts and (as checksums) on MRPC; the same with any number of threads;
 // missing memory.
+#include "core/harness.h"
 #include "core/memory.h"
-#include "data/cmocka_order.h"
 #include "data/pairs/glue_tasks.h"
 #include "data/pairs/pair_features.h"
 #include "data/squad_fixture.h"
@@ -160,8 +160,8 @@ static void check_real(const json *row, const struct tokenizer *tokenizer) {
     struct pair_dataset dataset;
     glue_task_find("mrpc", &task, NULL);
     glue_task_settings(task, train ? GLUE_TRAIN : GLUE_TEST, NULL, &settings, NULL);
-    assert_int_equal(pairs_read(fixture_data(train ? "mrpc/msr_paraphrase_train.txt"
-                                                   : "mrpc/msr_paraphrase_test.txt"),
+    assert_int_equal(pairs_read(data_path(train ? "mrpc/msr_paraphrase_train.txt"
+                                                : "mrpc/msr_paraphrase_test.txt"),
                                 &settings, &dataset, NULL),
                      BERTH_OK);
     for (int threads = 1; threads <= 3; threads += 2) {
@@ -176,12 +176,11 @@ static void check_real(const json *row, const struct tokenizer *tokenizer) {
 }
 
 static void equals_the_reference_on_mrpc(void **state) {
-    if (!file_exists(fixture_data("mrpc/msr_paraphrase_train.txt"))) {
-        printf("skipped: no real data at %s (set BERTH_DATA)\n", fixture_data("mrpc"));
+    if (!file_exists(data_path("mrpc/msr_paraphrase_train.txt"))) {
+        printf("skipped: no real data at %s (set BERTH_DATA)\n", data_path("mrpc"));
         skip();
     }
-    struct tokenizer *tokenizer =
-        fixture_tokenizer(fixture_data("vocab/bert-base-uncased-vocab.txt"));
+    struct tokenizer *tokenizer = fixture_tokenizer(data_path("vocab/bert-base-uncased-vocab.txt"));
     const json *rows = json_member(golden, "mrpc");
     assert_int_equal(json_length(rows), 4);
     for (size_t i = 0; i < json_length(rows); i++) {

@@ -3,8 +3,8 @@
 // files, the user's own columns and labels, the order of a model's classes, what bad data is told.
 #include "core/file.h"
 #include "core/foreign_locale.h"
+#include "core/harness.h"
 #include "core/memory.h"
-#include "data/cmocka_order.h"
 #include "data/pairs/glue_tasks.h"
 #include "data/pairs/pairs.h"
 #include "data/squad_fixture.h"
@@ -395,7 +395,7 @@ static void check_real(const char *folder, enum glue_split split, size_t count, 
 
 static void reads_the_real_mrpc(void **state) {
     char folder[4096];
-    snprintf(folder, sizeof folder, "%s", fixture_data("mrpc"));
+    snprintf(folder, sizeof folder, "%s", data_path("mrpc"));
     if (!dir_exists(folder)) {
         printf("skipped: no real data at %s (set BERTH_DATA)\n", folder);
         skip();

@@ -116,10 +116,7 @@ static void score_article(const char *file, const struct marked *marked, struct 
 
 static void test_marks(void **state) {
     (void)state;
-    const char *data = getenv("BERTH_DATA");
-    char dump[512];
-    snprintf(dump, sizeof dump, "%s/wikipedia/enwiki-sample.xml.bz2",
-             data != NULL ? data : BERTH_TEST_SOURCE_DIR "/../shared/data");
+    const char *dump = data_path("wikipedia/enwiki-sample.xml.bz2");
     if (!file_exists(dump)) {
         print_message("%s is missing: skipped\n", dump);
         skip();

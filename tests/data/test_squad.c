@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The SQuAD reader: every shape of file, what each kind of bad file is told, real files.
+#include "core/harness.h"
 #include "core/memory.h"
-#include "data/cmocka_order.h"
 #include "data/squad_fixture.h"
 
 #include <stdio.h>
@@ -298,7 +298,7 @@ static void reads_the_real_files(void **state) {
         skip();
     }
     for (size_t i = 0; i < 4; i++) {
-        struct squad_dataset set = fixture_dataset(fixture_data(files[i].path));
+        struct squad_dataset set = fixture_dataset(data_path(files[i].path));
         struct berth_error error;
         assert_int_equal(set.count, files[i].count);
         assert_int_equal(set.version_2, files[i].version_2);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The feature cache gives back what was put in, knows its key, and refuses files that are cut,
 // changed in any byte or contradict themselves; writing survives a failing disk.
+#include "core/harness.h"
 #include "core/memory.h"
-#include "data/cmocka_order.h"
 #include "data/squad/squad_cache.h"
 #include "data/squad_fixture.h"
 #include "format/checksum/crc32c.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Windows by Google's rules: every field against a Python telling of them, on a small set and (as
 // checksums) on the real files; the same with any number of threads; what bad input is told.
-#include "data/cmocka_order.h"
+#include "core/harness.h"
 #include "data/squad_fixture.h"
 
 #include <stdio.h>
@@ -42,7 +42,7 @@ static void check_real(const char *name, const json *golden, const struct tokeni
     static const int64_t lengths[3] = {384, 128, 64};
     char path[64];
     snprintf(path, sizeof path, "squad/%s.json", name);
-    struct squad_dataset dataset = fixture_dataset(fixture_data(path));
+    struct squad_dataset dataset = fixture_dataset(data_path(path));
     for (int threads = 1; threads <= 3; threads += 2) {
         struct squad_feature_set set =
             fixture_features(&dataset, tokenizer, strncmp(name, "train", 5) == 0, lengths, threads);
@@ -63,8 +63,7 @@ static void equals_the_python_rules_on_real_data(void **state) {
         skip();
     }
     json *golden = fixture_json(fixture_source("tests/data/real.golden.json"));
-    struct tokenizer *tokenizer =
-        fixture_tokenizer(fixture_data("vocab/bert-base-uncased-vocab.txt"));
+    struct tokenizer *tokenizer = fixture_tokenizer(data_path("vocab/bert-base-uncased-vocab.txt"));
     struct json_walk walk = {.object = golden};
     while (json_walk_next(&walk)) {
         check_real(walk.key, walk.value, tokenizer);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rule sets beside Google's: Keras's features and BingBertSquad's choice of windows, every
 // field against a Python telling of them on small sets and (as checksums) on the real files.
-#include "data/cmocka_order.h"
+#include "core/harness.h"
 #include "data/squad_fixture.h"
 
 #include <stdio.h>
@@ -140,14 +140,13 @@ static void equals_the_python_rules_on_real_data(void **state) {
         skip();
     }
     json *golden = fixture_json(fixture_source("tests/data/variants.real.golden.json"));
-    struct tokenizer *tokenizer =
-        fixture_tokenizer(fixture_data("vocab/bert-base-uncased-vocab.txt"));
+    struct tokenizer *tokenizer = fixture_tokenizer(data_path("vocab/bert-base-uncased-vocab.txt"));
     struct json_walk walk = {.object = golden};
     while (json_walk_next(&walk)) {
         struct variant variant = variant_of(walk.key);
         char path[64];
         snprintf(path, sizeof path, "squad/%s.json", variant.file);
-        struct squad_dataset dataset = fixture_dataset(fixture_data(path));
+        struct squad_dataset dataset = fixture_dataset(data_path(path));
         for (int threads = 1; threads <= 3; threads += 2) {
             struct squad_feature_set set = build(&dataset, tokenizer, &variant.options, threads);
             assert_int_equal(set.count, json_as_integer(json_member(walk.value, "count")));

@@ -2,8 +2,8 @@
 // Tables: what each format takes and refuses, what bad files are told, every prefix, missing
 // memory.
 #include "core/file.h"
+#include "core/harness.h"
 #include "core/memory.h"
-#include "data/cmocka_order.h"
 #include "data/tables/table.h"
 
 #include <stdio.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The measurements of single operations run every operation of the contract, on the device's
 // memory, and hand out what goes wrong.
+#include "core/harness.h"
 #include "core/memory.h"
 #include "guarded_device.h"
-#include "harness.h"
 #include "train/bench/bench_ops.h"
 
 #include <string.h>

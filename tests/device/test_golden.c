@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every operation of the CPU device, forward and backward, x dtypes x instruction sets against
 // PyTorch's numbers in tests/golden/ops.safetensors.
+#include "core/harness.h"
 #include "golden/golden_file.h"
-#include "harness.h"
 #include "op_run.h"
 
 #include <math.h>

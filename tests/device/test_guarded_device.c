@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The guarded device notices what it is for: the host in the device's memory, operands that are not
 // there or reach too far, blocks that are freed otherwise than they were made, or never.
+#include "core/harness.h"
 #include "guarded_device.h"
-#include "harness.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every operation of the CPU device x shapes x dtypes x instruction sets against double loops, the
 // same bits from 1, 2 and 4 threads, and from the guarded device.
+#include "core/harness.h"
 #include "guarded_device.h"
-#include "harness.h"
 #include "op_cases.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finite differences in double: every derivative of reference.c against its own forward function.
 // For a random weighting w, d(sum w * f(x)) / dx is compared with the central difference.
-#include "harness.h"
+#include "core/harness.h"
 #include "reference.h"
 #include "reference_activations.h"
 

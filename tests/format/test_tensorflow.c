@@ -133,17 +133,6 @@ static void test_slices_are_refused_by_name(void **state) {
     assert_message_has(&error, "\"table\" is cut into slices");
 }
 
-static void assert_same_file(const char *ours, const char *theirs) {
-    char *a, *b;
-    size_t a_length, b_length;
-    assert_int_equal(file_read(ours, 1 << 20, &a, &a_length, NULL), BERTH_OK);
-    assert_int_equal(file_read(theirs, 1 << 20, &b, &b_length, NULL), BERTH_OK);
-    assert_int_equal(a_length, b_length);
-    assert_memory_equal(a, b, a_length);
-    memory_free(a);
-    memory_free(b);
-}
-
 // Reads a bundle and writes its tensors that have a C type, in the order `last_first` or as listed.
 static enum berth_status copy_bundle(const char *from, const char *prefix, int last_first) {
     struct tensor_file file;

@@ -63,59 +63,57 @@ static void copy_shards(struct bytes files[PARTS]) {
     assert_int_equal(read_all(&error), BERTH_OK);
 }
 
-static void test_every_truncation(void **state) {
-    (void)state;
+// Damages each of them in turn; `damage` writes the damaged file and leaves *file as it was.
+static void damage_each(void (*damage)(const char *part, const char *name, struct bytes *file)) {
     struct bytes files[PARTS];
     copy_shards(files);
     for (size_t i = 0; i < PARTS; i++) {
         char name[64];
         snprintf(name, sizeof name, "a.%s", parts[i]);
-        for (size_t length = 0; length < files[i].length; length++) {
-            scratch_write_bytes(name, files[i].at, length);
-            assert_refused(parts[i], length);
-        }
+        damage(parts[i], name, &files[i]);
         scratch_write_bytes(name, files[i].at, files[i].length);
-    }
-    for (size_t i = 0; i < PARTS; i++) {
         memory_free(files[i].at);
     }
+}
+
+static void truncate_everywhere(const char *part, const char *name, struct bytes *file) {
+    for (size_t length = 0; length < file->length; length++) {
+        scratch_write_bytes(name, file->at, length);
+        assert_refused(part, length);
+    }
+}
+
+static void flip_every_bit(const char *part, const char *name, struct bytes *file) {
+    for (size_t bit = 0; bit < 8 * file->length; bit++) {
+        file->at[bit / 8] ^= (char)(1 << bit % 8);
+        scratch_write_bytes(name, file->at, file->length);
+        file->at[bit / 8] ^= (char)(1 << bit % 8);
+        assert_refused(part, bit);
+    }
+}
+
+static void append_a_byte(const char *part, const char *name, struct bytes *file) {
+    char *longer = memory_new(file->length + 1);
+    memcpy(longer, file->at, file->length);
+    longer[file->length] = 0;
+    scratch_write_bytes(name, longer, file->length + 1);
+    assert_refused(part, file->length);
+    memory_free(longer);
+}
+
+static void test_every_truncation(void **state) {
+    (void)state;
+    damage_each(truncate_everywhere);
 }
 
 static void test_every_flipped_bit(void **state) {
     (void)state;
-    struct bytes files[PARTS];
-    copy_shards(files);
-    for (size_t i = 0; i < PARTS; i++) {
-        char name[64];
-        snprintf(name, sizeof name, "a.%s", parts[i]);
-        for (size_t bit = 0; bit < 8 * files[i].length; bit++) {
-            files[i].at[bit / 8] ^= (char)(1 << bit % 8);
-            scratch_write_bytes(name, files[i].at, files[i].length);
-            files[i].at[bit / 8] ^= (char)(1 << bit % 8);
-            assert_refused(parts[i], bit);
-        }
-        scratch_write_bytes(name, files[i].at, files[i].length);
-    }
-    for (size_t i = 0; i < PARTS; i++) {
-        memory_free(files[i].at);
-    }
+    damage_each(flip_every_bit);
 }
 
-static void test_something_behind(void **state) {
+static void test_an_appended_byte(void **state) {
     (void)state;
-    struct bytes files[PARTS];
-    copy_shards(files);
-    for (size_t i = 0; i < PARTS; i++) {
-        char name[64], *longer = memory_new(files[i].length + 1);
-        snprintf(name, sizeof name, "a.%s", parts[i]);
-        memcpy(longer, files[i].at, files[i].length);
-        longer[files[i].length] = 0;
-        scratch_write_bytes(name, longer, files[i].length + 1);
-        assert_refused(parts[i], files[i].length);
-        scratch_write_bytes(name, files[i].at, files[i].length);
-        memory_free(longer);
-        memory_free(files[i].at);
-    }
+    damage_each(append_a_byte);
 }
 
 static void test_a_missing_file_of_data(void **state) {
@@ -603,7 +601,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(test_every_truncation),
         SCRATCH_TEST(test_every_flipped_bit),
-        SCRATCH_TEST(test_something_behind),
+        SCRATCH_TEST(test_an_appended_byte),
         SCRATCH_TEST(test_a_missing_file_of_data),
         SCRATCH_TEST(test_headers),
         SCRATCH_TEST(test_entries),

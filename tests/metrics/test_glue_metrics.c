@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // GLUE's metrics against scikit-learn's and SciPy's: classes to the last bit, correlations to a few
 // units of the last place; what is not defined; missing memory.
+#include "core/harness.h"
 #include "core/memory.h"
-#include "data/cmocka_order.h"
 #include "data/squad_fixture.h"
 #include "metrics/glue_metrics.h"
 

@@ -3,8 +3,8 @@
 // that join, and nothing half-written when a call or memory fails.
 #include "core/file.h"
 #include "core/foreign_locale.h"
+#include "core/harness.h"
 #include "core/memory.h"
-#include "data/cmocka_order.h"
 #include "data/squad_fixture.h"
 #include "metrics/results.h"
 

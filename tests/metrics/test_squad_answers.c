@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Answers from drawn logits against Python's telling of Google's rules: the three files byte for
 // byte on a small set, checksums on the real ones; each branch that chooses a text.
+#include "core/harness.h"
 #include "core/memory.h"
-#include "data/cmocka_order.h"
 #include "data/squad_fixture.h"
 #include "metrics/squad_answers.h"
 #include "metrics/squad_text.h"
@@ -143,13 +143,12 @@ static void equals_python_on_real_data(void **state) {
         skip();
     }
     json *golden = fixture_json(fixture_source("tests/metrics/real.golden.json"));
-    struct tokenizer *tokenizer =
-        fixture_tokenizer(fixture_data("vocab/bert-base-uncased-vocab.txt"));
+    struct tokenizer *tokenizer = fixture_tokenizer(data_path("vocab/bert-base-uncased-vocab.txt"));
     struct json_walk walk = {.object = golden};
     while (json_walk_next(&walk)) {
         char path[64];
         snprintf(path, sizeof path, "squad/%s.json", walk.key);
-        struct squad_dataset dataset = fixture_dataset(fixture_data(path));
+        struct squad_dataset dataset = fixture_dataset(data_path(path));
         struct squad_feature_set set = fixture_features(&dataset, tokenizer, 0, lengths, 2);
         struct squad_answer_options options = {20, 30, dataset.version_2, 0.0};
         struct squad_result *results = answer_all(&dataset, &set, tokenizer, &options, 3);

@@ -2,8 +2,8 @@
 // The official evaluation of files: the text that the Python scripts print, on a small set and on
 // the real development sets; what bad predictions are told.
 #include "core/foreign_locale.h"
+#include "core/harness.h"
 #include "core/memory.h"
-#include "data/cmocka_order.h"
 #include "data/squad_fixture.h"
 #include "metrics/squad_metrics.h"
 
@@ -342,13 +342,13 @@ static void prints_what_the_scripts_print_on_real_data(void **state) {
     while (json_walk_next(&walk)) {
         char path[64];
         snprintf(path, sizeof path, "squad/%s.json", walk.key);
-        struct squad_dataset set = fixture_dataset(fixture_data(path));
+        struct squad_dataset set = fixture_dataset(data_path(path));
         write_varied(&set);
-        expect_text(fixture_data(path), "varied.tmp", NULL, 1.0,
+        expect_text(data_path(path), "varied.tmp", NULL, 1.0,
                     json_text(json_member(walk.value, "evaluation")));
         const char *with_odds = json_text(json_member(walk.value, "with_odds"));
         if (with_odds != NULL) {
-            expect_text(fixture_data(path), "varied.tmp", "odds.tmp", 2.0, with_odds);
+            expect_text(data_path(path), "varied.tmp", "odds.tmp", 2.0, with_odds);
             expect_the_same_in_memory(&set, json_text(json_member(walk.value, "evaluation")),
                                       with_odds);
         }

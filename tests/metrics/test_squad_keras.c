@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Answers to features by Keras's rules: texts are slices of the context, ends may stand one row
 // later, the demos' separate choice of start and end.
+#include "core/harness.h"
 #include "core/memory.h"
-#include "data/cmocka_order.h"
 #include "data/squad_fixture.h"
 #include "metrics/squad_answers.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Exact match and F1 of text pairs against Python, to the last bit, and Python's text rules over
 // all of Unicode.
+#include "core/harness.h"
 #include "core/memory.h"
 #include "core/utf8.h"
-#include "data/cmocka_order.h"
 #include "data/squad_fixture.h"
 #include "metrics/squad_match.h"
 #include "metrics/squad_metrics.h"

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness.h"
 
-// clang-format off
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-// clang-format on
+#include "core/harness.h"
 
 #include <math.h>
 #include <stdio.h>

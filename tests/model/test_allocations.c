@@ -4,13 +4,7 @@
 // This program's allocator stands before the C library's for oneDNN and OpenMP too, so that every
 // call is seen, whoever makes it. Sanitizers bring allocators of their own: skipped with them.
 
-// clang-format off
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-// clang-format on
-
+#include "core/harness.h"
 #include "core/memory.h"
 #include "cpu/gemm.h"
 #include "harness.h"

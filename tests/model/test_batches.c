@@ -3,13 +3,7 @@
 // threads compute, which instruction set, whether activations are kept or computed again; and that
 // inference is training's forward pass.
 
-// clang-format off
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-// clang-format on
-
+#include "core/harness.h"
 #include "core/memory.h"
 #include "harness.h"
 

@@ -5,13 +5,7 @@
 // minilm_grads.safetensors (dev/goldens/minilm_logits.py makes them) and BERTH_MODEL the model's
 // folder.
 
-// clang-format off
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-// clang-format on
-
+#include "core/harness.h"
 #include "golden.h"
 #include "harness.h"
 #include "model/folder.h"

@@ -4,13 +4,7 @@
 // tests/golden/class_*.safetensors and pretraining_*.safetensors (dev/goldens/class_heads.py,
 // pretraining_heads.py), and against themselves: a batch cut into pieces, threads, inference.
 
-// clang-format off
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-// clang-format on
-
+#include "core/harness.h"
 #include "golden.h"
 #include "harness.h"
 

@@ -3,13 +3,7 @@
 // differences, then logits, loss and every gradient of ours are held against it on small shapes of
 // all kinds, dropout on and off.
 
-// clang-format off
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-// clang-format on
-
+#include "core/harness.h"
 #include "harness.h"
 
 #include <math.h>

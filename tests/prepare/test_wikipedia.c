@@ -418,10 +418,7 @@ static void check_debris(const char *text) {
 
 static void test_sample(void **state) {
     (void)state;
-    const char *data = getenv("BERTH_DATA");
-    char dump[512];
-    snprintf(dump, sizeof dump, "%s/wikipedia/enwiki-sample.xml.bz2",
-             data != NULL ? data : BERTH_TEST_SOURCE_DIR "/../shared/data");
+    const char *dump = data_path("wikipedia/enwiki-sample.xml.bz2");
     if (!file_exists(dump)) {
         print_message("no %s\n", dump);
         skip();

@@ -2,13 +2,7 @@
 // dllogger's lines, read back as JSON line by line: framing, steps, keys of fine-tuning, prediction
 // and pre-training; and the lines for people.
 
-// clang-format off
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-// clang-format on
-
+#include "core/harness.h"
 #include "core/log.h"
 #include "format/json/json.h"
 #include "report/dllogger.h"

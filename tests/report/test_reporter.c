@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reporter on a pseudo-terminal, on a pipe and in a file: what people and their scripts read.
-#include "cli/harness.h"
+#include "core/harness.h"
 #include "core/json_line.h"
 #include "core/log.h"
 #include "core/terminal.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a caller relies on beyond the golden cases: settings, ill-formed text, words by themselves,
 // the list, and what happens when memory is out.
+#include "core/harness.h"
 #include "core/memory.h"
-#include "text/cmocka_order.h"
 #include "text/tokenizer.h"
 
 #include <string.h>

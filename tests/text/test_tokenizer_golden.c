@@ -4,7 +4,7 @@
 // dev/unicode/make_golden.py.
 #include "core/file.h"
 #include "core/memory.h"
-#include "text/cmocka_order.h"
+#include "core/scratch.h"
 #include "text/data_hashes.h"
 #include "text/tokenizer.h"
 
@@ -129,19 +129,12 @@ static void test_golden_cases(void **state) {
 
 // --- real data ----------------------------------------------------------------------------------
 
-static void data_path(char *path, size_t size, const char *name) {
-    const char *folder = getenv("BERTH_DATA");
-    snprintf(path, size, "%s/%s", folder != NULL ? folder : BERTH_TEST_SOURCE_DIR "/../shared/data",
-             name);
-}
-
 static void mix(uint64_t *hash, uint32_t number) {
     *hash = (*hash ^ number) * 0x100000001B3u;
 }
 
 static void check_data_file(const struct tokenizer *tokenizer, size_t row) {
-    char path[4096];
-    data_path(path, sizeof path, data_hashes[row].file);
+    const char *path = data_path(data_hashes[row].file);
     char *text;
     size_t length;
     read_all(path, &text, &length);
@@ -176,8 +169,7 @@ static void check_data_file(const struct tokenizer *tokenizer, size_t row) {
 
 static void test_real_data(void **state) {
     (void)state;
-    char vocab[4096];
-    data_path(vocab, sizeof vocab, "vocab/bert-base-uncased-vocab.txt");
+    const char *vocab = data_path("vocab/bert-base-uncased-vocab.txt");
     if (!file_exists(vocab)) {
         print_message("%s is not there: set BERTH_DATA\n", vocab);
         skip();

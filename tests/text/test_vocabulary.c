@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Vocabulary files: malformed ones are refused with the place and the remedy, odd but legal ones
 // are read as they stand.
+#include "core/harness.h"
 #include "core/memory.h"
-#include "text/cmocka_order.h"
 #include "text/tokenizer.h"
 
 #include <stdio.h>

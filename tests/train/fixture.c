@@ -301,22 +301,6 @@ const char *fixture_path(const char *output, const char *name) {
     return scratch(joined);
 }
 
-void assert_same_file(const char *a, const char *b) {
-    char *bytes_a, *bytes_b;
-    size_t length_a, length_b;
-    struct berth_error error = {0};
-    if (file_read(a, 1 << 28, &bytes_a, &length_a, &error) != BERTH_OK ||
-        file_read(b, 1 << 28, &bytes_b, &length_b, &error) != BERTH_OK) {
-        fail_msg("%s", error.message);
-        return;
-    }
-    if (length_a != length_b || memcmp(bytes_a, bytes_b, length_a) != 0) {
-        fail_msg("%s and %s differ", a, b);
-    }
-    memory_free(bytes_a);
-    memory_free(bytes_b);
-}
-
 // The file without its settings, which name folders.
 static char *state_text(const char *output, const char *name) {
     json *state;

@@ -7,8 +7,8 @@
 
 #include "berth.h"
 #include "core/file.h"
-#include "core/harness.h"
 #include "core/memory.h"
+#include "core/scratch.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -66,8 +66,6 @@ int fixture_wait(pid_t child);
 
 // <output>/<name> of the test's folder.
 const char *fixture_path(const char *output, const char *name);
-// The same bytes in both files.
-void assert_same_file(const char *a, const char *b);
 // The final checkpoints and models of two finished runs hold the same bytes, their histories the
 // same records.
 void assert_same_run(const char *output_a, const char *output_b);

@@ -2,8 +2,8 @@
 // Data sets for runs, with the feature cache: used when it fits, replaced when it does not, and no
 // failure of the run when it cannot be written.
 #include "core/file.h"
+#include "core/harness.h"
 #include "core/memory.h"
-#include "data/cmocka_order.h"
 #include "data/squad_fixture.h"
 #include "train/tasks/squad_input.h"
 
