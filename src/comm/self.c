@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The communicator of a job of one process: its own values are everybody's.
+// The communicator of a job of one process: every operation leaves the values as they are.
 #include "core/comm.h"
 
 static void self_close(struct comm *comm) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An arena hands out consecutive pieces of one block. With a NULL base it only measures: the same
-// carving code runs once to learn its worst case and once to take the memory.
+// code runs once to learn its worst case and once to take the memory.
 #ifndef BERTH_CORE_ARENA_H
 #define BERTH_CORE_ARENA_H
 
@@ -10,16 +10,16 @@
 
 struct arena {
     char *base;  // NULL: measuring only, arena_take returns NULL
-    size_t size; // bytes behind base; ignored while measuring
+    size_t size; // bytes at base; ignored while measuring
     size_t used; // bytes handed out, a multiple of ARENA_ALIGNMENT
     size_t peak; // the largest `used` so far
 };
 
-// A piece of `bytes` rounded up to ARENA_ALIGNMENT. Asserts that a real arena is large enough:
-// the plan was made by the same code, so running out is a programming error.
+// A piece of `bytes` rounded up to ARENA_ALIGNMENT. Asserts that a real arena is large enough: the
+// same code measured it, so running out is a programming error.
 void *arena_take(struct arena *arena, size_t bytes);
 
-// Gives back everything taken after `mark` (a former value of `used`).
+// Releases everything taken after `mark` (an earlier value of `used`).
 void arena_release(struct arena *arena, size_t mark);
 
 #endif

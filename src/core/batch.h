@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A batch: sequences laid end to end, and where each begins. There is no padding inside; the only
 // slack is the tail of rows that rounds the token count up to a multiple of BATCH_ROUNDING. Slack
-// rows belong to no sequence: ids, type_ids and positions are 0 there, every op keeps them finite,
-// and no gradient comes from them.
+// rows belong to no sequence: their ids, type_ids and positions are 0, every operation keeps them
+// finite, and they contribute to no gradient.
 //
-// The arrays of a batch lie in one block of memory (batch_carve), so a device that has memory of
-// its own gets its copy by one upload (device_batch.h). Whoever fills a batch owns its arrays and
-// reads the host's; operations read those of the device. The counts are the same in both.
+// The arrays of a batch share one block of memory (batch_carve), so a device with its own memory
+// gets its copy in one upload (device_batch.h). The code that fills a batch owns and reads the
+// host's arrays; operations read the device's. The counts are the same in both.
 #ifndef BERTH_CORE_BATCH_H
 #define BERTH_CORE_BATCH_H
 
@@ -16,47 +16,47 @@
 #define BATCH_ROUNDING 64
 
 struct batch {
-    int64_t token_count;       // T: tokens of real sequences = cu_seqlens[sequence_count]
-    int64_t row_count;         // T rounded up to BATCH_ROUNDING: rows of every activation
-    int64_t sequence_count;    // S
-    int64_t max_length;        // length of the longest sequence
-    const int32_t *ids;        // [row_count]
-    const int32_t *type_ids;   // [row_count]
-    const int32_t *positions;  // [row_count] 0.. within each sequence
-    const int32_t *sequences;  // [row_count] index of the token's sequence; -1 in the slack
-    const int32_t *word_rows;  // [T] rows by ascending id, rows of one id ascending; NULL: not made
+    int64_t token_count;      // T: tokens of real sequences = cu_seqlens[sequence_count]
+    int64_t row_count;        // T rounded up to BATCH_ROUNDING: rows of every activation
+    int64_t sequence_count;   // S
+    int64_t max_length;       // length of the longest sequence
+    const int32_t *ids;       // [row_count]
+    const int32_t *type_ids;  // [row_count]
+    const int32_t *positions; // [row_count] 0.. within each sequence
+    const int32_t *sequences; // [row_count] index of the token's sequence; -1 in the slack
+    const int32_t *word_rows; // [T] rows by ascending id, rows of one id ascending; NULL: not built
     const int32_t *cu_seqlens; // [S + 1] first row of each sequence, then token_count
-    const int64_t *places;     // [S] place of each sequence in the global update: keys its dropout
+    const int64_t *places;     // [S] index of each sequence in the global update: keys its dropout
     const int32_t *start_positions; // [S] label, row within the sequence; NULL in prediction
     const int32_t *end_positions;   // [S]
     const int32_t *labels;          // [S] class, or negative: none
     const float *targets;           // [S] real label, or NaN: none
-    const float *shares; // [S, K] of several labels at once: 1 or 0 for each of K, NaN: none known;
+    const float *shares; // [S, K] for several labels at once: 1 or 0 for each of K, NaN: unknown;
                          // NULL where K is 0
     // Pre-training: the masked tokens.
     int64_t masked_count;         // M
     const int32_t *masked_rows;   // [M] rows of the batch, ascending
-    const int32_t *masked_labels; // [M] the original words
-    float masked_weight;          // of a masked token's loss beside that of a sequence
+    const int32_t *masked_labels; // [M] the original tokens
+    float masked_weight;          // of a masked token's loss relative to a sequence's
 };
 
-// How large batches get: the limits that they are cut by, or the largest that will come.
+// The size of a batch: a limit on batches, or the largest batch to expect.
 struct batch_extent {
     int64_t tokens, sequences;
     int64_t masked;     // masked tokens
     int64_t max_length; // of a sequence
-    int64_t labels;     // K of several labels at once, else 0
+    int64_t labels;     // K for several labels at once, else 0
 };
 
 static inline int64_t batch_round(int64_t tokens) {
     return (tokens + BATCH_ROUNDING - 1) / BATCH_ROUNDING * BATCH_ROUNDING;
 }
 
-// Points the arrays of `batch` into the block at `base`, with room for batches of that extent, and
-// returns the block's bytes. base NULL: measures only, the arrays become NULL.
+// Points the arrays of `batch` into the block at `base`, with room for a batch of `extent`, and
+// returns the block's size in bytes. With a NULL base it only measures, and the arrays become NULL.
 size_t batch_carve(struct batch *batch, void *base, const struct batch_extent *extent);
 
-// The element-wise larger of two extents.
+// The element-wise maximum of two extents.
 struct batch_extent batch_extent_larger(const struct batch_extent *a, const struct batch_extent *b);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes that grow at their end. Appending never fails at once: `failed` stays set when memory ran
-// out (what follows is then lost), so that a series of puts is checked at its end.
+// A growing byte buffer. Appending does not report failure: running out of memory sets `failed`,
+// which stays set, and later bytes are dropped, so a series of puts needs one check at its end.
 #ifndef BERTH_CORE_BUFFER_H
 #define BERTH_CORE_BUFFER_H
 
@@ -16,7 +16,7 @@ struct buffer {
     int failed;
 };
 
-// Room for `more` bytes after `length`; 0 when memory is out.
+// Makes room for `more` bytes after `length`; 0 when out of memory.
 static inline int buffer_reserve(struct buffer *buffer, size_t more) {
     if (buffer->capacity - buffer->length >= more) {
         return !buffer->failed;
@@ -47,14 +47,14 @@ static inline void buffer_put_byte(struct buffer *buffer, char byte) {
     buffer_put(buffer, &byte, 1);
 }
 
-// The lowest `size` (up to 8) bytes of a number, the lowest first.
+// The lowest `size` (at most 8) bytes of a number, little-endian.
 static inline void buffer_put_number(struct buffer *buffer, uint64_t number, size_t size) {
     char bytes[8];
     little_endian_put(bytes, number, size);
     buffer_put(buffer, bytes, size);
 }
 
-// Empties it and keeps the memory; a failure stays.
+// Empties the buffer and keeps its memory; `failed` is not reset.
 static inline void buffer_clear(struct buffer *buffer) {
     buffer->length = 0;
 }

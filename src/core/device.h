@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device contract: every operation that a model needs, with its formula and shapes. A device is
-// a small struct of functions; src/cpu/ and src/gpu/ are implementations of this one header.
+// The device interface: every operation that a model needs, with its formula and shapes. A device
+// is a small struct of functions; src/cpu/ and src/gpu/ implement it.
 //
 // Letters: T tokens of real sequences, R rows of a batch (T rounded up, see batch.h), H hidden,
 // I intermediate, A heads, D = H / A, S sequences, V vocabulary, P positions, C rows of a matrix
@@ -8,27 +8,28 @@
 //
 // Rules that hold for every operation:
 // - Matrices, vectors, and the arrays of a batch (device_batch.h) live in the device's memory.
-//   Matrices are row-major with a free row stride. Shapes are right by construction; a wrong one is
-//   a programming error (assert).
-// - Operations run in the order in which they are called. They and uploads may return before they
-//   are done; `download`, `status` and `reserve` wait for all that was called before. An upload has
-//   read the host's memory when it returns. The structs of arguments are read before the return.
+//   Matrices are row-major with a free row stride. Shapes are correct by construction; a wrong one
+//   is a programming error (assert).
+// - Operations run in the order in which they are called. Operations and uploads may return before
+//   they are done; `download`, `status` and `reserve` wait for all earlier calls. An upload has
+//   read the host's memory when it returns. Argument structs are read before the call returns.
 // - "compute dtype" is the dtype of the matrices that feed matrix products (f32, bf16, or f16 on
 //   devices that have it). Master weights, gradients of parameters, moments, residual streams,
 //   layer-norm statistics, log-sum-exps, losses and reductions are f32 or wider.
-// - Gradients of parameters are ADDED to what is there; gradients of activations are written.
-// - Slack rows (R - T at the end) may hold anything finite on input; operations write them in every
-//   output, finite (what was there before may be anything; attention_forward writes zeros), and
-//   let no gradient of a parameter depend on them: gradients of activations are written as
-//   zeros there by the losses and attention_backward, and every other operation maps zero gradient
+// - Gradients of parameters are ADDED to the memory's contents; gradients of activations overwrite
+//   it.
+// - Slack rows (R - T at the end) may hold any finite values on input. Operations write finite
+//   values to them in every output, whatever the memory held before (attention_forward writes
+//   zeros). No gradient of a parameter depends on them: the losses and attention_backward write
+//   zeros to the slack rows of activation gradients, and every other operation maps zero gradient
 //   rows to zero gradient rows. Rows S to C (or count to C) are slack, too; the heads over whole
-//   sequences write zeros there.
-// - Results do not depend on the number of threads: reductions are cut at fixed places.
-// - An operation cannot fail in the ordinary course. A device that meets an error (a library
-//   refuses a shape, a driver call fails) keeps the first one and does nothing from then on;
-//   `status` hands it out. The caller asks once per update.
-// - Nothing here allocates after `reserve` for shapes that were met before; what a library takes
-//   within an operation it gives back, and workspace_bytes counts it.
+//   sequences write zeros to them.
+// - Results do not depend on the number of threads: reductions are split at fixed points.
+// - An operation returns no error. A device keeps the first error (a library refuses a shape, a
+//   driver call fails) and does nothing afterwards; `status` returns it. The caller asks once per
+//   update.
+// - After `reserve`, operations on shapes seen before allocate nothing; a library frees what it
+//   allocates within an operation, and workspace_bytes counts it.
 #ifndef BERTH_CORE_DEVICE_H
 #define BERTH_CORE_DEVICE_H
 
@@ -40,9 +41,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// What stands between the two linear layers of a feed-forward network, f below: the functions of
-// one number that transformers names for hidden_act (model/config.c has the names). The operations
-// say "gelu", the usual one.
+// The activation between the two linear layers of a feed-forward network, f below: one for each
+// hidden_act of transformers (model/config.c has the names). The operations say "gelu", the usual
+// one.
 enum activation {
     ACTIVATION_GELU_ERF,     // x Phi(x)
     ACTIVATION_GELU_TANH,    // x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2
@@ -62,19 +63,19 @@ enum activation {
     ACTIVATION_COUNT
 };
 
-// Worst case of what one run will ask for; the device sizes its scratch memory from it.
+// The largest shapes of a run; the device sizes its scratch memory from them.
 struct device_shape {
     struct batch_extent batch; // the largest
     int64_t hidden;
     int64_t intermediate;
     int64_t heads;
-    int64_t vocabulary;   // V of the pre-training decoder, which has logits of
-    int64_t decoder_rows; // at most so many rows; 0: no decoder
+    int64_t vocabulary;   // V of the pre-training decoder, which computes logits for
+    int64_t decoder_rows; // at most this many rows; 0: no decoder
     enum dtype compute;
     int training; // 0: forward only
 };
 
-// What the time of a pass counts for.
+// The phases that a device measures the time of.
 enum device_phase {
     DEVICE_PHASE_OTHER,
     DEVICE_PHASE_FORWARD,
@@ -83,12 +84,12 @@ enum device_phase {
     DEVICE_PHASES
 };
 
-// What the optimizer and the clipping share; lives in device memory, written by norms.
+// The gradient norm that clipping and the optimizer read: in device memory, written by `norms`.
 struct grad_stats {
     double sum_squares; // of the unscaled gradient; not finite when any element is not
 };
 
-// Sums of squares are cut into addends of so many elements, counted from the start of a range.
+// Sums of squares are added block by block: elements per block, counted from the start of a range.
 #define DEVICE_SUM_BLOCK 65536
 
 static inline int64_t device_sum_blocks(int64_t count) {
@@ -96,21 +97,20 @@ static inline int64_t device_sum_blocks(int64_t count) {
 }
 
 // Elements that an operation over the flat buffers treats alike. Arrays of ranges live in device
-// memory; none of an array overlap.
+// memory; the ranges of an array do not overlap.
 struct device_range {
     int64_t first;  // element of the buffers of the whole table
-    int64_t at;     // the same element's place in the moments, which may be a part (partition.h)
+    int64_t at;     // index of that element in the moments, which may be a part (partition.h)
     int64_t count;  // > 0
-    int64_t block;  // number of its first block in an array of sums
-    int64_t tensor; // whose statistics count for it
+    int64_t block;  // index of its first block in an array of sums
+    int64_t tensor; // index of the tensor whose statistics apply
     double weight_decay;
 };
 
-// What a layer-wise update found out about its tensor; lives in device memory, written by
-// lamb_apply.
+// The norms of a tensor in a layer-wise update: in device memory, written by lamb_apply.
 struct lamb_stats {
     double parameter_norm, update_norm; // |p| before the update, |u|
-    double coefficient;                 // what the learning rate was multiplied with
+    double coefficient;                 // the factor on the learning rate
 };
 
 struct embed_args {
@@ -165,8 +165,8 @@ struct norm_grad_args {
     const float *gamma;
     float *dgamma, *dbeta; // +=
     struct dropout dropout;
-    struct mat dsum; // [R, H] f32: gradient of s from what else reads it; empty: nothing does. May
-                     // be the memory of dresidual
+    struct mat dsum; // [R, H] f32: gradient of s from its other readers; empty: none. May be the
+                     // memory of dresidual
 };
 
 struct attention_args {
@@ -189,7 +189,7 @@ struct attention_grad_args {
 
 struct adamw_args {
     float *parameters;    // f32 master weights of the whole table, updated
-    float *gradients;     // f32 of the whole table; of the ranges set to zero afterwards
+    float *gradients;     // f32 of the whole table; those of the ranges are set to zero afterwards
     float *first_moment;  // m, of the whole table or a part (device_range.at)
     float *second_moment; // v
     struct mat compute;   // [1, n] compute copy of the table's first n elements; empty: none
@@ -198,14 +198,14 @@ struct adamw_args {
     double learning_rate;
     double beta1, beta2, epsilon;
     double correction1, correction2; // 1 - beta^t, or 1 without bias correction
-    double gradient_scale;           // gradients are multiplied with it first (1 / loss scale, ...)
+    double gradient_scale;           // gradients are multiplied by it first (1 / loss scale, ...)
     double max_grad_norm;            // <= 0: no clipping
     int exact_clip;                  // 1: without the 1e-6 in the formula of clipping
     int epsilon_inside_root;         // 1: sqrt(v + eps) in place of sqrt(v) + eps
     int l2_mode; // 1: decay is added to the gradient (Adam), 0: decoupled (AdamW)
-    // A range is clipped by the norm of its tensor's, where these are given, else of the one that
-    // `stats` points to; NULL as well: no clipping. A sum that is not finite: the update is
-    // skipped, and the gradients are cleared.
+    // Clipping uses the norm of the range's tensor where tensor_stats is given, else *stats; both
+    // NULL: no clipping. When the sum is not finite the update is skipped and the gradients are
+    // cleared.
     const struct grad_stats *stats, *tensor_stats;
 };
 
@@ -215,15 +215,15 @@ struct lamb_args {
     const double *sums;     // as filled by lamb_moments, all blocks of the tensors of the ranges
     const int64_t *tensor_blocks; // [tensors + 1] the first block of each tensor, then their number
     double min_coeff, max_coeff;
-    struct lamb_stats *stats; // [tensors] out; left alone where the update is skipped
+    struct lamb_stats *stats; // [tensors] out; not written where the update is skipped
 };
 
 struct device {
     const char *name; // "cpu"
     void *state;
     int is_host;     // 1: blocks of memory_new are ordinary memory that the host may read and write
-    unsigned dtypes; // the compute dtypes that it has, bits 1 << enum dtype
-    enum dtype fast_dtype; // the one that training and prediction take unless told otherwise
+    unsigned dtypes; // supported compute dtypes, bits 1 << enum dtype
+    enum dtype fast_dtype; // the default of training and prediction
     int wants_word_rows;   // 1: embed_backward reads batch.word_rows
 
     // Short description for people: instruction set, threads, libraries.
@@ -236,19 +236,19 @@ struct device {
     void (*upload)(struct device *dev, void *to, const void *from_host, size_t bytes);
     void (*download)(struct device *dev, void *to_host, const void *from, size_t bytes);
     void (*zero)(struct device *dev, void *block, size_t bytes);
-    // Bytes that memory_new can still give; *limit names what sets it. NULL: not known, or
-    // is_host, where the machine's memory is asked.
+    // Bytes that memory_new can still allocate; *limit names what limits them. NULL: unknown, or
+    // is_host, where the machine's memory is the limit.
     uint64_t (*memory_available)(struct device *dev, const char **limit);
-    // The scratch memory and library caches that `reserve` for this shape will take.
+    // Bytes of scratch memory and library caches that `reserve` takes for this shape.
     size_t (*workspace_bytes)(struct device *dev, const struct device_shape *shape);
     enum berth_status (*reserve)(struct device *dev, const struct device_shape *shape,
                                  struct berth_error *error);
-    // The first error met since the last call, or BERTH_OK.
+    // The first error since the last call, or BERTH_OK.
     enum berth_status (*status)(struct device *dev, struct berth_error *error);
-    // From here on the device's time counts for this phase.
+    // From now on the device's time counts towards this phase.
     void (*mark)(struct device *dev, enum device_phase phase);
-    // Moves out the seconds of each phase that are known without waiting: of all that was called
-    // before the last wait, at least.
+    // Returns and resets the seconds of each phase that are known without waiting: at least those
+    // of all calls before the last wait.
     void (*times)(struct device *dev, double seconds[DEVICE_PHASES]);
 
     // --- forward and backward -----------------------------------------------------------------
@@ -307,7 +307,8 @@ struct device {
     // dx [R, H], dy [C, H]. The rows are distinct.
     void (*scatter_rows)(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
                          int64_t count);
-    // dx[rows[i]] += dy[i] for i in [0, count); as above but for the other rows, which stay.
+    // dx[rows[i]] += dy[i] for i in [0, count); as above, except that the other rows stay
+    // unchanged.
     void (*scatter_add_rows)(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
                              int64_t count);
     // du *= f'(u), in place; dbias[I] += column sums of the result. u and du [C, I] f32.
@@ -358,21 +359,21 @@ struct device {
     void (*adamw)(struct device *dev, const struct adamw_args *args);
     // g, m, v as adamw; u = m / correction1 / (sqrt(v / correction2) + eps) + weight_decay * p;
     // p -= lr * coefficient * u, coefficient = |p| / |u| of the tensor cut to [min_coeff,
-    // max_coeff] where both norms are above 0, else 1. l2_mode 0. In two operations, for the sums
-    // of a tensor that several ranks share are exchanged between them: lamb_moments updates m and
-    // v, clears g, and writes the sums of squares of p and u over block i of each range into
+    // max_coeff] where both norms are above 0, else 1. l2_mode 0. Two operations, because ranks
+    // that share a tensor exchange its sums between them: lamb_moments updates m and v, clears g,
+    // and writes the sums of squares of p and u over block i of each range into
     // sums[2 * (range.block + i)] and the one after it; lamb_apply updates p.
     void (*lamb_moments)(struct device *dev, const struct adamw_args *args, double *sums);
     void (*lamb_apply)(struct device *dev, const struct lamb_args *args);
     // to[i] = from[i] in the dtype of `to`, count elements
     void (*convert)(struct device *dev, struct mat to, const float *from);
 
-    // FLOP/s of multiply-adds in this dtype, measured over about `seconds`. NULL: not known.
+    // FLOP/s of multiply-adds in this dtype, measured over about `seconds`. NULL: unknown.
     double (*measure_peak)(struct device *dev, enum dtype dtype, double seconds);
 };
 
 struct device_options {
-    int threads;              // 0: all that the process may use
+    int threads;              // 0: all processors that the process may use
     const char *instructions; // NULL or "auto"; "generic", "avx2", "avx512", "avx512bf16" force one
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device's copy of the batch that the host has filled: what operations read. Where the device's
-// memory is the host's there is no copy, and the arrays are the host's own.
+// A device's copy of a batch that the host has filled, for operations to read. A device that uses
+// the host's memory makes no copy; its arrays are the host's.
 #ifndef BERTH_CORE_DEVICE_BATCH_H
 #define BERTH_CORE_DEVICE_BATCH_H
 
@@ -11,19 +11,19 @@
 struct device_batch {
     struct batch batch; // for operations; its counts are the host batch's
     struct device *device;
-    struct batch arrays; // into the block
-    void *block;         // device memory; NULL where the host's serves
+    struct batch arrays; // inside the block
+    void *block;         // device memory; NULL where the device uses the host's
     size_t bytes;
 };
 
-// Room for batches of that extent, filled by batch_carve of the same. device_batch_done frees, also
-// after a failure.
+// Allocates room for batches of up to `extent`; the host's batches must be carved with the same
+// extent (batch_carve). device_batch_done frees it, also after a failure.
 enum berth_status device_batch_init(struct device_batch *twin, struct device *device,
                                     const struct batch_extent *extent, struct berth_error *error);
 void device_batch_done(struct device_batch *twin);
 
-// Copies the whole block of the host's batch, by one upload, and returns the device's batch, which
-// is good until the next call.
+// Copies the whole block of the host's batch in one upload and returns the device's batch, which is
+// valid until the next call.
 const struct batch *device_batch_upload(struct device_batch *twin, const struct batch *host);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folders: made, listed, removed and published. Trees are walked by folder descriptors with
-// O_NOFOLLOW, so that nobody can lead the walk elsewhere by swapping a folder for a link.
+// Folders: create, list, remove and publish. Trees are walked by folder descriptors with
+// O_NOFOLLOW, so that nobody can redirect the walk by replacing a folder with a link.
 #include "core/file.h"
 #include "core/file_call.h"
 #include "core/memory.h"
@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DEPTH_LIMIT 32 // of trees that are removed or synced
+#define DEPTH_LIMIT 32 // of trees to remove or sync
 
 int file_exists(const char *path) {
     struct stat info;
@@ -65,23 +65,23 @@ enum berth_status dir_check(const char *path, struct berth_error *error) {
     if (!dir_exists(at)) {
         status =
             error_set(error, BERTH_CANT_CREATE,
-                      "cannot make the folder %s: %s is a file; choose another folder", path, at);
+                      "cannot create the folder %s: %s is a file; choose another folder", path, at);
     } else if (access(at, W_OK | X_OK) < 0) {
         status =
-            error_set_errno(error, BERTH_CANT_CREATE, errno, "cannot write into the folder %s", at);
+            error_set_errno(error, BERTH_CANT_CREATE, errno, "cannot write to the folder %s", at);
     }
     memory_free(at);
     return status;
 }
 
-// One folder whose parent is there.
+// Creates one folder, whose parent exists.
 static enum berth_status make_one(const char *path, struct berth_error *error) {
     if (dir_exists(path)) {
         return BERTH_OK;
     }
     if (CALL(mkdir(path, 0777)) < 0) {
         int errno_value = errno;
-        // Another process may have been faster.
+        // Another process may have created it first.
         return dir_exists(path) ? BERTH_OK : file_cannot_create(path, errno_value, error);
     }
     return dir_sync_parent(path, error);
@@ -105,13 +105,13 @@ enum berth_status dir_make(const char *path, struct berth_error *error) {
     TRY(status);
     TRY(make_one(path, error));
     if (access(path, W_OK | X_OK) < 0) {
-        return error_set_errno(error, BERTH_CANT_CREATE, errno, "cannot write into the folder %s",
+        return error_set_errno(error, BERTH_CANT_CREATE, errno, "cannot write to the folder %s",
                                path);
     }
     return BERTH_OK;
 }
 
-// The length of the path above path[length], without slashes at its end but for the root's.
+// The length of the parent of path[0, length), without trailing slashes except the root's.
 static size_t length_above(const char *path, size_t length) {
     while (length > 0 && path[length - 1] == '/') {
         length--;
@@ -133,7 +133,7 @@ size_t dir_existing(const char *path) {
         at[length] = '\0';
     }
     memory_free(at);
-    return length; // all of it when memory is out: nothing is removed then
+    return length; // the whole path when out of memory: then nothing is removed
 }
 
 void dir_remove_made(const char *path, size_t kept) {
@@ -170,7 +170,7 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-// The pointers and the text in one block.
+// Puts the sorted pointers and the text into one block.
 static char **sorted_block(const struct names *names) {
     size_t pointers = (names->count + 1) * sizeof(char *);
     char **block = memory_new(pointers + names->length);
@@ -207,7 +207,7 @@ static enum berth_status collect_names(DIR *stream, const char *path, struct nam
     }
 }
 
-// The names in an open folder; the descriptor stays the caller's.
+// Lists the names in an open folder; the caller keeps the descriptor.
 static enum berth_status list_descriptor(int descriptor, const char *path, char ***names,
                                          struct berth_error *error) {
     *names = NULL;
@@ -258,7 +258,8 @@ int dir_is_empty(const char *path) {
 
 // --- walking a tree -----------------------------------------------------------------------------
 
-// One level of a walk. The walk is a loop over a stack of these: depth comes from the disk.
+// One level of a walk. The walk is a loop over a stack of these, not a recursion: the disk decides
+// the depth.
 struct level {
     int descriptor;
     char **names;
@@ -278,7 +279,7 @@ static enum berth_status walk_error(const struct walk *walk, const char *what, c
                            walk->root);
 }
 
-// Goes down into the folder `name` of `parent`.
+// Descends into the folder `name` of `parent`.
 static enum berth_status walk_enter(struct walk *walk, int parent, const char *name,
                                     struct berth_error *error) {
     struct stat info;
@@ -295,7 +296,7 @@ static enum berth_status walk_enter(struct walk *walk, int parent, const char *n
     if (CALL(fstat(descriptor, &info)) < 0) {
         status = walk_error(walk, "examine", name, error);
     } else if (walk->depth > 0 && info.st_dev != walk->device) {
-        status = error_set(error, BERTH_IO, "%s: %s is another file system", walk->root, name);
+        status = error_set(error, BERTH_IO, "%s: %s is on another file system", walk->root, name);
     }
     struct level *level = &walk->levels[walk->depth];
     *level = (struct level){.descriptor = descriptor};
@@ -317,8 +318,8 @@ static void walk_leave(struct walk *walk) {
     memory_free(level->names);
 }
 
-// What is done with a file, and with a folder once everything in it is done. `folder` is the open
-// folder itself; parent is -1 for the root.
+// The callbacks of a walk: for a file, and for a folder after everything in it. `folder` is the
+// open folder itself; parent is -1 for the root.
 struct visitor {
     enum berth_status (*file)(struct walk *walk, int parent, const char *name,
                               struct berth_error *error);
@@ -337,7 +338,7 @@ static enum berth_status walk_entry(struct walk *walk, const struct visitor *vis
                                  : visitor->file(walk, parent, name, error);
 }
 
-// The deepest level is done: visits its folder and goes up.
+// Visits the folder of the deepest level, whose entries are done, and goes up one level.
 static enum berth_status walk_close(struct walk *walk, const struct visitor *visitor,
                                     struct berth_error *error) {
     int folder = walk->levels[walk->depth - 1].descriptor, parent = -1;
@@ -386,8 +387,7 @@ static enum berth_status remove_folder(struct walk *walk, int folder, int parent
     return result == 0 ? BERTH_OK : walk_error(walk, "remove", name, error);
 }
 
-// The last part of a path without slashes at its end names a folder of its own, not a way to
-// another one.
+// Whether the last part of a path without trailing slashes is a real name, not "", "." or "..".
 static int is_removable(const char *path) {
     const char *slash = strrchr(path, '/');
     const char *name = slash != NULL ? slash + 1 : path;
@@ -407,7 +407,8 @@ enum berth_status dir_remove(const char *path, struct berth_error *error) {
     }
     enum berth_status status;
     if (!is_removable(trimmed)) {
-        status = error_set(error, BERTH_USAGE, "\"%s\" is no folder that may be removed", path);
+        status = error_set(error, BERTH_USAGE,
+                           "cannot remove \"%s\": the path must end in the name of a folder", path);
     } else if (lstat(trimmed, &info) < 0 && errno == ENOENT) {
         status = BERTH_OK;
     } else {
@@ -442,7 +443,7 @@ static enum berth_status sync_open_folder(struct walk *walk, int folder, int par
     return file_call_sync_folder(folder) == 0 ? BERTH_OK : walk_error(walk, "sync", name, error);
 }
 
-// renameat2 refuses an existing target in the same breath; file systems without it get a check.
+// renameat2 checks for an existing target atomically; file systems without it get a separate check.
 static int rename_to_new(const char *from, const char *to) {
     int result = CALL(renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE));
     if (result < 0 && (errno == EINVAL || errno == ENOSYS)) {

@@ -24,7 +24,7 @@ enum encoding encoding_of(const char *bytes, size_t length, size_t *mark) {
         }
     }
     *mark = 0;
-    unsigned nuls = 0; // which of the first four bytes
+    unsigned nuls = 0; // bit i: byte i of the first four is NUL
     for (size_t i = 0; i < 4; i++) {
         nuls |= i < length && bytes[i] == '\0' ? 1u << i : 0;
     }
@@ -41,7 +41,7 @@ static uint32_t unit_at(const struct encoding_reader *reader, size_t at) {
                                                  : (uint32_t)two[1] | (uint32_t)two[0] << 8;
 }
 
-// Takes the first unit of what is held, or the pair.
+// Converts the first unit that is held, or the surrogate pair.
 static void put_held(struct encoding_reader *reader, struct buffer *to) {
     char character[4];
     uint32_t first = unit_at(reader, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How other people's text files are encoded, and UTF-16 as UTF-8.
+// Detects the encoding of a text file and converts UTF-16 to UTF-8.
 #ifndef BERTH_CORE_ENCODING_H
 #define BERTH_CORE_ENCODING_H
 
@@ -10,25 +10,25 @@
 
 enum encoding { ENCODING_UTF8, ENCODING_UTF16_LE, ENCODING_UTF16_BE, ENCODING_UTF32 };
 
-// What a file that begins with these bytes (four are enough) is, by its byte order mark or by NUL
-// bytes beside its first character, which JSON and XML begin in ASCII; UTF-8 where neither tells
-// anything. *mark: bytes of the byte order mark.
+// The encoding of a file that begins with these bytes (four are enough), from its byte order mark
+// or from NUL bytes next to its first character, which is ASCII in JSON and XML; UTF-8 by default.
+// *mark: bytes of the byte order mark.
 enum encoding encoding_of(const char *bytes, size_t length, size_t *mark);
 
-// UTF-16 that comes in pieces, without its mark. Zero-initialise but for the encoding.
+// UTF-16 that arrives in pieces, without its byte order mark. Zero-initialise all but the encoding.
 struct encoding_reader {
     enum encoding encoding;
-    unsigned char held[4]; // the beginning of a character
+    unsigned char held[4]; // the start of a character
     size_t count;
 };
-// Appends the text as UTF-8. What is no UTF-16 (half a pair; at the end: half a character) becomes
-// ill-formed UTF-8, so that it is found where UTF-8 is checked.
+// Appends the text as UTF-8. Invalid UTF-16 (an unpaired surrogate; at the end: half a character)
+// becomes ill-formed UTF-8, which the caller's check of UTF-8 then reports.
 void encoding_put(struct encoding_reader *reader, const char *bytes, size_t length,
                   struct buffer *to);
 void encoding_end(struct encoding_reader *reader, struct buffer *to);
 
-// Makes a whole text UTF-8 without a mark: *bytes and *length are moved, into `own` where it had to
-// be converted (buffer_done). UTF-32 is BERTH_BAD_DATA.
+// Converts a whole text to UTF-8 without a byte order mark: *bytes and *length then point past the
+// mark, or into `own` (buffer_done) where a conversion was needed. UTF-32 is BERTH_BAD_DATA.
 enum berth_status encoding_normalise(const char *name, const char **bytes, size_t *length,
                                      struct buffer *own, struct berth_error *error);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formatting of errors. Messages that are too long are cut at the end, never overflow. They hold
-// names out of other people's files, which must not steer the terminal that shows them.
+// Formatting of errors. Messages that are too long are truncated. They may quote untrusted files,
+// so control characters are escaped: they must not reach the terminal.
 #include "core/error.h"
 
 #include "core/terminal.h"

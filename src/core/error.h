@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors: filling `struct berth_error` (declared in berth.h) and passing it up.
+// Errors: functions that fill `struct berth_error` (declared in berth.h) and pass it up.
 //
 // A fallible function returns an `enum berth_status` and takes a `struct berth_error *` that may be
 // NULL. The message names the file, the tensor or key, what was expected, what was found and the
@@ -19,14 +19,14 @@ enum berth_status error_set_errno(struct berth_error *error, enum berth_status s
                                   int errno_value, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-// Puts "formatted: " in front of the message that is already in `error`; returns its code.
+// Prepends "formatted: " to the message in `error`; returns its code.
 enum berth_status error_prefix(struct berth_error *error, enum berth_status status,
                                const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-// The status of an allocation of `bytes` for `what` that failed.
+// Reports a failed allocation of `bytes` for `what`.
 enum berth_status error_no_memory(struct berth_error *error, size_t bytes, const char *what);
 
-// Returns from the calling function when `call` fails; the callee has filled the error.
+// Returns from the current function when `call` fails; the callee has filled the error.
 #define TRY(call)                                                                                  \
     do {                                                                                           \
         enum berth_status try_status_ = (call);                                                    \
@@ -35,7 +35,7 @@ enum berth_status error_no_memory(struct berth_error *error, size_t bytes, const
         }                                                                                          \
     } while (0)
 
-// As TRY, but leaves through the label `done` with `status` set, for functions that must clean up.
+// As TRY, but jumps to the label `done` with `status` set, for functions that must clean up.
 #define TRY_DONE(call)                                                                             \
     do {                                                                                           \
         status = (call);                                                                           \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file door: reading, atomic writing; locks are in file_lock.c, folders in dir.c. Interrupted
-// calls are repeated and short reads and writes completed.
+// Reading files and writing them atomically; locks are in file_lock.c, folders in dir.c.
+// Interrupted calls are repeated, and short reads and writes are completed.
 //
 // Leaves out: memory mapping (a file that shrinks would kill the process), asynchronous I/O.
 #include "core/file.h"
@@ -23,8 +23,8 @@
 #include <unistd.h>
 
 #define BUFFER_SIZE ((size_t)256 << 10)
-#define CHUNK_SIZE ((size_t)64 << 20) // of one read or write: a signal is served between two
-#define WRITER_WAIT_SECONDS 10        // for the other end of a FIFO
+#define CHUNK_SIZE ((size_t)64 << 20) // per read or write, so that signals are handled in between
+#define WRITER_WAIT_SECONDS 10        // for a FIFO's writer
 #define WRITER_POLL_MILLISECONDS 50
 
 // --- the hook and the calls ---------------------------------------------------------------------
@@ -71,7 +71,7 @@ int file_call_sync_folder(int descriptor) {
 
 void file_call_close(int descriptor) {
     int kept = errno;
-    close(descriptor); // after a sync or a read there is nothing left that could fail
+    close(descriptor); // after a sync or a read close has no error to report
     errno = kept;
 }
 
@@ -125,7 +125,7 @@ enum berth_status file_cannot_read(const char *path, int errno_value, struct ber
                            "cannot read %s", path);
 }
 
-// Without waiting: a FIFO that nobody writes into would be waited for without end.
+// Opens without blocking: opening a FIFO without a writer would block forever.
 static enum berth_status open_input(const char *path, int *descriptor, struct stat *info,
                                     struct berth_error *error) {
     *descriptor = file_call_open(path, O_RDONLY | O_NONBLOCK);
@@ -140,14 +140,14 @@ static enum berth_status open_input(const char *path, int *descriptor, struct st
     return BERTH_OK;
 }
 
-// Whether a FIFO has a name. A pipe without one never gets a writer that it has not had already.
+// Whether a FIFO has a name. A pipe without a name cannot get a new writer.
 static int is_named(int fifo) {
     struct statfs info;
     return fstatfs(fifo, &info) < 0 || info.f_type != PIPEFS_MAGIC;
 }
 
-// Whether a process writes into the FIFO, or has done so: there is something to read, or its end,
-// or tee would have to wait for a writer. `scratch` is the end of a pipe.
+// Whether a process writes to the FIFO, or has done so: the FIFO has data or is at its end, or tee
+// would block. `scratch` is the write end of a pipe.
 static int has_writer(int fifo, int scratch) {
     struct pollfd input = {.fd = fifo, .events = POLLIN};
     return poll(&input, 1, WRITER_POLL_MILLISECONDS) > 0 ||
@@ -172,7 +172,7 @@ static enum berth_status wait_for_writer(int fifo, const char *path, struct bert
                              path, WRITER_WAIT_SECONDS);
 }
 
-// From here on reading waits for what it reads.
+// Makes the descriptor blocking again, after waiting for a FIFO's writer.
 static enum berth_status make_waiting(int descriptor, const struct stat *info, const char *path,
                                       struct berth_error *error) {
     if (S_ISREG(info->st_mode)) {
@@ -304,8 +304,8 @@ enum berth_status file_reader_at(const struct file_reader *reader, uint64_t offs
         }
         if (count == 0) {
             return error_set(error, BERTH_BAD_DATA,
-                             "%s: ends at byte %" PRIu64 ", expected %zu bytes from byte %" PRIu64
-                             " on: the file is truncated",
+                             "%s: the file is truncated: it ends at byte %" PRIu64
+                             ", expected %zu bytes from byte %" PRIu64,
                              reader->path, offset + done, bytes, offset);
         }
         done += (size_t)count;
@@ -336,7 +336,7 @@ static enum berth_status writer_report(const struct file_writer *writer,
         return error_set(error, BERTH_NO_MEMORY, "out of memory while writing %s", writer->path);
     }
     return error_set_errno(error, writer->status, writer->errno_value,
-                           "cannot write %s: the file is left as it was", writer->path);
+                           "cannot write %s (the file is unchanged)", writer->path);
 }
 
 static enum berth_status writer_fail(struct file_writer *writer, enum berth_status status,
@@ -346,8 +346,8 @@ static enum berth_status writer_fail(struct file_writer *writer, enum berth_stat
     return writer_report(writer, error);
 }
 
-// A fresh file beside the final one. A process of the same pid, dead or on another host, may have
-// left the same name: then the next number is tried.
+// Creates a new file next to the final one. A process with the same pid, dead or on another host,
+// may have left the same name; then the next number is tried.
 static int open_temporary(struct file_writer *writer) {
     static atomic_uint number;
     size_t size = strlen(writer->path) + 48;
@@ -382,7 +382,7 @@ enum berth_status file_writer_open(struct file_writer *writer, const char *path,
     struct stat stat_now;
     if (stat(path, &stat_now) == 0 && !S_ISREG(stat_now.st_mode)) {
         return error_set(error, BERTH_CANT_CREATE,
-                         "cannot create %s: something that is not a regular file is there", path);
+                         "cannot create %s: it exists and is not a regular file", path);
     }
     writer->path = memory_string(path);
     writer->buffer = memory_new(BUFFER_SIZE);
@@ -465,8 +465,8 @@ enum berth_status file_writer_printf(struct file_writer *writer, struct berth_er
     return status;
 }
 
-// Everything of commit that can fail; the folder is opened first so that nothing but its sync can
-// fail once the new file has its name.
+// The steps of commit that can fail. The folder is opened first, so that after the rename only its
+// sync can fail.
 static enum berth_status commit(struct file_writer *writer, const char *parent,
                                 struct berth_error *error) {
     TRY(flush(writer, error));
@@ -479,9 +479,9 @@ static enum berth_status commit(struct file_writer *writer, const char *parent,
         CALL(rename(writer->temporary, writer->path)) < 0) {
         status = writer_fail(writer, BERTH_IO, errno, error);
     } else if (file_call_sync_folder(folder) < 0) {
-        writer->temporary[0] = '\0'; // it has its final name: abort must not remove it
-        status = error_set_errno(error, BERTH_IO, errno,
-                                 "%s is written, but its folder cannot be synced", writer->path);
+        writer->temporary[0] = '\0'; // renamed to its final name: abort must not remove it
+        status = error_set_errno(error, BERTH_IO, errno, "wrote %s, but cannot sync its folder",
+                                 writer->path);
         writer->status = status;
     }
     file_call_close(folder);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files behind one door: the one place that opens, reads, writes, syncs, renames, locks and
-// removes.
+// Files: all code opens, reads, writes, syncs, renames, locks and removes them through these
+// functions.
 //
-// Nothing half-written is ever left under a final name: a file is written to a temporary name in
-// the same folder, synced, and renamed; a folder likewise (dir_publish). A test can make the n-th
-// call fail (file_fail_at), as memory.h does for memory.
+// A final name never holds a half-written file: a file is written under a temporary name in the
+// same folder, synced and renamed; a folder likewise (dir_publish). A test can make the n-th call
+// fail (file_fail_at), as in memory.h.
 #ifndef BERTH_CORE_FILE_H
 #define BERTH_CORE_FILE_H
 
@@ -16,16 +16,16 @@
 
 // --- reading ------------------------------------------------------------------------------------
 
-// The whole file, newly allocated (memory_free) with a NUL after its *length bytes. A missing file
-// is BERTH_NO_INPUT, a file larger than `limit` BERTH_BAD_DATA, a read error and a lack of
-// descriptors BERTH_IO. A FIFO that nobody opens for writing within seconds is BERTH_NO_INPUT.
+// Reads the whole file, newly allocated (memory_free) with a NUL after its *length bytes. Errors:
+// missing file, or a FIFO without a writer after some seconds (BERTH_NO_INPUT); larger than `limit`
+// (BERTH_BAD_DATA); read error or too many open files (BERTH_IO).
 enum berth_status file_read(const char *path, size_t limit, char **bytes, size_t *length,
                             struct berth_error *error);
 
-// A descriptor for reading, from a file of any kind, for the caller to close; errors as file_read.
+// Opens a file of any kind for reading; the caller closes the descriptor. Errors as file_read.
 enum berth_status file_open_stream(const char *path, int *descriptor, struct berth_error *error);
-// As file_read, of an open descriptor; `name` is for messages. Reads no further than the first end
-// of file, as a terminal has more than one.
+// As file_read, from an open descriptor; `name` is for messages. Stops at the first end of file (a
+// terminal can have several).
 enum berth_status file_read_stream(int descriptor, const char *name, size_t limit, char **bytes,
                                    size_t *length, struct berth_error *error);
 
@@ -37,18 +37,18 @@ struct file_reader {
 };
 enum berth_status file_reader_open(struct file_reader *reader, const char *path,
                                    struct berth_error *error);
-// Exactly `bytes` bytes from `offset`; a short file is BERTH_BAD_DATA.
+// Reads exactly `bytes` bytes at `offset`; a truncated file is BERTH_BAD_DATA.
 enum berth_status file_reader_at(const struct file_reader *reader, uint64_t offset, void *to,
                                  size_t bytes, struct berth_error *error);
 void file_reader_close(struct file_reader *reader);
 
 // --- writing ------------------------------------------------------------------------------------
 
-// Writes `path` atomically: open makes a temporary file beside it (PATH.PID.N.tmp), commit flushes,
-// syncs, renames and syncs the folder, abort (also right after a failure, and harmless after
-// commit) removes it. A commit that fails has aborted; PATH is then what it was before, or the
-// whole new file when only the folder's sync failed. PATH must be a regular file or not be there.
-// Every failure is reported by all later calls too, so a series of puts may be checked at its end.
+// Writes `path` atomically: open creates a temporary file next to it (PATH.PID.N.tmp); commit
+// flushes, syncs, renames and syncs the folder; abort removes it (allowed after any failure and
+// after commit). A commit that fails aborts; PATH is then unchanged, or the complete new file when
+// only the folder's sync failed. PATH must be a regular file or not exist. All later calls repeat
+// the first failure, so a series of puts may be checked at its end.
 struct file_writer {
     int descriptor; // -1: not open
     char *path;
@@ -71,9 +71,9 @@ void file_writer_abort(struct file_writer *writer);
 enum berth_status file_write(const char *path, const void *bytes, size_t length,
                              struct berth_error *error);
 
-// A file that several processes fill. One makes it, with its first bytes, the rest zeros; then each
-// opens it and writes its own ranges. It gets no other name at the end: it is for a folder that is
-// published as a whole (dir_publish), and is removed with that folder where a run is cut off.
+// A file that several processes fill. One creates it with its first bytes, the rest zeros; then
+// each opens it and writes its own ranges. It is not renamed at the end: it is for a folder that is
+// published as a whole (dir_publish), and removed with that folder when a run is interrupted.
 struct file_ranges {
     int descriptor; // -1: not open
     char *path;     // for messages
@@ -84,75 +84,75 @@ enum berth_status file_ranges_open(struct file_ranges *ranges, const char *path,
                                    struct berth_error *error);
 enum berth_status file_ranges_put(struct file_ranges *ranges, uint64_t offset, const void *bytes,
                                   size_t length, struct berth_error *error);
-// Syncs and closes, also after a failure, which is `status` then: returns it or its own.
+// Syncs and closes, also after an earlier failure, which the caller passes as `status`; returns
+// that failure, else its own.
 enum berth_status file_ranges_close(struct file_ranges *ranges, enum berth_status status,
                                     struct berth_error *error);
 
-// Whether a file of this name (of its folder, or a path) is one that a writer had not finished when
-// it was killed: "NAME.PID.N.tmp".
+// Whether this name or path is that of a file_writer's temporary file, "NAME.PID.N.tmp".
 int file_is_temporary(const char *name);
-// Removes a file (or link); fine when it is not there.
+// Removes a file or link; a missing one is no error.
 enum berth_status file_remove(const char *path, struct berth_error *error);
 
 // --- folders ------------------------------------------------------------------------------------
 
 int file_exists(const char *path);
 int dir_exists(const char *path);
-// Whether dir_make has a chance, as far as can be told without making anything: the folder, or the
-// nearest one above it that is there, must be a folder that may be written into; else
-// BERTH_CANT_CREATE.
+// Checks, without creating anything, whether dir_make is likely to succeed: the folder, or its
+// nearest existing ancestor, must be a writable folder; else BERTH_CANT_CREATE.
 enum berth_status dir_check(const char *path, struct berth_error *error);
-// Makes the folder and its missing parents; fine when it is there and writable, else
-// BERTH_CANT_CREATE.
+// Creates the folder and its missing parents. An existing writable folder is no error; other
+// failures are BERTH_CANT_CREATE.
 enum berth_status dir_make(const char *path, struct berth_error *error);
-// How much of `path`, in bytes, names a folder that is there: to be asked before dir_make, for
-// dir_remove_made, which removes the folder and those above it that are longer than `kept` and
-// hold nothing.
+// dir_existing returns how many bytes of `path` name an existing folder. Call it before dir_make
+// and pass the result to dir_remove_made as `kept`: that removes the folder and its parents with
+// longer paths, as far as they are empty.
 size_t dir_existing(const char *path);
 void dir_remove_made(const char *path, size_t kept);
-// Whether the folder has no entries (a missing one counts as empty).
+// Whether the folder is empty or missing.
 int dir_is_empty(const char *path);
-// Removes a folder tree; fine when it is not there. No symlink is followed (links themselves are
-// removed), no other file system entered; "", "/", "." and ".." are refused.
+// Removes a folder tree; a missing one is no error. Does not follow symbolic links (it removes the
+// links) or enter other file systems; refuses "", "/", "." and "..".
 enum berth_status dir_remove(const char *path, struct berth_error *error);
-// Removes a folder that holds nothing; fine when it is not there. One that is not empty stays:
-// BERTH_CANT_CREATE, for what was to take its place.
+// Removes an empty folder; a missing one is no error. A folder that is not empty is
+// BERTH_CANT_CREATE: the caller wants to create something in its place.
 enum berth_status dir_remove_empty(const char *path, struct berth_error *error);
 // Syncs the folder `temporary` and everything in it, renames it to `path` (which must not exist),
 // syncs the parent.
 enum berth_status dir_publish(const char *temporary, const char *path, struct berth_error *error);
-// Syncs the folder that `path` lies in, so that a new name in it lasts.
+// Syncs the parent folder of `path`, so that a new name in it survives a crash.
 enum berth_status dir_sync_parent(const char *path, struct berth_error *error);
 // Names (not paths) in a folder, sorted, without . and ..; a NULL-terminated array in one block
 // (memory_free).
 enum berth_status dir_list(const char *path, char ***names, struct berth_error *error);
-// "a/b" from "a" and "b"; newly allocated, NULL when memory is out.
+// "a/b" from "a" and "b"; newly allocated, NULL when out of memory.
 char *path_join(const char *folder, const char *name);
-// BERTH_NO_MEMORY, for a path that could not be made.
+// Reports BERTH_NO_MEMORY for a path that could not be allocated.
 enum berth_status file_no_path(struct berth_error *error);
 
 // --- locks --------------------------------------------------------------------------------------
 
-// Takes the lock file <folder>/.lock for this process. Held by another: BERTH_CANT_CREATE, naming
-// its pid and host. A lock left by a dead process is taken over (the kernel drops it).
+// Takes the lock file <folder>/.lock for this process. BERTH_CANT_CREATE when another process holds
+// it, with that process's pid and host in the message. The kernel releases the lock of a dead
+// process, so the next one gets it.
 struct file_lock {
     int descriptor; // -1: not held
     char *path;
 };
 enum berth_status file_lock_take(struct file_lock *lock, const char *folder,
                                  struct berth_error *error);
-// Whether the lock file is still the one that was taken. Where it, or the folder, was removed or
-// replaced the lock protects nothing any more: BERTH_IO. To be asked before each write.
+// BERTH_IO when the lock file or its folder was removed or replaced: the lock then protects
+// nothing. Call it before each write.
 enum berth_status file_lock_check(const struct file_lock *lock, struct berth_error *error);
-// Removes the lock file, unless it is another's by now.
+// Removes the lock file, unless another process holds it by now.
 void file_lock_release(struct file_lock *lock);
 
 // --- test hook ----------------------------------------------------------------------------------
 
 // The `countdown`-th system call of file.c, file_lock.c, file_partial.c and dir.c from now (close,
-// stat, poll and access aside) fails with `errno_value`; a countdown of 0 switches the hook off;
-// with errno_value < 0 the process is killed (SIGKILL) right before the call. Returns the number of
-// calls since the last use.
+// stat, poll and access aside) fails with `errno_value`; a countdown of 0 disables the hook; with
+// errno_value < 0 the process is killed (SIGKILL) right before the call. Returns the number of such
+// calls since the last call of this function.
 uint64_t file_fail_at(uint64_t countdown, int errno_value);
 
 #endif

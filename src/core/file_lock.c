@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lock of a folder that a run writes into. The kernel holds it, so it ends with its process;
-// the file is there for its name, and says who holds it.
+// The lock on a folder that a run writes to. The kernel releases it when the process ends; the file
+// only gives it a name and says who holds it.
 #include "core/file.h"
 #include "core/file_call.h"
 #include "core/memory.h"
@@ -22,17 +22,18 @@ static enum berth_status held_by_another(int descriptor, const char *folder,
     return error_set(error, BERTH_CANT_CREATE,
                      "the folder %s is in use by another run (%s): wait for it or choose another "
                      "folder",
-                     folder, holder[0] != '\0' ? holder : "which has not said who it is");
+                     folder, holder[0] != '\0' ? holder : "unknown process");
 }
 
-// Whether `path` still is the open file: its last holder may have removed it.
+// Whether `path` still names the open file: its last holder may have removed it.
 static int is_current(int descriptor, const char *path) {
     struct stat held, named;
     return fstat(descriptor, &held) == 0 && stat(path, &named) == 0 &&
            held.st_ino == named.st_ino && held.st_dev == named.st_dev;
 }
 
-// Opens and locks; *descriptor is -1 on failure, and when the file was removed in between.
+// Opens and locks; *descriptor is -1 on failure and when the file was removed between the two
+// steps.
 static enum berth_status try_lock(const char *path, const char *folder, int *descriptor,
                                   struct berth_error *error) {
     int opened = file_call_open(path, O_RDWR | O_CREAT);
@@ -55,7 +56,7 @@ static enum berth_status try_lock(const char *path, const char *folder, int *des
     return status;
 }
 
-// For people and for the error above; a lock without it is still a lock.
+// For users and for the error above; the lock is valid without it.
 static void write_holder(int descriptor) {
     char host[128] = "unknown host", text[256];
     gethostname(host, sizeof host - 1);
@@ -88,8 +89,8 @@ enum berth_status file_lock_check(const struct file_lock *lock, struct berth_err
     return is_current(lock->descriptor, lock->path)
                ? BERTH_OK
                : error_set(error, BERTH_IO,
-                           "%s is no longer the lock that this run took: its folder was removed or "
-                           "replaced, and another run may use it; nothing more is written",
+                           "%s: the lock of this run is lost: its folder was removed or replaced, "
+                           "and another run may use it; nothing more is written",
                            lock->path);
 }
 
@@ -98,7 +99,7 @@ void file_lock_release(struct file_lock *lock) {
         return;
     }
     if (is_current(lock->descriptor, lock->path)) { // else it is another's
-        (void)CALL(unlink(lock->path));             // while it is held: see is_current
+        (void)CALL(unlink(lock->path));             // while still locked: see is_current
     }
     file_call_close(lock->descriptor);
     memory_free(lock->path);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Partial files, links, waited-for locks.
+// Partial files, symbolic links, and locks that the caller polls for.
 #include "core/file_partial.h"
 
 #include "core/file_call.h"
@@ -26,8 +26,7 @@ static enum berth_status begin_at_the_end(struct file_partial *partial, struct b
     }
     if (!S_ISREG(info.st_mode)) {
         return error_set(error, BERTH_CANT_CREATE,
-                         "cannot create %s: something that is not a regular file is there",
-                         partial->path);
+                         "cannot create %s: it exists and is not a regular file", partial->path);
     }
     partial->size = (uint64_t)info.st_size;
     return BERTH_OK;
@@ -195,7 +194,7 @@ void file_lock_let_go(struct file_lock *lock) {
     }
 }
 
-// --- room ---------------------------------------------------------------------------------------
+// --- disk space ----------------------------------------------------------------------------------
 
 uint64_t dir_free_bytes(const char *path) {
     struct statvfs info;

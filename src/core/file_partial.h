@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that grow over several runs, and what a cache of files needs besides: links that appear at
-// once, locks that are waited for, room on the disk. All behind the same door as file.h.
+// Files that grow over several runs, and what else a cache of files needs: atomic symbolic links,
+// locks that the caller polls for, free disk space. As in file.h, all of it passes the test hook.
 #ifndef BERTH_CORE_FILE_PARTIAL_H
 #define BERTH_CORE_FILE_PARTIAL_H
 
@@ -10,56 +10,56 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// A file that is appended to until it is whole; what was written stays behind for the next run.
-// Readers never see it under its final name before file_partial_publish.
+// A file that is appended to until it is complete; an interrupted run leaves its bytes for the next
+// one. The final name does not exist before file_partial_publish.
 struct file_partial {
     int descriptor; // -1: not open
-    uint64_t size;  // bytes that stand in it
+    uint64_t size;  // bytes in it
     char *path;
 };
-// Opens or makes it; a link or anything but a regular file is BERTH_CANT_CREATE.
+// Opens or creates it; anything but a regular file (a link, too) is BERTH_CANT_CREATE.
 enum berth_status file_partial_open(struct file_partial *partial, const char *path,
                                     struct berth_error *error);
-// Appends. A full disk is BERTH_IO; `size` counts what did go in.
+// Appends. A full disk is BERTH_IO; `size` counts the bytes written.
 enum berth_status file_partial_put(struct file_partial *partial, const void *bytes, size_t length,
                                    struct berth_error *error);
-// Throws its content away.
+// Truncates it to no bytes.
 enum berth_status file_partial_restart(struct file_partial *partial, struct berth_error *error);
 // Syncs, renames to `path`, syncs the folder, closes. After a failure the partial file is still
-// open, or stands whole at `path` when only the folder's sync failed.
+// open, or complete at `path` when only the folder's sync failed.
 enum berth_status file_partial_publish(struct file_partial *partial, const char *path,
                                        struct berth_error *error);
-// The file stays. Closing twice is fine.
+// Closes it and keeps the file. Closing twice is allowed.
 void file_partial_close(struct file_partial *partial);
 
-// Makes the symbolic link `path` to `target`, in place of what stood there, in one step.
+// Creates the symbolic link `path` to `target`, atomically replacing an existing entry.
 enum berth_status file_link(const char *target, const char *path, struct berth_error *error);
 
-// Takes the lock file `path` if nobody holds it (*taken is 0 otherwise). It stays behind when it is
-// let go, as other programs that lock the same file expect.
+// Locks the file `path` if nobody holds it (*taken is 0 otherwise). Releasing the lock keeps the
+// file, as other programs that lock it expect.
 enum berth_status file_lock_try(struct file_lock *lock, const char *path, int *taken,
                                 struct berth_error *error);
 void file_lock_let_go(struct file_lock *lock);
 
-// Whether `path`, all links followed, lies in the folder `folder`, or is it. 0 when either is not
-// there.
+// Whether `path`, with all links resolved, is inside the folder `folder`, or is that folder. 0 when
+// either is missing.
 int file_lies_in(const char *path, const char *folder);
 
-// The file that `path` leads to, all links followed, as an absolute path (memory_free); NULL when
-// there is none or memory is out.
+// `path` with all links resolved, as an absolute path (memory_free); NULL when it does not exist or
+// when out of memory.
 char *file_resolve(const char *path);
 
-// What tells whether a file has changed. Links are not followed; anything but a regular file is
+// Detects whether a file has changed. Links are not followed; anything but a regular file is
 // BERTH_NO_INPUT.
 struct file_stamp {
-    uint64_t size, number; // number: the file's in its file system
+    uint64_t size, number; // number: the inode
     int64_t modified_ns, changed_ns;
-    int is_own; // this user's, and nobody else may write it
+    int is_own; // owned by this user, and nobody else may write it
 };
 enum berth_status file_stamp_of(const char *path, struct file_stamp *stamp,
                                 struct berth_error *error);
 
-// Bytes that may still be written in a folder; UINT64_MAX when the system does not tell.
+// Bytes that may still be written to a folder; UINT64_MAX when unknown.
 uint64_t dir_free_bytes(const char *path);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that are written by ranges: see file.h.
+// Files that several processes write by ranges: see file.h.
 #include "core/file.h"
 #include "core/file_call.h"
 #include "core/memory.h"

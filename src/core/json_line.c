@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A growing text and the escapes of RFC 8259.
+// A growing text with the escapes of RFC 8259.
 #include "core/json_line.h"
 
 #include "core/memory.h"
@@ -43,7 +43,7 @@ static void put_escape(struct json_line *line, unsigned char c) {
     }
 }
 
-// U+0080 to U+009F, which terminals obey as they do those below U+0020.
+// U+0080 to U+009F: terminals interpret them like the control characters below U+0020.
 static int is_high_control(const unsigned char *text) {
     return text[0] == 0xC2 && text[1] >= 0x80 && text[1] <= 0x9F;
 }
@@ -65,7 +65,7 @@ static void put_string(struct json_line *line, const char *value) {
         if (bytes == 0) {
             put_text(line, "\xEF\xBF\xBD");
         } else {
-            at += is_high_control(at); // its second byte is its number
+            at += is_high_control(at); // the second byte of its UTF-8 is the code point
             put_escape(line, *at);
         }
         at++;
@@ -73,8 +73,8 @@ static void put_string(struct json_line *line, const char *value) {
     put(line, "\"", 1);
 }
 
-// The comma before the next value, and its key. After a blank nothing is separated: what stands
-// before the line's JSON ends with one.
+// Writes the comma before the next value, and its key. No comma follows a blank: a prefix of the
+// line ends with one.
 static void put_key(struct json_line *line, const char *key) {
     char last = line->length > 0 ? line->text[line->length - 1] : '\n';
     if (last != '{' && last != '[' && last != '\n' && last != ' ') {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of launchers, and the one place that reads their variables.
+// The table of launchers, and the only code that reads their variables.
 //
-// Slurm's SLURM_NTASKS is not among them: a program that sbatch or salloc runs has it, and is one
+// Slurm's SLURM_NTASKS is left out: it is also set in programs that sbatch or salloc run as one
 // process.
 #include "core/launcher.h"
 
@@ -10,7 +10,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-// The first that started several processes counts, up to the first innermost one.
+// The first row that says several processes were started wins; the search ends at the first
+// innermost launcher that is set.
 static const struct launcher launchers[] = {
     {.name = "torchrun or deepspeed",
      .size = "WORLD_SIZE",

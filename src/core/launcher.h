@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who started this process: alone, or as one of several by mpirun, srun, torchrun and their like.
+// Detects whether a launcher (mpirun, srun, torchrun, ...) started this process as one of several.
 #ifndef BERTH_CORE_LAUNCHER_H
 #define BERTH_CORE_LAUNCHER_H
 
 #include <stdint.h>
 
-// A launcher by the variables that it gives to its processes. A launcher without a variable for
-// their number gives their ranks alone.
+// A launcher and the environment variables that it sets. A launcher without a variable for the
+// number of processes sets their ranks only.
 struct launcher {
     const char *name;     // "mpirun of Open MPI"
-    const char *size;     // the variable of the number of processes; NULL: there is none
-    const char *ranks[2]; // of the process's own number: the first that is set; NULL: none
-    int is_innermost;     // starts processes itself, whatever started it
-    const char *alone;    // how one process is started with it
+    const char *size;     // the variable with the number of processes; NULL: none
+    const char *ranks[2]; // the variables with the rank: the first that is set counts; NULL: none
+    int is_innermost;     // starts processes itself, even under another launcher
+    const char *alone;    // how to start a single process
 };
 
-// The place of this process among those that were started together.
+// The rank of this process among those started together.
 struct launch {
-    const struct launcher *launcher; // NULL: started by itself
-    const char *variable;            // that tells so
-    int64_t size, rank;              // processes, and which one this is, from 0
+    const struct launcher *launcher; // NULL: none
+    const char *variable;            // the variable that says so
+    int64_t size, rank;              // number of processes, and the rank of this one, from 0
 };
 
 // From the environment.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers as the bytes of files hold them, the least significant byte first, at any alignment.
+// Little-endian numbers in files, at any alignment.
 #ifndef BERTH_CORE_LITTLE_ENDIAN_H
 #define BERTH_CORE_LITTLE_ENDIAN_H
 

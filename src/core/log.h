@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reports from inside the library: records of named fields handed to the caller's berth_log.
-// The null object is a log whose `write` is NULL: everything below is then silent.
+// Log records: the library passes named fields to the caller's berth_log. With a NULL `write` every
+// function here does nothing.
 #ifndef BERTH_CORE_LOG_H
 #define BERTH_CORE_LOG_H
 
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Text for people.
+// A note in words.
 void log_note(const struct berth_log *log, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void log_warning(const struct berth_log *log, const char *format, ...)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A 2-D view of numbers in device memory: the only shape that activations and parameters have.
-// Views own nothing.
+// A 2-D view of numbers in device memory: all activations and parameters are 2-D. Views own
+// nothing.
 #ifndef BERTH_CORE_MAT_H
 #define BERTH_CORE_MAT_H
 
@@ -18,7 +18,7 @@ static inline const char *dtype_name(enum dtype dtype) {
     return names[dtype];
 }
 
-// rows x cols, row-major; element (r, c) lies at data + (r * stride + c) * dtype_size(dtype).
+// rows x cols, row-major; element (r, c) is at data + (r * stride + c) * dtype_size(dtype).
 struct mat {
     void *data;
     int64_t rows;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The heap door. Counting is atomic so that the failure hook works with threads.
+// Heap memory with a hook for failures. The counter is atomic, so that the hook works with threads.
 #include "core/memory.h"
 
 #include <stdatomic.h>
@@ -7,7 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define FIRST_ROOM 4 // elements of an array that grows: there may be millions of short ones
+#define FIRST_ROOM                                                                                 \
+    4 // elements initial capacity of a growing array: there may be millions of short ones
 
 static atomic_uint_fast64_t calls;
 static atomic_uint_fast64_t fail_at;
@@ -55,7 +56,7 @@ void *memory_grow(void *block, size_t *capacity, size_t needed, size_t size) {
     if (block != NULL && needed <= *capacity) {
         return block;
     }
-    size_t larger = *capacity * 2 + FIRST_ROOM; // a sum that wraps around gives way to `needed`
+    size_t larger = *capacity * 2 + FIRST_ROOM; // if the sum wraps around, `needed` is larger
     larger = larger > needed ? larger : needed;
     void *grown = memory_resize(block, larger, size);
     if (grown != NULL) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers in the "C" locale by way of POSIX's per-thread locales. glibc and musl hand out one
-// shared object for newlocale("C"), so making it per call costs no allocation and leaves no global
-// state.
+// Numbers in the "C" locale, through POSIX's per-thread locales. glibc and musl return one shared
+// object for newlocale("C"), so calling it each time allocates nothing and leaves no global state.
 #include "core/number.h"
 
 #include <errno.h>
@@ -34,7 +33,7 @@ int number_parse_integer(const char *text, int64_t *value) {
     return 1;
 }
 
-// strtod would take blanks, hexadecimal, infinities and NaN too.
+// strtod would also accept blanks, hexadecimal, infinities and NaN.
 static int is_plain_real(const char *text) {
     const char *first = skip_sign(text);
     if (!is_digit(*first) && !(*first == '.' && is_digit(first[1]))) {
@@ -88,7 +87,7 @@ int number_format(char *text, size_t size, const char *format, ...) {
     return length;
 }
 
-// The significant digits that it takes to read the same double back.
+// The number of significant digits needed to read the same double back.
 static int shortest_digits(double value) {
     for (int digits = 1; digits < 17; digits++) {
         double back;
@@ -101,7 +100,7 @@ static int shortest_digits(double value) {
     return 17;
 }
 
-// Without an exponent where Python's repr has none: from 1e-4 up to below 1e16.
+// Omits the exponent where Python's repr does: from 1e-4 to below 1e16.
 void number_print_real(char *text, size_t size, double value) {
     char scientific[NUMBER_TEXT_SIZE];
     int digits = isfinite(value) ? shortest_digits(value) : 6;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers to text and back in the "C" locale, whatever the caller of the library has set: strtod
-// and printf obey LC_NUMERIC, these do not.
+// Converts numbers to text and back in the "C" locale, whatever the caller has set: strtod and
+// printf depend on LC_NUMERIC, these functions do not.
 #ifndef BERTH_CORE_NUMBER_H
 #define BERTH_CORE_NUMBER_H
 
@@ -8,25 +8,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Room for every text that number_print_real and number_print_python write.
+// Enough for every text that number_print_real and number_print_python write.
 #define NUMBER_TEXT_SIZE 32
 
 // The whole text must be one decimal number: no blanks, no hexadecimal, no "inf" or "nan", in
-// range. 1 on success; else 0 and *value is as it was.
+// range. 1 on success; else 0, and *value is unchanged.
 int number_parse_integer(const char *text, int64_t *value);
 int number_parse_real(const char *text, double *value);
 
-// "true", "yes", "on", "1" and "false", "no", "off", "0" in any case. 1 on success.
+// Accepts "true", "yes", "on", "1" and "false", "no", "off", "0" in any case. 1 on success.
 int number_parse_truth(const char *text, int *value);
 
 // The shortest decimal that reads back as the same double ("3e-05", "0.1", "50"); "nan", "inf",
 // "-inf".
 void number_print_real(char *text, size_t size, double value);
 
-// The same as Python's repr has it: a whole number keeps a fraction ("50.0").
+// The same as Python's repr prints it: a whole number gets a fraction ("50.0").
 void number_print_python(char *text, size_t size, double value);
 
-// snprintf and vsnprintf in the "C" locale. Return what those return.
+// snprintf and vsnprintf in the "C" locale.
 int number_format(char *text, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 int number_format_list(char *text, size_t size, const char *format, va_list arguments)

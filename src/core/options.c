@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions on the option table: finding rows, setting and printing fields, naming the nearest
-// known name of an unknown one. The rows are in option_rows.c.
+// Functions on the option table: find rows, set and print fields, suggest the nearest name for an
+// unknown one. The rows are in option_rows.c.
 #include "core/options.h"
 
 #include "core/number.h"
@@ -15,7 +15,7 @@ static char plain(char c) {
     return c == '-' ? '_' : c;
 }
 
-// Compares a name with the first `length` characters of `known`, which hold one whole name.
+// Compares a name with the first `length` characters of `known`.
 static int same_name(const char *name, const char *known, size_t length) {
     for (size_t i = 0; i < length; i++) {
         if (plain(name[i]) != plain(known[i])) {
@@ -56,7 +56,7 @@ static unsigned least(unsigned a, unsigned b) {
     return a < b ? a : b;
 }
 
-// Optimal string alignment: Levenshtein's distance with swaps of neighbours, over the first
+// Optimal string alignment (Levenshtein's distance with swaps of neighbours) over the first
 // NAME_LIMIT characters. Three rows of the usual table are enough.
 unsigned option_distance(const char *a, const char *b) {
     unsigned rows[3][NAME_LIMIT + 1];
@@ -175,7 +175,7 @@ static enum berth_status set_flag(int *field, const struct option_row *row, cons
                                             : bad_value(row, value, "true or false", error);
 }
 
-// The number of the choice that `value` is; -1: none. *choice and *length: its text.
+// The index of `value` among the choices; -1: not found. *choice and *length: its text.
 static int find_choice(const char *choices, const char *value, const char **choice,
                        size_t *length) {
     const char *at = choices;
@@ -289,7 +289,7 @@ int option_is_chosen(const struct berth_config *config, const struct option_row 
     return option_is_given(config, row) || !prints_alike(config, &defaults, row);
 }
 
-// A value is good when its text can be set.
+// A value is valid when its text can be set.
 enum berth_status option_check(const struct berth_config *config, struct berth_error *error) {
     struct berth_config defaults, set;
     option_defaults(&defaults);
@@ -329,7 +329,7 @@ void option_job_defaults(struct berth_config *config, unsigned job) {
 
 // --- printing ------------------------------------------------------------------------------------
 
-// A number that stands for no choice is printed as it is.
+// A number that is no choice is printed as a number.
 static void print_choice(const char *choices, unsigned number, char *text, size_t size) {
     const char *choice = choices;
     for (unsigned left = number; left > 0 && choice != NULL; left--) {

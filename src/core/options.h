@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The option table: one row per setting drives the command line, the DeepSpeed JSON, --help and the
-// settings saved beside a checkpoint. A new option is one row here and one field of berth_config.
+// settings saved with a checkpoint. A new option is one row here and one field of berth_config.
 #ifndef BERTH_CORE_OPTIONS_H
 #define BERTH_CORE_OPTIONS_H
 
@@ -11,7 +11,7 @@
 
 enum option_type { OPTION_INTEGER, OPTION_REAL, OPTION_FLAG, OPTION_TEXT, OPTION_CHOICE };
 
-// The jobs a row applies to; a verb's --help shows the rows of its job.
+// The jobs that a row applies to; the --help of a command shows the rows of its job.
 enum option_job {
     JOB_FINETUNE_SQUAD = 1 << 0,
     JOB_PREDICT_SQUAD = 1 << 1,
@@ -40,23 +40,23 @@ struct option_row {
     const char *deepspeed; // path in a DeepSpeed JSON, "optimizer.params.lr"; NULL: none
     enum option_type type;
     size_t offset;       // of the field in struct berth_config
-    const char *choices; // OPTION_CHOICE: "a|b|c"; for text fields that take just these, or for
+    const char *choices; // OPTION_CHOICE: "a|b|c"; for text fields that accept only these, or for
                          // enum fields, the names of 0, 1, ...
     double minimum, maximum;
     unsigned jobs;
     const char *unit; // what --help shows as the value: "N", "FILE", "RATE"
     const char *help;
-    const char *alone;    // the value where the flag stands alone; NULL: it needs one
-    const char *fallback; // what --help says in place of a default that stands for a rule; or NULL
+    const char *alone;    // the value of a flag given without one; NULL: a value is required
+    const char *fallback; // text for --help where the default follows a rule; or NULL
 };
 
-// The nearest spelling found so far; begins as {.distance = ~0u}.
+// The nearest spelling found so far; initialise with {.distance = ~0u}.
 struct option_spelling {
     char text[64];
     unsigned distance;
 };
 
-// The default of a setting in `jobs` where it is another.
+// A default that differs in `jobs`.
 struct option_job_default {
     unsigned jobs;
     const char *name, *value;
@@ -67,23 +67,24 @@ extern const size_t option_row_count;
 extern const struct option_job_default option_job_default_rows[];
 extern const size_t option_job_default_count;
 
-// The default of every setting that does not depend on the machine (berth_config_init adds those).
+// Sets the default of every option that does not depend on the machine (berth_config_init sets
+// those).
 void option_defaults(struct berth_config *config);
-// The defaults of a job where they are others; settings that were changed stay.
+// Sets the defaults that differ in a job; options that were changed keep their values.
 void option_job_defaults(struct berth_config *config, unsigned job);
 
-// The row of a name or alias; `-` and `_` are the same. NULL: unknown.
+// The row of a name or alias; `-` equals `_`. NULL: unknown.
 const struct option_row *option_find(const char *name);
-// The spelling, name or alias, of the rows of `jobs` that is nearest to an unknown one; NULL when
-// none is near.
+// The name or alias in the rows of `jobs` that is nearest to an unknown one; NULL when none is
+// near.
 const char *option_nearest(const char *name, unsigned jobs, struct option_spelling *nearest);
 // 1 when both names are the same option name (`-` equals `_`).
 int option_same_name(const char *a, const char *b);
-// How far two names are apart: insertions, deletions, changes and swaps of neighbours; names longer
-// than 63 characters are compared by their first 63. `option_is_near`: near enough to be a typo.
+// The edit distance of two names: insertions, deletions, changes and swaps of neighbours, over
+// their first 63 characters. `option_is_near`: near enough to be a typo.
 unsigned option_distance(const char *a, const char *b);
-// Takes `known` or one of its `aliases` (separated by blanks; NULL: none) where that is nearer to
-// `name` than what was found so far.
+// Keeps `known` or one of its `aliases` (separated by blanks; NULL: none) where it is nearer to
+// `name` than the nearest so far.
 void option_nearer(const char *name, const char *known, const char *aliases,
                    struct option_spelling *nearest);
 int option_is_near(const char *typed, unsigned distance);
@@ -95,15 +96,17 @@ enum berth_status option_set(struct berth_config *config, const struct option_ro
 int option_is_given(const struct berth_config *config, const struct option_row *row);
 // 1 when the setting was given by name or is not the default.
 int option_is_chosen(const struct berth_config *config, const struct option_row *row);
-// 1 when the settings ask for a run to go on from a checkpoint.
+// 1 when the settings resume a run from a checkpoint.
 int option_resumes(const struct berth_config *config);
-// Sets a setting that was not chosen, by its name; it does not count as given. `value` is good.
+// Sets an option that was not given, by its name; it still counts as not given. `value` must be
+// valid.
 void option_set_default(struct berth_config *config, const char *name, const char *value);
-// BERTH_USAGE where a row with choices holds none of them: a struct can be filled by hand.
+// BERTH_USAGE where the field of a row with choices holds none of them: a struct can be filled by
+// hand.
 enum berth_status option_check_choice(const struct berth_config *config, const char *name,
                                       struct berth_error *error);
-// BERTH_USAGE where a setting is none that option_set would take and not the default: a struct can
-// be filled by hand.
+// BERTH_USAGE where a value is neither the default nor one that option_set accepts: a struct can be
+// filled by hand.
 enum berth_status option_check(const struct berth_config *config, struct berth_error *error);
 // The field's value as text, independent of the locale.
 void option_print(const struct berth_config *config, const struct option_row *row, char *text,

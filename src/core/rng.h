@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as
 // 1, 2, 3", SC 2011). A number is a pure function of (key, counter), so a dropout mask can be
-// computed again anywhere, in any order, on any device, and a resumed run draws the same numbers.
+// recomputed anywhere, in any order, on any device, and a resumed run draws the same numbers.
 #ifndef BERTH_CORE_RNG_H
 #define BERTH_CORE_RNG_H
 
@@ -29,7 +29,7 @@ static inline struct rng_block rng_philox(uint64_t key, const uint32_t counter[4
     return (struct rng_block){{c0, c1, c2, c3}};
 }
 
-// Where dropout acts. The key of a mask is the seed xor'ed with its site (rng_dropout_key).
+// Where dropout acts. The key of a mask is the seed XORed with its site (rng_dropout_key).
 enum rng_site {
     RNG_SITE_EMBEDDING,
     RNG_SITE_ATTENTION,
@@ -38,17 +38,17 @@ enum rng_site {
     RNG_SITE_HEAD
 };
 
-// One dropout mask: which elements of a [rows, columns] site fall out.
+// One dropout mask: which elements of a [rows, columns] site are dropped.
 //   key     = seed ^ (site << 32 | layer << 40 | head << 52), one per head for attention
-//   counter = { column block, position of the row in its sequence, place of the sequence, step }
-// Element (row, column) takes the 16 bits number `slot` of the block with counter word 0 =
+//   counter = { column block, position of the row in its sequence, index of the sequence, step }
+// Element (row, column) uses 16-bit slot `slot` of the block with counter word 0 =
 // column / 128 * 16 + column % 16, where slot = column / 16 % 8 (two slots per word, the low half
-// first), and falls out when they are below `threshold`. This order lets 16 SIMD lanes, or 16
+// first), and is dropped when they are below `threshold`. This order lets 16 SIMD lanes, or 16
 // threads, each draw one block and cover 128 neighbouring columns without a shuffle.
 // For attention a row is a query, a column a key position, both counted within the sequence.
 struct dropout {
     uint64_t seed;
-    uint32_t step; // update number; the same in every micro-batch of the update
+    uint32_t step; // update number, the same in all its micro-batches
     uint32_t layer;
     enum rng_site site;
     uint32_t threshold; // round(p * 65536); 0: no dropout
@@ -63,12 +63,12 @@ static inline uint32_t rng_dropout_threshold(double probability) {
     return (uint32_t)(probability * 65536.0 + 0.5);
 }
 
-// What kept elements are multiplied with: 1 / (1 - threshold / 65536).
+// The factor on kept elements: 1 / (1 - threshold / 65536).
 static inline float rng_dropout_scale(uint32_t threshold) {
     return 65536.0f / (65536.0f - (float)threshold);
 }
 
-// 1 when the element is kept. The definition; devices compute many at a time.
+// 1 when the element is kept. This is the definition; devices compute many elements at a time.
 static inline int rng_dropout_keeps(const struct dropout *dropout, uint32_t head, int64_t place,
                                     int32_t position, int32_t column) {
     uint32_t counter[4] = {(uint32_t)(column / 128 * 16 + column % 16), (uint32_t)position,
@@ -79,7 +79,7 @@ static inline int rng_dropout_keeps(const struct dropout *dropout, uint32_t head
     return bits >= dropout->threshold;
 }
 
-// Sequential draws for host work (initial weights, shuffles): draw number `*index` of a stream.
+// Sequential draws for host code (initial weights, shuffles): draw number `*index` of a stream.
 static inline uint32_t rng_draw(uint64_t seed, uint32_t stream, uint64_t *index) {
     uint32_t counter[4] = {(uint32_t)(*index / 4), (uint32_t)(*index / 4 >> 32), stream,
                            0x48534F54u};

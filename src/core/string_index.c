@@ -7,7 +7,7 @@
 
 #define FIRST_SLOTS 1024
 
-// FNV-1a, its high bits folded into the low ones, which choose the slot.
+// FNV-1a, with its high bits folded into the low ones, which choose the slot.
 static size_t hash_of(const char *bytes, size_t length) {
     uint64_t hash = 0xCBF29CE484222325u;
     for (size_t i = 0; i < length; i++) {
@@ -16,7 +16,7 @@ static size_t hash_of(const char *bytes, size_t length) {
     return (size_t)(hash ^ hash >> 32);
 }
 
-// The slot that holds the string, or the free one where it belongs.
+// The slot that holds the string, or the free one for it.
 static size_t slot_of(const struct string_index *index, const char *bytes, size_t length) {
     size_t mask = index->slot_count - 1;
     size_t slot = hash_of(bytes, length) & mask;
@@ -30,7 +30,7 @@ static size_t slot_of(const struct string_index *index, const char *bytes, size_
     }
 }
 
-// At most half of the slots are taken.
+// At most half of the slots are in use.
 static int grow_slots(struct string_index *index) {
     if (index->count < index->slot_count / 2) {
         return 1;

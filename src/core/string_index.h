@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Different byte strings, numbered from 0 in the order in which they were first put in.
+// Distinct byte strings, numbered from 0 in the order of their insertion.
 //
-// A hash table with open addressing over one pool of bytes. Left out: removal.
+// A hash table with open addressing over one pool of bytes. Leaves out removal.
 #ifndef BERTH_CORE_STRING_INDEX_H
 #define BERTH_CORE_STRING_INDEX_H
 
@@ -14,12 +14,13 @@ struct string_index {
     char *pool;
     size_t *starts; // [count + 1] where each string begins in the pool
     size_t count, capacity, pool_capacity;
-    uint32_t *slots; // [slot_count] numbers, STRING_INDEX_NONE: free; a power of two
+    uint32_t *
+        slots; // [slot_count] string numbers; STRING_INDEX_NONE: free; slot_count is a power of two
     size_t slot_count;
 };
 
-// The number of bytes[0 .. length), put in when it is new; STRING_INDEX_NONE when memory is out or
-// 2^32 - 1 strings are in. Zero-initialise the index before the first.
+// The number of bytes[0 .. length), inserted when it is new; STRING_INDEX_NONE when out of memory
+// or full (2^32 - 1 strings). Zero-initialise the index before the first call.
 uint32_t string_index_put(struct string_index *index, const char *bytes, size_t length);
 // The number, or STRING_INDEX_NONE.
 uint32_t string_index_find(const struct string_index *index, const char *bytes, size_t length);

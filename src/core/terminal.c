@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Terminals by way of isatty, TIOCGWINSZ and the environment. Widths of characters come from a
-// short list of the wide and the combining blocks, not from the locale: layout needs no more than
-// that.
+// Terminals, through isatty, TIOCGWINSZ and the environment. Character widths come from a short
+// list of the wide and the combining blocks, not from the locale: layout needs no more.
 #include "core/terminal.h"
 
 #include "core/number.h"
@@ -101,9 +100,9 @@ size_t terminal_columns(const char *text, size_t length) {
     return total;
 }
 
-// --- what a terminal obeys ----------------------------------------------------------------------
+// --- control characters ----------------------------------------------------------------------
 
-// The bytes of the character at text when it may be shown, else 0.
+// The length in bytes of the character at text when it is printable, else 0.
 static size_t showable(const char *text) {
     static const struct block obeyed[] = {
         {0x00, 0x1F}, {0x7F, 0x9F}, {0x2028, 0x202E}, {0x2066, 0x2069}};

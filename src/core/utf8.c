@@ -15,7 +15,7 @@ size_t utf8_decode(const void *bytes, size_t length, uint32_t *point) {
         return 1;
     }
     size_t whole = utf8_whole((char)first);
-    // The second byte's range shuts out overlong forms, surrogates and points past 0x10FFFF.
+    // The range of the second byte excludes overlong forms, surrogates and points above 0x10FFFF.
     unsigned char low = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
     unsigned char high = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
     uint32_t value = first & (0x7Fu >> whole);

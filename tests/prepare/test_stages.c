@@ -361,7 +361,7 @@ static void test_lost_lock(void **state) {
     scratch_write("made/.lock", "another");
     scratch_write("made/manifest.json", "another");
     assert_int_equal(stage_save(&stage, &error), BERTH_IO);
-    assert_message_has(&error, "no longer the lock");
+    assert_message_has(&error, "the lock of this run is lost");
     stage_close(&stage);
     assert_file_holds(scratch("made/.lock"), "another");
     assert_file_holds(scratch("made/manifest.json"), "another");

@@ -347,7 +347,7 @@ static void test_lost_folder_stops_the_run(void **state) {
         run.act_at_step = steps[i % 3];
         run.log_file = fixture_keep("log");
         assert_int_equal(fixture_execute(&run), BERTH_IO);
-        assert_log_has("no longer the lock that this run took");
+        assert_log_has("the lock of this run is lost");
         assert_false(file_exists(in_folder("out/model.safetensors")));
         if (losses[i / 3] == remove_folder) {
             assert_false(dir_exists(in_folder("out")));
