@@ -21,8 +21,8 @@ run() {
 fail() {
     failures=$((failures + 1))
     echo "FAILED: $what: $1"
-    sed 's/^/    stdout: /' "$out" | head -n 20
-    sed 's/^/    stderr: /' "$err" | head -n 20
+    sed 's/^/    stdout: /' "$out" | tail -n 20
+    sed 's/^/    stderr: /' "$err" | tail -n 20
 }
 
 expect_code() {
@@ -46,6 +46,7 @@ finish() {
     exit 0
 }
 escape=$(printf '\033')
+documents=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../doc" && pwd)
 
 # A vocabulary of letters, so that any English text has tokens, and a model folder that fits it.
 make_model() { # FOLDER [POSITIONS]
@@ -82,4 +83,35 @@ make_dataset() { # FILE, SQuAD 1.1 with eight questions
   {"id": "q8", "question": "Who lived in Oslo?", "answers": [{"text": "Hugo", "answer_start": 39}]}]}
 ]}]}
 END
+}
+# The commands of a document, in order: its blocks "```sh", and the lines of its blocks "```console" that begin with
+# "$ ", with the lines that continue them.
+commands_of() { # DOCUMENT
+    awk '/^ *```sh$/ { all = 1; next } /^ *```console$/ { some = 1; next } /^ *```/ { all = some = more = 0; next }
+        some && (more || sub(/^ *\$ /, "")) { more = /\\$/; print } all' "$1"
+}
+# Runs them in this folder with the program being tested; a command that fails ends them.
+run_commands_of() { # DOCUMENT, at least how many commands
+    what="the commands of $(basename "$1")"
+    commands_of "$1" >"$work/commands.sh"
+    [ "$(grep -c '^ *berth ' "$work/commands.sh")" -ge "$2" ] || fail "too few commands"
+    PATH=$(dirname "$BERTH"):$PATH bash -eu "$work/commands.sh" >"$out" 2>"$err" </dev/null
+    code=$?
+    expect_code 0
+}
+# An export of a wiki with 60 articles of 12 sentences.
+make_dump() {
+    local names=(Ada Hugo Olga Rita Emil Nora) towns=(Oslo Riga Bern Rome Turin Lagos)
+    local verbs=('lived in' 'moved to' 'worked in' 'dreamed of' 'wrote about')
+    echo '<mediawiki><siteinfo><base>https://x.org/wiki/Main</base></siteinfo>'
+    for article in $(seq 60); do
+        echo "<page><title>Article $article</title><ns>0</ns><id>$article</id><revision><text>"
+        for sentence in $(seq 12); do
+            local n=$((article * 7 + sentence * 3 + article * sentence))
+            printf "'''%s''' %s [[%s]] in %d, and %s did not. " "${names[n % 6]}" \
+                "${verbs[n % 5]}" "${towns[(n / 3) % 6]}" $((1800 + n % 200)) "${names[(n + 1) % 6]}"
+        done
+        echo '</text></revision></page>'
+    done
+    echo '</mediawiki>'
 }

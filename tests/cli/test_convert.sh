@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# convert and compare: what comes out, what is refused, that nothing is left behind, and the examples
-# of doc/formats.md as they stand there.
+# convert and compare: what comes out, what is refused, that nothing is left over, and the commands of
+# doc/formats.md.
 . "$(dirname "$0")/lib.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 golden=$here/../golden
 
 make_model "$work/squad-minilm"
 cd "$work" || exit 1
+make_dataset data.json
 mkdir empty
 ls -A >before
 
@@ -312,22 +313,13 @@ expect_code 2
 
 # --- the examples of the documentation ----------------------------------------------------------
 
-PATH=$(dirname "$BERTH"):$PATH
-sed -n 's/^    \(berth co[nm][a-z]* .*\)$/\1/p' "$here/../../doc/formats.md" >examples
-[ "$(wc -l <examples)" -ge 4 ] || fail "the examples are gone"
-while read -r line; do
-    what=$line
-    eval "$line" >"$out" 2>"$err" </dev/null
-    code=$?
-    expect_code 0
-done <examples
-sed -n 's/^    \(berth inspect squad.*\)$/\1/p' "$here/../../doc/formats.md" >examples
-[ "$(wc -l <examples)" -ge 3 ] || fail "the examples are gone"
-while read -r line; do
-    what=$line
-    $line >"$out" 2>"$err" </dev/null
-    code=$?
-    expect_code 0
-done <examples
-expect_out bert.encoder.layer.1.attn_qkvw
+run finetune squad --model squad-minilm --train data.json --output document/squad-minilm --max_steps 1 --threads 1
+expect_code 0
+cd document || exit 1
+mv squad-minilm/checkpoint-1 squad-minilm/checkpoint-254
+cp "$here/../data/pretraining/nvidia.hdf5" wikicorpus_en_training_0.hdf5
+run_commands_of "$documents/formats.md" 18
+expect_out "same bytes"
+expect_out "bert.encoder.layer.1.attn_qkvw"
+expect_out "bert/embeddings/word_embeddings"
 finish

@@ -5,21 +5,6 @@
 . "$(dirname "$0")/lib.sh"
 script=$(dirname "$0")/../../examples/from-scratch.sh
 
-make_dump() { # 60 articles of 12 sentences
-    local names=(Ada Hugo Olga Rita Emil Nora) towns=(Oslo Riga Bern Rome Turin Lagos)
-    local verbs=('lived in' 'moved to' 'worked in' 'dreamed of' 'wrote about')
-    echo '<mediawiki><siteinfo><base>https://x.org/wiki/Main</base></siteinfo>'
-    for article in $(seq 60); do
-        echo "<page><title>Article $article</title><ns>0</ns><id>$article</id><revision><text>"
-        for sentence in $(seq 12); do
-            local n=$((article * 7 + sentence * 3 + article * sentence))
-            printf "'''%s''' %s [[%s]] in %d, and %s did not. " "${names[n % 6]}" \
-                "${verbs[n % 5]}" "${towns[(n / 3) % 6]}" $((1800 + n % 200)) "${names[(n + 1) % 6]}"
-        done
-        echo '</text></revision></page>'
-    done
-    echo '</mediawiki>'
-}
 make_dump >"$work/dump.xml"
 make_dataset "$work/squad.json"
 

@@ -195,4 +195,17 @@ expect_err "no shards in it"
 run pretrain --input_dir "$long" --config_file model/config.json --max_seq_length 32 --output none
 expect_code 65
 expect_err "its rows have 64 tokens, at most 32 are asked for"
+
+# The commands of the document, with fewer and smaller updates.
+mkdir -p document/squad
+sed -E 's/checkpoint-100/checkpoint-2/; s/--max_steps [0-9]+/--max_steps 2/; s/--train_batch_size [0-9]+/--train_batch_size 4/' \
+    "$documents/pretraining.md" >pretraining.md
+cd document || exit 1
+make_dump | python3 -c 'import bz2, sys; sys.stdout.buffer.write(bz2.compress(sys.stdin.buffer.read()))' \
+    >enwiki-sample.xml.bz2
+make_dataset squad/train-v1.1.json
+cp squad/train-v1.1.json squad/dev-v1.1.json
+run_commands_of ../pretraining.md 8
+expect_err "masked_lm_accuracy"
+[ -s squad-own/predictions.json ] || fail "no predictions"
 finish

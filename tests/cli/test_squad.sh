@@ -173,19 +173,22 @@ run finetune squad --model "$work/model" --train "$work/data.json" --output "$wo
     --window_filter words --max_steps 2
 expect_code 0
 
-# The commands of the document, as they stand there.
-what="the commands of doc/squad.md"
-document=$(cd "$(dirname "$0")/../.." && pwd)/doc/squad.md
-sed -n '/^```sh$/,/^```$/p' "$document" | grep -v '^```' >"$work/commands.sh"
-[ "$(grep -c '^berth ' "$work/commands.sh")" -eq 9 ] || fail "too few commands in doc/squad.md"
-cd "$work" || exit 1
-mkdir document && cd document && cp -r ../model . && cp ../data.json squad.json && cp ../v2.json squad2.json
-berth() { "$BERTH" "$@" --quiet; }
-set -e
-. "$work/commands.sh" >"$out" 2>"$err"
-set +e
-expect_out 'features=8'
+# The commands of the document.
+mkdir -p "$work/document/squad"
+cd "$work/document" || exit 1
+cp -r ../model all-MiniLM-L6-v2
+cp ../data.json squad/train-v1.1.json && cp ../data.json squad/dev-v1.1.json
+cp ../v2.json squad/train-v2.0.json && cp ../v2.json squad/dev-v2.0.json
+run_commands_of "$documents/squad.md" 14
+expect_out 'examples=8 features=8'
 expect_out '"best_f1_thresh"'
 [ "$(ls cache | wc -l)" -eq 1 ] || fail "one file in the cache"
-[ -s words/model.safetensors ] && [ -s two-answers/null_odds.json ] || fail "a file is missing"
+[ -s words/model.safetensors ] && [ -s answers2/null_odds.json ] || fail "a file is missing"
+
+# Those of the first page, which downloads what it needs.
+mkdir ../readme
+cd ../readme || exit 1
+cp -r ../document/all-MiniLM-L6-v2 ../document/squad .
+run_commands_of "$documents/../README.md" 4
+expect_out 'exact_match'
 finish

@@ -79,16 +79,6 @@ run inspect "$work/run"
 expect_code 0
 expect_out bert.encoder.layer.1.intermediate.dense.weight
 
-# The example of doc/formats.md.
-cp "$work/google/model.ckpt-7.index" "$work/bert_model.ckpt.index"
-cp "$work/google/model.ckpt-7.data-00000-of-00001" "$work/bert_model.ckpt.data-00000-of-00001"
-example=$(sed -n '/^## TensorFlow/,/^## TFRecord/s/^    berth //p' "$data/../doc/formats.md")
-[ -n "$example" ] || fail "no example"
-cd "$work" || exit 1
-run $example
-expect_code 0
-expect_out bert/embeddings/word_embeddings
-
 # Without `checkpoint` the only index is meant; of two, none.
 rm "$work/google/checkpoint"
 both answer --question 'Where did Ada live?' --context 'Ada lived in Oslo.' --json $small
