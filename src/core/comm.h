@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The communicator interface: the ranks of a job (the processes that compute its updates together)
-// and the operations between them. src/comm/ has the implementations; comm_self is for a job of one
-// process and transfers nothing.
+// The communicator contract: the ranks of a job, that is, the processes that compute its updates
+// together, and what they exchange. src/comm/ has the implementations; comm_self is the job of one
+// process, which exchanges nothing.
 //
 // Rules that hold for every operation:
 // - All ranks call the same operations in the same order with the same counts.
-// - An operation returns no error. A communicator keeps the first error (a lost peer, a missed
-//   deadline) and does nothing afterwards; `agree` and `status` return it.
-// - Every sum is added in rank order, so all ranks get the same bits every time.
+// - An operation does not fail in normal operation. A communicator that meets an error (a peer is
+//   gone, a deadline has passed) keeps the first one and does nothing from then on; `agree` and
+//   `status` return it.
+// - The order of every sum is fixed by rank, so all ranks get the same bits, each time.
 #ifndef BERTH_CORE_COMM_H
 #define BERTH_CORE_COMM_H
 
@@ -17,46 +18,61 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// A range of one of the flat buffers, by its position in the parameter table. All ranks pass the
-// same name, first and count.
+// A range of one of the flat buffers, by its place in the parameter table. The ranks that begin an
+// operation on it pass the same name, first, count, types and starts.
 struct comm_range {
-    const char *name;     // "gradients", for messages
-    void *data;           // of element `first`, in the device's memory
-    int64_t first, count; // elements
-    enum dtype dtype;
+    const char *name;      // "gradients", for messages
+    void *data;            // element `first`, in the device's memory
+    int64_t first, count;  // elements
+    enum dtype dtype;      // of the elements in memory
+    enum dtype wire;       // of the elements while they travel
+    const int64_t *starts; // [size + 1] element where each rank's part begins; ascending, from
+                           // `first` to `first + count`
+};
+
+struct comm_stats {
+    uint64_t bytes;         // sent to other hosts by this rank
+    double busy_seconds;    // in which ranges were exchanged
+    double exposed_seconds; // of these, in which a caller waited
 };
 
 struct comm {
-    const char *name; // "self"
+    const char *name; // "self", "openmpi"
     void *state;
-    int rank, size;             // among all processes
+    int rank, size;             // among all processes; those of a host are consecutive
     int local_rank, local_size; // among those of this host
+    int host, host_count;
 
     void (*close)(struct comm *comm);
-    // The first error since the last call, or BERTH_OK.
+    // The first error met since the last call, or BERTH_OK.
     enum berth_status (*status)(struct comm *comm, struct berth_error *error);
 
-    // Returns the same status on every rank: BERTH_OK when `own` is BERTH_OK on all of them, else
-    // the status of the lowest rank with an error, and that rank's message in *error (on entry:
-    // this rank's message). *stop becomes the maximum over all ranks.
+    // Returns, on every rank, BERTH_OK when all ranks passed it, else the status of the lowest rank
+    // that did not, with its message in *error (given: this rank's own). *stop becomes the largest
+    // of all ranks'.
     enum berth_status (*agree)(struct comm *comm, enum berth_status own, int *stop,
                                struct berth_error *error);
-    // Copies the data of rank `root` to all ranks.
+    // Every rank gets what `root` holds.
     void (*broadcast)(struct comm *comm, void *data, size_t bytes, int root);
-    // values[i] becomes the sum of all ranks' values[i], added in rank order.
+    // values[i] becomes the sum of all ranks' values[i], added along a fixed tree.
     void (*sum)(struct comm *comm, double *values, size_t count);
 
-    // Starts to sum the range over all ranks; the communicator owns the memory until the wait.
-    // After the wait each rank holds the sums of the elements it owns (its partition); the others
-    // are undefined.
-    void (*reduce_begin)(struct comm *comm, const struct comm_range *range);
-    void (*reduce_wait)(struct comm *comm); // for all that were started
-    // Starts to collect the range: every rank gets each element from its owner.
-    void (*gather_begin)(struct comm *comm, const struct comm_range *range);
-    void (*gather_wait)(struct comm *comm);
+    // Both begin an exchange and return its ticket. The memory and `starts` belong to the
+    // communicator until a wait for this ticket or a later one returns.
+    //
+    // Reduce: each rank gets the sums, over all ranks, of the elements of its own part; the rest of
+    // its range is undefined. dtype is f32.
+    int64_t (*reduce_begin)(struct comm *comm, const struct comm_range *range);
+    // Gather: every rank gets each rank's own part of the range, rounded to `wire`; so does the
+    // part's owner.
+    int64_t (*gather_begin)(struct comm *comm, const struct comm_range *range);
+    void (*wait)(struct comm *comm, int64_t ticket);
+
+    // Since it was opened.
+    struct comm_stats (*stats)(struct comm *comm);
 };
 
-// The communicator of one process: constant in all but type, shared, never closed.
+// The job of one process. It is a constant in all but type: never closed, shared by all.
 struct comm *comm_self(void);
 
 #endif
