@@ -236,6 +236,8 @@ struct device {
     void (*upload)(struct device *dev, void *to, const void *from_host, size_t bytes);
     void (*download)(struct device *dev, void *to_host, const void *from, size_t bytes);
     void (*zero)(struct device *dev, void *block, size_t bytes);
+    // As zero; where the device can, the block takes no memory until it is written again.
+    void (*discard)(struct device *dev, void *block, size_t bytes);
     // Bytes that memory_new can still allocate; *limit names what limits them. NULL: unknown, or
     // is_host, where the machine's memory is the limit.
     uint64_t (*memory_available)(struct device *dev, const char **limit);
@@ -365,6 +367,8 @@ struct device {
     // sums[2 * (range.block + i)] and the one after it; lamb_apply updates p.
     void (*lamb_moments)(struct device *dev, const struct adamw_args *args, double *sums);
     void (*lamb_apply)(struct device *dev, const struct lamb_args *args);
+    // to[i] += from[i], count elements
+    void (*add)(struct device *dev, float *to, const float *from, int64_t count);
     // to[i] = from[i] in the dtype of `to`, count elements
     void (*convert)(struct device *dev, struct mat to, const float *from);
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define FIRST_ROOM                                                                                 \
     4 // elements initial capacity of a growing array: there may be millions of short ones
@@ -93,6 +94,19 @@ void *memory_pages(size_t bytes) {
     }
     madvise(block, bytes, MADV_HUGEPAGE); // advice only: a refusal costs speed, nothing else
     return block;
+}
+
+void memory_pages_discard(void *part, size_t bytes) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *from = part, *to = from + bytes;
+    char *first = (char *)(((uintptr_t)from + page - 1) / page * page);
+    char *last = (char *)((uintptr_t)to / page * page);
+    if (first >= last || madvise(first, (size_t)(last - first), MADV_DONTNEED) != 0) {
+        memset(from, 0, bytes);
+        return;
+    }
+    memset(from, 0, (size_t)(first - from));
+    memset(last, 0, (size_t)(to - last));
 }
 
 void memory_pages_free(void *block, size_t bytes) {

@@ -134,6 +134,7 @@ void cpu_norms(struct device *dev, struct grad_stats *stats, const double *sums,
 void cpu_adamw(struct device *dev, const struct adamw_args *args);
 void cpu_lamb_moments(struct device *dev, const struct adamw_args *args, double *sums);
 void cpu_lamb_apply(struct device *dev, const struct lamb_args *args);
+void cpu_add(struct device *dev, float *to, const float *from, int64_t count);
 void cpu_convert(struct device *dev, struct mat to, const float *from);
 // peak.c
 double cpu_measure_peak(struct device *dev, enum dtype dtype, double seconds);

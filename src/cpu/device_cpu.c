@@ -87,6 +87,10 @@ static void cpu_memory_free(struct device *dev, void *block, size_t bytes) {
     memory_pages_free(block, bytes);
 }
 
+static void cpu_discard(struct device *dev, void *block, size_t bytes) {
+    memory_pages_discard(block, bytes);
+}
+
 static void cpu_upload(struct device *dev, void *to, const void *from_host, size_t bytes) {
     memcpy(to, from_host, bytes);
 }
@@ -199,6 +203,7 @@ static const struct device operations = {
     .upload = cpu_upload,
     .download = cpu_upload,
     .zero = cpu_zero,
+    .discard = cpu_discard,
     .workspace_bytes = cpu_workspace_bytes,
     .reserve = cpu_reserve,
     .status = cpu_status,
@@ -231,6 +236,7 @@ static const struct device operations = {
     .adamw = cpu_adamw,
     .lamb_moments = cpu_lamb_moments,
     .lamb_apply = cpu_lamb_apply,
+    .add = cpu_add,
     .convert = cpu_convert,
     .measure_peak = cpu_measure_peak,
 };

@@ -151,6 +151,14 @@ void cpu_lamb_apply(struct device *dev, const struct lamb_args *args) {
     }
 }
 
+void cpu_add(struct device *dev, float *to, const float *from, int64_t count) {
+    struct cpu *cpu = cpu_of(dev);
+#pragma omp parallel for simd num_threads(cpu->threads) schedule(static)
+    for (int64_t i = 0; i < count; i++) {
+        to[i] += from[i];
+    }
+}
+
 void cpu_convert(struct device *dev, struct mat to, const float *from) {
     struct cpu *cpu = cpu_of(dev);
     const int64_t count = to.rows * to.cols;

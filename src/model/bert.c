@@ -148,17 +148,26 @@ static void output(const struct pass *pass, int64_t index) {
                  at->output_norm_bias, dropout_at(pass, RNG_SITE_OUTPUT, index));
 }
 
+static void need(const struct bert *model, int64_t range) {
+    if (model->source.need != NULL) {
+        model->source.need(model->source.context, (size_t)range);
+    }
+}
+
 void bert_forward(const struct bert *model, struct bert_activations *activations,
                   const struct batch *batch, const struct bert_dropout *dropout) {
     assert(batch->row_count <= activations->max_rows);
     const int64_t layer_count = model->config->num_hidden_layers;
     struct pass pass = {model, activations, batch, dropout};
+    need(model, layer_count + 1); // the embeddings; all biases and norms
     make_input(&pass);
     for (int64_t i = 0; i < layer_count; i++) {
+        need(model, i);
         self_attention(&pass, i, layer_input(activations, i));
         intermediate(&pass, i);
         output(&pass, i);
     }
+    need(model, layer_count);
     activations->head->forward(&pass);
 }
 
@@ -335,7 +344,7 @@ static void embed_backward(const struct pass *pass) {
 static void tell(const struct bert_sink *sink, const struct param_table *table, int64_t index) {
     const struct param_range range = param_range(table, (size_t)index);
     if (sink != NULL && range.count > 0) {
-        sink->ready(sink->context, range.first, range.count);
+        sink->ready(sink->context, (size_t)index);
     }
 }
 

@@ -27,13 +27,20 @@ struct bert_dropout {
     double head_probability; // of the pooled output
 };
 
+// Called before a forward pass reads the weights of a range (the index of param_range).
+struct bert_source {
+    void (*need)(void *context, size_t range);
+    void *context;
+};
+
 struct bert {
     const struct bert_config *config;
     const struct param_table *table;
     struct device *device;
     enum dtype compute;
     struct bert_weights weights;
-    int64_t max_masked; // masked tokens of a batch at most; of the pre-training head
+    struct bert_source source; // need NULL: the weights are always there
+    int64_t max_masked;        // masked tokens of a batch at most; of the pre-training head
 };
 
 // Activations of one batch, carved from an arena. Views only.
@@ -81,11 +88,11 @@ struct bert_rows bert_logit_rows(const struct bert_activations *activations,
 // a regression, its targets. The pre-training head reads the labels as the next-sentence
 // prediction's (0: it is the next, 1: another) and the batch's masked tokens.
 //
-// `sink` is told of each range of the flat gradient (param_range) as soon as nothing more will be
-// added to it: the head's, those of the layers from the last to the first, then the rest. NULL:
-// nobody is told.
+// `sink`, unless it is NULL, is called for each range of the flat gradient (the index of
+// param_range) once nothing more will be added to it: the head's, those of the layers from the last
+// to the first, then the rest.
 struct bert_sink {
-    void (*ready)(void *context, int64_t first, int64_t count);
+    void (*ready)(void *context, size_t range);
     void *context;
 };
 void bert_backward(const struct bert *model, struct bert_activations *activations,

@@ -86,6 +86,10 @@ static void zero(struct device *dev, void *block, size_t bytes) {
     cpu_of(dev)->zero(cpu_of(dev), device_memory(dev, "zero", "block", block, bytes), bytes);
 }
 
+static void discard(struct device *dev, void *block, size_t bytes) {
+    cpu_of(dev)->discard(cpu_of(dev), device_memory(dev, "discard", "block", block, bytes), bytes);
+}
+
 static const char *describe(struct device *dev) {
     return ((struct guarded *)dev->state)->description;
 }
@@ -125,6 +129,7 @@ enum berth_status device_cuda_open(const struct device_options *options, struct 
     (*device)->upload = upload;
     (*device)->download = download;
     (*device)->zero = zero;
+    (*device)->discard = discard;
     snprintf(guarded->description, sizeof guarded->description, "guarded memory, %.160s",
              cpu->describe(cpu));
     return BERTH_OK;

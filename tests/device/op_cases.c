@@ -30,6 +30,7 @@ const struct op_case op_cases[] = {
     {"squares", op_squares, 0, 0},
     {"adamw", op_adamw, 0, 0},
     {"lamb", op_lamb, 0, 0},
+    {"add", op_add, 0, 0},
     {"convert", op_convert, 0, 0},
 };
 const int op_case_count = sizeof op_cases / sizeof *op_cases;

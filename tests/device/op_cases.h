@@ -52,6 +52,7 @@ void op_add_losses(struct op_run *run);
 void op_squares(struct op_run *run);
 void op_adamw(struct op_run *run);
 void op_lamb(struct op_run *run);
+void op_add(struct op_run *run);
 void op_convert(struct op_run *run);
 
 #endif

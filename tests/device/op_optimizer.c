@@ -300,6 +300,18 @@ void op_lamb(struct op_run *run) {
     }
 }
 
+void op_add(struct op_run *run) {
+    const int64_t count = run->shape->hidden * 1777 + 1;
+    float *to = op_vector(run, count, 1, 0), *from = op_vector(run, count, 1e-3, 0);
+    float *want = op_keep(run, (size_t)count * sizeof *want);
+    for (int64_t i = 0; i < count; i++) {
+        want[i] = to[i] + from[i];
+    }
+    run->dev->add(run->dev, to, from, count);
+    op_check(run, "to", mat_of(to, 1, count, DTYPE_F32),
+             op_dense(run, mat_of(want, 1, count, DTYPE_F32)), 1, 0);
+}
+
 void op_convert(struct op_run *run) {
     const int64_t count = run->shape->hidden * 1777 + 1;
     float *from = op_vector(run, count, 100, 0);

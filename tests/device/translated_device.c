@@ -475,6 +475,13 @@ static void lamb_apply(struct device *dev, const struct lamb_args *args) {
     END(lamb_apply, &a);
 }
 
+static void add(struct device *dev, float *to, const float *from, int64_t count) {
+    BEGIN(add);
+    VECTOR(to, count);
+    VECTOR(from, count);
+    END(add, to, from, count);
+}
+
 static void convert(struct device *dev, struct mat to, const float *from) {
     BEGIN(convert);
     MAT(to);

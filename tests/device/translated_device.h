@@ -24,7 +24,7 @@
     each(gelu_backward) each(tanh_forward) each(tanh_backward) \
     each(class_loss) each(squared_loss) each(sigmoid_loss) \
     each(add_losses) each(squares) each(norms) \
-    each(adamw) each(lamb_moments) each(lamb_apply) each(convert)
+    each(adamw) each(lamb_moments) each(lamb_apply) each(add) each(convert)
 // clang-format on
 
 #define DEVICE_OPERATION_NAME(name) OPERATION_##name,

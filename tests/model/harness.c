@@ -172,11 +172,12 @@ struct told {
     int calls;
 };
 
-static void keep_range(void *context, int64_t first, int64_t count) {
+static void keep_range(void *context, size_t index) {
     struct told *told = context;
+    const struct param_range range = param_range(&told->harness->table, index);
     const float *gradients = told->harness->gradients;
     told->calls++;
-    for (int64_t i = first; i < first + count; i++) {
+    for (int64_t i = range.first; i < range.first + range.count; i++) {
         told->times[i]++;
         told->values[i] = gradients[i];
     }

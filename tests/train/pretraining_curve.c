@@ -83,7 +83,7 @@ static enum berth_status prepare(struct curve *curve, struct berth_error *error)
     shape.train.tokens = shape.train.max_length * curve->sequences;
     shape.train.masked *= curve->sequences;
     TRY(engine_init(&curve->engine, &curve->state, comm_self(), &curve->config, &shape, error));
-    return updater_init(&curve->updater, &curve->engine, &rules, error);
+    return updater_init(&curve->updater, &curve->engine, &rules, curve->sequences, error);
 }
 
 static enum berth_status run(struct curve *curve, struct berth_error *error) {
@@ -96,7 +96,6 @@ static enum berth_status run(struct curve *curve, struct berth_error *error) {
                                    .source = &curve->source,
                                    .order = curve->order + step * curve->sequences,
                                    .count = (size_t)curve->sequences,
-                                   .total = curve->sequences,
                                    .step = step,
                                    .learning_rate = curve->learning_rate};
         struct update_result result;

@@ -82,7 +82,8 @@ static void open_setup(struct setup *setup, const char *average, double dropout,
     assert_int_equal(
         engine_init(&setup->engine, &setup->state, comm_self(), &setup->shape, &shape, NULL),
         BERTH_OK);
-    assert_int_equal(updater_init(&setup->updater, &setup->engine, &rules, NULL), BERTH_OK);
+    assert_int_equal(updater_init(&setup->updater, &setup->engine, &rules, SEQUENCES, NULL),
+                     BERTH_OK);
 }
 
 static void close_setup(struct setup *setup) {
@@ -102,11 +103,8 @@ static struct update_result run_update(struct setup *setup, uint32_t first, size
         order[i] = first + i;
     }
     struct batching batching = {.micro = {INT64_MAX, micro, INT64_MAX, 0}};
-    struct update_args args = {.batching = &batching,
-                               .source = &source,
-                               .order = order,
-                               .count = count,
-                               .total = (int64_t)count};
+    struct update_args args = {
+        .batching = &batching, .source = &source, .order = order, .count = count};
     struct update_result result;
     assert_int_equal(update_run(&setup->updater, &args, &result, NULL), BERTH_OK);
     return result;

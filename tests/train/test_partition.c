@@ -90,9 +90,9 @@ static void open_rank(struct rank *rank, const char *name, int number, int size,
     assert_int_equal(optimizer_settle(&config, NULL), BERTH_OK);
     rank->optimizer = optimizer_of(&config);
     assert_int_equal(device_cpu_open(&options, &rank->device, NULL), BERTH_OK);
-    assert_int_equal(
-        state_init_partition(&rank->state, rank->device, &table, DTYPE_BF16, number, size, NULL),
-        BERTH_OK);
+    const struct state_share share = {number, size, 1};
+    assert_int_equal(state_init_share(&rank->state, rank->device, &table, DTYPE_BF16, &share, NULL),
+                     BERTH_OK);
     param_initialise(&table, &shape, 3, rank->state.master);
     assert_int_equal(optimizer_plan_init(&rank->plan, &rank->optimizer, &rank->state, comm, NULL),
                      BERTH_OK);

@@ -163,7 +163,8 @@ static void open_setup(struct setup *setup, double dropout, const char *average,
     assert_int_equal(engine_init(&setup->engine, &setup->state, comm_self(), &setup->golden->shape,
                                  &shape, NULL),
                      BERTH_OK);
-    assert_int_equal(updater_init(&setup->updater, &setup->engine, &rules, NULL), BERTH_OK);
+    assert_int_equal(updater_init(&setup->updater, &setup->engine, &rules, SEQUENCES, NULL),
+                     BERTH_OK);
 }
 
 static void close_setup(struct setup *setup) {
@@ -192,7 +193,6 @@ static void describe_update(struct setup *setup, int64_t step, size_t first, siz
                              .source = &setup->source,
                              .order = setup->order,
                              .count = count,
-                             .total = (int64_t)count,
                              .step = step,
                              .skipped = setup->skipped,
                              .learning_rate = schedule_rate(&schedule, step - setup->skipped),
@@ -350,7 +350,6 @@ static void test_stop_between_micro_batches(void **state) {
                                    .source = &source,
                                    .order = order,
                                    .count = 4,
-                                   .total = 4,
                                    .step = 2,
                                    .learning_rate = 1e-2,
                                    .stop = &setup.stop};
@@ -521,8 +520,6 @@ static void *run_part(void *own) {
     setup->engine.comm = part->comm;
     for (int64_t step = 1; step < 4; step++) {
         describe_update(setup, step, part->first, part->count, 1);
-        setup->args.first = part->place;
-        setup->args.total = WHOLE;
         if (update_run(&setup->updater, &setup->args, &part->result, NULL) != BERTH_OK) {
             abort();
         }

@@ -140,7 +140,7 @@ static void sort_words(struct packer *packer) {
 }
 
 void packer_fill(struct packer *packer, const struct packer_source *source, const uint32_t *order,
-                 size_t count, int64_t first_place) {
+                 const int64_t *places, size_t count) {
     struct batch *batch = &packer->batch;
     int64_t row = 0;
     batch->sequence_count = (int64_t)count;
@@ -154,7 +154,7 @@ void packer_fill(struct packer *packer, const struct packer_source *source, cons
             put_labels(packer, i, &sequence);
         }
         ((int32_t *)batch->cu_seqlens)[i] = (int32_t)row;
-        ((int64_t *)batch->places)[i] = first_place + (int64_t)i;
+        ((int64_t *)batch->places)[i] = places != NULL ? places[i] : (int64_t)i;
         if (sequence.length > batch->max_length) {
             batch->max_length = sequence.length;
         }

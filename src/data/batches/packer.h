@@ -51,10 +51,11 @@ enum berth_status packer_init(struct packer *packer, const struct batch_extent *
                               int sorts_words, struct berth_error *error);
 void packer_done(struct packer *packer);
 
-// Packs the sequences order[0 .. count) of the source; sequence i gets place `first_place` + i.
-// The caller has checked that they fit. batch.masked_weight is the caller's to set.
+// Packs the sequences order[0 .. count) of the source; sequence i gets place places[i], or i where
+// `places` is NULL. The caller has checked that they fit. batch.masked_weight is the caller's to
+// set.
 void packer_fill(struct packer *packer, const struct packer_source *source, const uint32_t *order,
-                 size_t count, int64_t first_place);
+                 const int64_t *places, size_t count);
 
 // How many of order[0 .. count), taken from the front, fit into the limits; at least 1 when
 // count > 0.

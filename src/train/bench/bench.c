@@ -46,7 +46,8 @@ static enum berth_status make_engine(struct bench *bench, const struct engine_sh
     }
     TRY(optimizer_settle(&config, error));
     const struct update_rules rules = update_rules_of(&config, model);
-    return updater_init(&bench->updater, &bench->engine, &rules, error);
+    return updater_init(&bench->updater, &bench->engine, &rules, bench->data.worst.sequences,
+                        error);
 }
 
 static enum berth_status prepare(struct bench *bench, struct bench_figures *figures,
@@ -95,7 +96,6 @@ static enum berth_status train_step(struct bench *bench, int64_t step, struct up
                                .source = &data->source,
                                .order = data->order + data->cuts[step],
                                .count = count,
-                               .total = (int64_t)count,
                                .step = step,
                                .learning_rate = bench->settings->config->learning_rate,
                                .stop = bench->settings->stop};

@@ -70,7 +70,7 @@ static enum berth_status pack(struct bench_layer *b, const struct made *made,
     enum berth_status status;
     TRY_DONE(packer_init(&b->packer, &extent, b->dev->wants_word_rows, error));
     TRY_DONE(device_batch_init(&b->device_batch, b->dev, &extent, error));
-    packer_fill(&b->packer, &source, order, count, 0);
+    packer_fill(&b->packer, &source, order, NULL, count);
     b->batch = *device_batch_upload(&b->device_batch, &b->packer.batch);
     b->g.rows = b->batch.row_count;
     b->masked = batch_round(b->batch.masked_count);

@@ -131,7 +131,7 @@ void engine_done(struct engine *engine) {
 
 const struct batch *engine_load(struct engine *engine, const struct engine_load *load) {
     struct packer *packer = &engine->packer;
-    packer_fill(packer, load->source, load->order, load->count, load->first_place);
+    packer_fill(packer, load->source, load->order, load->places, load->count);
     packer->batch.masked_weight = load->masked_weight;
     return device_batch_upload(&engine->batch, &packer->batch);
 }

@@ -55,14 +55,14 @@ enum berth_status engine_init(struct engine *engine, struct state *state, struct
                               struct berth_error *error);
 void engine_done(struct engine *engine);
 
-// Packs the sequences order[0 .. count) of the source; sequence i has place `first_place` + i in
-// its update. engine.packer.batch is then the host's batch; the device's is returned, good until
+// Packs the sequences order[0 .. count) of the source with their places in the update
+// (packer_fill). engine.packer.batch is then the host's batch; the device's is returned, good until
 // the next call. Of the pre-training head, `masked_weight` is the batch's.
 struct engine_load {
     const struct packer_source *source;
     const uint32_t *order;
     size_t count;
-    int64_t first_place;
+    const int64_t *places; // [count]; NULL: 0, 1, ...
     float masked_weight;
 };
 const struct batch *engine_load(struct engine *engine, const struct engine_load *load);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/engine/update.h"
 
+#include "core/memory.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -22,30 +24,88 @@ struct update_rules update_rules_of(const struct berth_config *config,
     };
 }
 
+// --- opening ------------------------------------------------------------------------------------
+
+// Sums of 1, 2, 4, ... parts that wait for their neighbours.
+static int levels_of(int own_parts) {
+    int levels = 0;
+    while (own_parts > 1 << levels) {
+        levels++;
+    }
+    return levels;
+}
+
+size_t updater_level_bytes(const struct param_table *table, int own_parts) {
+    return (size_t)levels_of(own_parts) * (size_t)table->total * sizeof(float);
+}
+
+static enum berth_status take_levels(struct updater *updater, struct berth_error *error) {
+    const struct state *state = updater->engine->state;
+    const size_t bytes = (size_t)state->table->total * sizeof(float);
+    updater->level_count = levels_of(updater->own_parts);
+    updater->levels = memory_array_zeroed((size_t)updater->level_count, sizeof *updater->levels);
+    enum berth_status status =
+        updater->levels != NULL ? BERTH_OK : error_no_memory(error, bytes, "sums of gradients");
+    for (int i = 0; i < updater->level_count && status == BERTH_OK; i++) {
+        updater->levels[i] = state->device->memory_new(state->device, bytes);
+        status = updater->levels[i] != NULL ? BERTH_OK
+                                            : error_no_memory(error, bytes, "sums of gradients");
+    }
+    return status;
+}
+
+static void need(void *context, size_t range) {
+    exchange_wait_weights(context, range);
+}
+
 enum berth_status updater_init(struct updater *updater, struct engine *engine,
-                               const struct update_rules *rules, struct berth_error *error) {
+                               const struct update_rules *rules, int64_t sequences,
+                               struct berth_error *error) {
+    struct comm *comm = engine->comm;
     *updater = (struct updater){.engine = engine, .rules = *rules};
-    return optimizer_plan_init(&updater->plan, &updater->rules.optimizer, engine->state,
-                               engine->comm, error);
+    const int parts = rules->parts > 0 ? rules->parts : comm->size;
+    updater->own_parts = parts / comm->size;
+    const enum dtype wire = parts > comm->size ? DTYPE_F32 : rules->wire;
+    TRY(exchange_init(&updater->exchange, comm, engine->state, wire, error));
+    TRY(division_init(&updater->division, (size_t)parts, (size_t)sequences, error));
+    TRY(take_levels(updater, error));
+    engine->model.source = (struct bert_source){.need = need, .context = &updater->exchange};
+    return optimizer_plan_init(&updater->plan, &updater->rules.optimizer, engine->state, comm,
+                               error);
 }
 
 void updater_done(struct updater *updater) {
+    if (updater->engine == NULL) {
+        return;
+    }
+    const struct state *state = updater->engine->state;
     optimizer_plan_done(&updater->plan);
+    exchange_done(&updater->exchange);
+    division_done(&updater->division);
+    for (int i = 0; i < updater->level_count && updater->levels != NULL; i++) {
+        if (updater->levels[i] != NULL) {
+            state->device->memory_free(state->device, updater->levels[i],
+                                       (size_t)state->table->total * sizeof(float));
+        }
+    }
+    memory_free(updater->levels);
+    updater->engine->model.source = (struct bert_source){0};
     *updater = (struct updater){0};
 }
 
 // One update on its way.
 struct run {
-    const struct updater *updater;
+    struct updater *updater;
     struct engine *engine;
     const struct update_args *args;
     struct bert_dropout dropout;
-    // What the means divide by: the update's sequences and masked tokens, over all ranks; 0: those
+    // What the means divide by: the update's sequences and masked tokens, over all parts; 0: those
     // of each micro-batch, whose means are averaged over `micro_batches`, else 1.
     double sequences, masked, micro_batches;
+    size_t most_micro; // micro-batches of a part, at most
 };
 
-// A micro-batch: order[first .. first + count) of the part.
+// Sequences [first, first + count) of the division.
 struct micro {
     size_t first, count;
     // What the loss of a sequence and that of a masked token count in the update's.
@@ -54,41 +114,48 @@ struct micro {
 
 // --- what the means divide by -------------------------------------------------------------------
 
-static int64_t count_masked(const struct update_args *args) {
-    return packer_extent(args->source, args->order, args->count).masked;
+static size_t cut_at(const struct run *run, size_t first, size_t end) {
+    const struct update_args *args = run->args;
+    return batching_cut(args->batching, args->source, run->updater->division.order + first,
+                        end - first);
 }
 
-static size_t cut_at(const struct update_args *args, size_t done) {
-    return batching_cut(args->batching, args->source, args->order + done, args->count - done);
-}
-
-// A mean of means needs the number of micro-batches before the first of them runs.
-static size_t count_micro(const struct update_args *args) {
+static size_t count_micro(const struct run *run, size_t part) {
+    const struct division *division = &run->updater->division;
     size_t micro_batches = 0;
-    for (size_t done = 0; done < args->count; micro_batches++) {
-        done += cut_at(args, done);
+    for (size_t done = division->starts[part]; done < division->starts[part + 1]; micro_batches++) {
+        done += cut_at(run, done, division->starts[part + 1]);
     }
     return micro_batches;
 }
 
 static void find_divisors(struct run *run) {
     const struct update_args *args = run->args;
-    struct comm *comm = run->engine->comm;
+    size_t micro_batches = 0;
+    for (size_t part = 0; part < run->updater->division.parts; part++) {
+        const size_t own = count_micro(run, part);
+        micro_batches += own;
+        run->most_micro = own > run->most_micro ? own : run->most_micro;
+    }
     if (run->updater->rules.micro_average) {
-        run->micro_batches = (double)count_micro(args);
-        comm->sum(comm, &run->micro_batches, 1);
+        run->micro_batches = (double)micro_batches;
         return;
     }
     run->micro_batches = 1;
-    run->sequences = (double)args->total;
+    run->sequences = (double)args->count;
     if (run->engine->model.table->head == PARAM_HEAD_PRETRAINING) {
-        run->masked = (double)count_masked(args);
-        comm->sum(comm, &run->masked, 1);
+        run->masked = (double)packer_extent(args->source, args->order, args->count).masked;
     }
 }
 
-static struct run run_of(const struct updater *updater, const struct update_args *args) {
+// Parts of a run whose micro-batches have a number of sequences have equal numbers of these.
+static size_t most_sequences(const struct batching *batching, size_t count, size_t parts) {
+    return batching->micro.tokens == INT64_MAX ? (count + parts - 1) / parts : count;
+}
+
+static struct run run_of(struct updater *updater, const struct update_args *args) {
     const struct update_rules *rules = &updater->rules;
+    struct division *division = &updater->division;
     struct run run = {.updater = updater,
                       .engine = updater->engine,
                       .args = args,
@@ -97,17 +164,20 @@ static struct run run_of(const struct updater *updater, const struct update_args
                                   .hidden_probability = rules->hidden_dropout,
                                   .attention_probability = rules->attention_dropout,
                                   .head_probability = rules->head_dropout}};
+    division_make(division, args->source, args->order, args->count, updater->engine->model.config,
+                  most_sequences(args->batching, args->count, division->parts));
     find_divisors(&run);
     return run;
 }
 
-static struct micro micro_at(const struct run *run, size_t first) {
-    const struct update_args *args = run->args;
+static struct micro micro_at(const struct run *run, size_t first, size_t end) {
+    const struct packer_source *source = run->args->source;
     const int own = run->sequences <= 0;
-    struct micro micro = {.first = first, .count = cut_at(args, first)};
+    struct micro micro = {.first = first, .count = cut_at(run, first, end)};
     double sequences = own ? (double)micro.count : run->sequences, masked = run->masked;
     if (own) {
-        masked = (double)packer_extent(args->source, args->order + first, micro.count).masked;
+        const uint32_t *order = run->updater->division.order + first;
+        masked = (double)packer_extent(source, order, micro.count).masked;
     }
     micro.sequence_weight = 1 / (sequences * run->micro_batches);
     micro.masked_weight = masked > 0 ? 1 / (masked * run->micro_batches) : 0;
@@ -122,10 +192,11 @@ static double loss_scale_of(const struct update_args *args) {
 
 static const struct batch *forward(const struct run *run, const struct micro *micro) {
     struct engine *engine = run->engine;
+    const struct division *division = &run->updater->division;
     const struct engine_load load = {.source = run->args->source,
-                                     .order = run->args->order + micro->first,
+                                     .order = division->order + micro->first,
+                                     .places = division->places + micro->first,
                                      .count = micro->count,
-                                     .first_place = run->args->first + (int64_t)micro->first,
                                      .masked_weight =
                                          (float)(micro->masked_weight / micro->sequence_weight)};
     const struct batch *batch = engine_load(engine, &load);
@@ -145,29 +216,106 @@ static void add_losses(struct engine *engine, const struct micro *micro) {
     }
 }
 
-// The gradient's elements of this range are final on this rank.
-static void reduce(void *context, int64_t first, int64_t count) {
-    const struct engine *engine = context;
-    const struct comm_range range = {.name = "gradients",
-                                     .data = engine->state->gradients + first,
-                                     .first = first,
-                                     .count = count,
-                                     .dtype = DTYPE_F32};
-    engine->comm->reduce_begin(engine->comm, &range);
+// --- the sum over parts -------------------------------------------------------------------------
+
+// gradients += levels[level], which becomes 0: elements [first, first + count).
+static void take_level(const struct updater *updater, int level, int64_t first, int64_t count) {
+    const struct state *state = updater->engine->state;
+    float *sum = updater->levels[level] + first;
+    state->device->add(state->device, state->gradients + first, sum, count);
+    state->device->zero(state->device, sum, (size_t)count * sizeof *sum);
 }
 
-static void run_micro(const struct run *run, const struct micro *micro,
+// Adds the gradient of part `part` of this rank's to those before it, as a binary counter carries,
+// and clears it.
+static void keep_part(const struct updater *updater, int part) {
+    const struct state *state = updater->engine->state;
+    const int64_t total = state->table->total;
+    int level = 0;
+    for (; part >> level & 1; level++) {
+        take_level(updater, level, 0, total);
+    }
+    state->device->add(state->device, updater->levels[level], state->gradients, total);
+    state->device->zero(state->device, state->gradients, (size_t)total * sizeof *state->gradients);
+}
+
+// The gradient of the last part is final in this range: the sum over this rank's parts is.
+static void range_ready(void *context, size_t range) {
+    struct updater *updater = context;
+    const struct param_range elements = param_range(updater->engine->state->table, range);
+    for (int level = 0; level < updater->level_count; level++) {
+        if ((updater->own_parts - 1) >> level & 1) {
+            take_level(updater, level, elements.first, elements.count);
+        }
+    }
+    exchange_reduce(&updater->exchange, range);
+}
+
+// Waits until the gradients of a range were added over the ranks, and clears those of other owners.
+static void drop_foreign(struct updater *updater, size_t range) {
+    exchange_wait_gradients(&updater->exchange, range);
+    exchange_clear(&updater->exchange, range);
+}
+
+static void drop_all_foreign(struct updater *updater) {
+    for (size_t i = 0; i < param_range_count(updater->engine->state->table); i++) {
+        drop_foreign(updater, i);
+    }
+}
+
+// All ranges in the order of the backward pass, for a rank that has no micro-batch where others
+// have one.
+static void announce_all(struct updater *updater) {
+    const size_t layers = (size_t)updater->engine->state->table->layer_count;
+    const struct param_table *table = updater->engine->state->table;
+    if (param_range(table, layers).count > 0) {
+        range_ready(updater, layers);
+    }
+    for (size_t i = layers; i-- > 0;) {
+        range_ready(updater, i);
+    }
+    range_ready(updater, layers + 1);
+}
+
+// --- micro-batches ------------------------------------------------------------------------------
+
+// Stage 2 adds the gradients over the ranks after each micro-batch; the next one is added to what a
+// rank owns.
+static int reduces_each(const struct updater *updater) {
+    return updater->engine->state->share.stage == 2 && updater->own_parts == 1 &&
+           exchange_is_shared(&updater->exchange);
+}
+
+// One part on its way.
+struct part {
+    size_t end;       // in the division
+    size_t announces; // times that its gradient is added over the ranks; 0: a later part's is
+    size_t announced; // of these
+};
+
+static struct part part_of(const struct run *run, int index) {
+    const struct updater *updater = run->updater;
+    const int is_last = index + 1 == updater->own_parts;
+    return (struct part){.announces = !is_last ? 0 : reduces_each(updater) ? run->most_micro : 1};
+}
+
+static void run_micro(const struct run *run, const struct micro *micro, struct part *part,
                       struct update_result *result) {
     struct engine *engine = run->engine;
     struct device *device = engine->state->device;
-    const struct bert_sink sink = {.ready = reduce, .context = engine};
-    const int is_last = micro->first + micro->count == run->args->count;
+    const struct bert_sink sink = {.ready = range_ready, .context = run->updater};
+    const int announces =
+        part->announces > 1 || (part->announces == 1 && micro->first + micro->count == part->end);
     device->mark(device, DEVICE_PHASE_FORWARD);
     const struct batch *batch = forward(run, micro);
     device->mark(device, DEVICE_PHASE_BACKWARD);
+    if (part->announced > 0) {
+        drop_all_foreign(run->updater);
+    }
     bert_backward(&engine->model, engine->training, batch, &run->dropout,
                   (float)(micro->sequence_weight * loss_scale_of(run->args)),
-                  is_last ? &sink : NULL);
+                  announces ? &sink : NULL);
+    part->announced += (size_t)announces;
     add_losses(engine, micro);
     device->mark(device, DEVICE_PHASE_OTHER);
     result->tokens += batch->token_count;
@@ -177,21 +325,45 @@ static void run_micro(const struct run *run, const struct micro *micro,
 }
 
 // 0 when it was left at once.
-static int run_backward(const struct run *run, struct update_result *result) {
+static int run_part(const struct run *run, int index, struct update_result *result) {
+    struct updater *updater = run->updater;
     const struct update_args *args = run->args;
-    struct engine *engine = run->engine;
-    struct device *device = engine->state->device;
-    device->zero(device, engine->losses, ENGINE_LOSSES * sizeof *engine->losses);
-    for (size_t done = 0; done < args->count;) {
+    const size_t number = (size_t)(run->engine->comm->rank * updater->own_parts + index);
+    const size_t *starts = updater->division.starts + number;
+    struct part part = part_of(run, index);
+    part.end = starts[1];
+    for (size_t done = starts[0]; done < part.end;) {
         if (args->stop != NULL && *args->stop >= 2) {
             result->left = 1;
             return 0;
         }
-        const struct micro micro = micro_at(run, done);
-        run_micro(run, &micro, result);
+        const struct micro micro = micro_at(run, done, part.end);
+        run_micro(run, &micro, &part, result);
         done += micro.count;
     }
-    engine->comm->wait(engine->comm, 0);
+    for (; part.announced < part.announces; part.announced++) {
+        if (part.announced > 0) {
+            drop_all_foreign(updater);
+        }
+        announce_all(updater);
+    }
+    return 1;
+}
+
+// 0 when it was left at once.
+static int run_backward(const struct run *run, struct update_result *result) {
+    struct updater *updater = run->updater;
+    struct device *device = run->engine->state->device;
+    device->zero(device, run->engine->losses, ENGINE_LOSSES * sizeof *run->engine->losses);
+    for (int i = 0; i < updater->own_parts; i++) {
+        if (!run_part(run, i, result)) {
+            return 0;
+        }
+        if (i + 1 < updater->own_parts) {
+            keep_part(updater, i);
+        }
+    }
+    exchange_wait_all_gradients(&updater->exchange);
     return 1;
 }
 
@@ -216,19 +388,10 @@ static enum berth_status ask(const struct run *run, struct update_result *result
     return comm->agree(comm, device->status(device, error), &result->stop, error);
 }
 
-// Every rank gets the weights that the others have updated.
-static void gather(const struct engine *engine) {
-    const struct state *state = engine->state;
-    for (size_t i = 0; i < param_range_count(state->table); i++) {
-        const struct param_range range = param_range(state->table, i);
-        const struct comm_range weights = {.name = "weights",
-                                           .data = state->master + range.first,
-                                           .first = range.first,
-                                           .count = range.count,
-                                           .dtype = DTYPE_F32};
-        engine->comm->gather_begin(engine->comm, &weights);
-    }
-    engine->comm->wait(engine->comm, 0);
+// This rank's part of a range has its new weights.
+static void range_updated(void *context, size_t range) {
+    exchange_clear(context, range);
+    exchange_gather(context, range);
 }
 
 static void take_step(const struct run *run, const struct update_result *result) {
@@ -236,10 +399,11 @@ static void take_step(const struct run *run, const struct update_result *result)
     const struct optimizer_step step = {.number = args->step - args->skipped,
                                         .learning_rate = args->learning_rate,
                                         .gradient_scale = 1 / loss_scale_of(args),
-                                        .grad_norm = result->grad_norm};
+                                        .grad_norm = result->grad_norm,
+                                        .updated = range_updated,
+                                        .context = &run->updater->exchange};
     if (isfinite(result->grad_norm) && isfinite(result->loss)) {
         optimizer_step(&run->updater->plan, &step);
-        gather(run->engine);
     }
 }
 
@@ -248,7 +412,7 @@ enum berth_status update_run(struct updater *updater, const struct update_args *
     struct device *device = updater->engine->state->device;
     const struct run run = run_of(updater, args);
     double seconds[DEVICE_PHASES];
-    *result = (struct update_result){0};
+    *result = (struct update_result){.imbalance = division_imbalance(&updater->division)};
     if (!run_backward(&run, result)) {
         return device->status(device, error);
     }
@@ -265,8 +429,12 @@ enum berth_status update_run(struct updater *updater, const struct update_args *
 
 void update_discard(struct updater *updater) {
     const struct state *state = updater->engine->state;
-    state->device->zero(state->device, state->gradients,
-                        (size_t)state->table->total * sizeof *state->gradients);
+    const size_t bytes = (size_t)state->table->total * sizeof *state->gradients;
+    if (state->share.stage == 2) {
+        state->device->discard(state->device, state->gradients, bytes);
+    } else {
+        state->device->zero(state->device, state->gradients, bytes);
+    }
 }
 
 // --- not finite ---------------------------------------------------------------------------------
@@ -343,13 +511,18 @@ static void name_place(const struct engine *engine, int64_t place, int64_t micro
 }
 
 // Computes the micro-batches again until an output is not finite.
-static int blame_forward(const struct updater *updater, const struct update_args *args,
+static int blame_forward(struct updater *updater, const struct update_args *args,
                          const struct sentence *out) {
     struct engine *engine = updater->engine;
     const struct run run = run_of(updater, args);
+    const size_t *starts = updater->division.starts + engine->comm->rank * updater->own_parts;
     int64_t micro_batch = 0;
-    for (size_t done = 0; done < args->count; micro_batch++) {
-        const struct micro micro = micro_at(&run, done);
+    for (size_t done = starts[0]; done < starts[updater->own_parts]; micro_batch++) {
+        size_t part = 0;
+        while (done >= starts[part + 1]) {
+            part++;
+        }
+        const struct micro micro = micro_at(&run, done, starts[part + 1]);
         const struct batch *batch = forward(&run, &micro);
         const int64_t place = bert_first_nonfinite(&engine->model, engine->training, batch);
         if (place >= 0) {

@@ -5,15 +5,20 @@
 //                     = mean over micro-batches of their means       (loss_average "micro")
 // and, of the pre-training head, the same of its masked tokens' losses added to it.
 //
-// A rank computes a part of the update's sequences and knows the part's place; dropout, divisors
-// and sums follow from the place, so the parts of several ranks are the same update as all
-// sequences on one. The device and the other ranks are waited for once, after the last micro-batch:
-// that one answer holds norm, loss, overflow, status and whether to stop.
+// The sequences are divided into parts (division.h), each computed by itself, and the parts'
+// gradients are added along one fixed binary tree over their numbers. A rank computes one part or
+// several neighbours. Dropout, divisors and sums follow from a sequence's place in the update, so
+// the update is the same, whoever computes its parts: with equal parts, powers of two, to the bit.
+//
+// The device and the other ranks are waited for once, after the last micro-batch: that one answer
+// holds norm, loss, overflow, status and whether to stop.
 #ifndef BERTH_TRAIN_UPDATE_H
 #define BERTH_TRAIN_UPDATE_H
 
 #include "train/engine/batching.h"
+#include "train/engine/division.h"
 #include "train/engine/engine.h"
+#include "train/engine/exchange.h"
 #include "train/optimizer/optimizer_plan.h"
 
 #include <stdint.h>
@@ -24,30 +29,40 @@ struct update_rules {
     int micro_average; // loss_average "micro"
     uint64_t seed;
     double hidden_dropout, attention_dropout, head_dropout;
+    int parts;       // of an update; a multiple of the number of ranks; 0: one for each rank
+    enum dtype wire; // that gradients travel in, unless a rank has several parts
 };
 struct update_rules update_rules_of(const struct berth_config *config,
                                     const struct bert_config *shape);
 
-// What makes updates on an engine: the rules and the optimizer's plan for them.
+// What makes updates on an engine: the rules, the optimizer's plan for them, what the ranks
+// exchange, and sums of the gradients of parts that were computed one after the other.
 struct updater {
     struct engine *engine;
     struct update_rules rules;
     struct optimizer_plan plan;
+    struct exchange exchange;
+    struct division division;
+    int own_parts; // of this rank
+    int level_count;
+    float **levels; // [level_count][total] in device memory: sums of 1, 2, 4, ... parts
 };
 
-// Borrows the engine, whose state has gradients and moments. The updater must not move.
-// updater_done frees, also after a failure.
+// Bytes of device memory for the sums of parts, of a rank with so many.
+size_t updater_level_bytes(const struct param_table *table, int own_parts);
+
+// Borrows the engine, whose state has gradients and moments, for updates of up to `sequences`. The
+// updater must not move. updater_done frees, also after a failure.
 enum berth_status updater_init(struct updater *updater, struct engine *engine,
-                               const struct update_rules *rules, struct berth_error *error);
+                               const struct update_rules *rules, int64_t sequences,
+                               struct berth_error *error);
 void updater_done(struct updater *updater);
 
 struct update_args {
     const struct batching *batching;
     const struct packer_source *source;
-    const uint32_t *order; // the sequences of this rank's part
+    const uint32_t *order; // the sequences of the update, over all ranks
     size_t count;
-    int64_t first;   // place of the first of them among the update's
-    int64_t total;   // sequences of the update, over all ranks
     int64_t step;    // from 0; keys the dropout
     int64_t skipped; // of those before: their corrections of the moments' bias do not count
     double learning_rate;
@@ -59,9 +74,10 @@ struct update_result {
     double loss;
     double masked_loss;     // the masked tokens' part of the loss
     double grad_norm;       // before clipping, unscaled; not finite: nothing was changed
-    int64_t tokens, masked; // of this rank's part, as are the next two
+    int64_t tokens, masked; // of this rank's parts, as are the next two
     double needed_flops;
     int64_t micro_batches;
+    double imbalance; // of the parts' predicted times: the largest by their mean
     double forward_seconds, backward_seconds, step_seconds;
     int stop; // the ranks' largest *stop, asked for once
     int left; // 1: left at once, between two micro-batches; the weights are those before the update

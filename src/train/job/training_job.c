@@ -312,7 +312,8 @@ static enum berth_status fill_state(struct job *job, struct berth_error *error) 
     }
     log_event(&job->log, "loaded_checkpoint");
     TRY(engine_init(&job->engine, &job->state, job->comm, &job->files.shape, &job->shape, error));
-    return updater_init(&job->updater, &job->engine, &rules, error);
+    return updater_init(&job->updater, &job->engine, &rules, job->batching.update_sequences,
+                        error);
 }
 
 // --- the end ------------------------------------------------------------------------------------

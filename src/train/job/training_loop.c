@@ -455,7 +455,6 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
                                .source = data.source,
                                .order = data.order,
                                .count = data.count,
-                               .total = (int64_t)data.count,
                                .step = progress->step,
                                .skipped = without_moments(progress),
                                .learning_rate =

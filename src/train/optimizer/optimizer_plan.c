@@ -25,12 +25,15 @@ static struct device_range range_of(const struct optimizer *optimizer, int64_t f
 }
 
 // The end of the tensors from `first` on that may go together: one group, with or without a
-// compute copy all of them. The gaps between them stay zero.
-static size_t run_end(const struct optimizer_plan *plan, size_t first, int decays) {
+// compute copy all of them, of one param_range, which ends at `range_end`. The gaps between them
+// stay zero.
+static size_t run_end(const struct optimizer_plan *plan, size_t first, int64_t range_end,
+                      int decays) {
     const struct param_table *table = plan->state->table;
     const int copied = table->params[first].offset < table->matrix_count;
     size_t end = first + 1;
-    while (end < table->count && (table->params[end].offset < table->matrix_count) == copied &&
+    while (end < table->count && table->params[end].offset < range_end &&
+           (table->params[end].offset < table->matrix_count) == copied &&
            optimizer_decays(plan->optimizer, table->params[end].name) == decays) {
         end++;
     }
@@ -75,11 +78,24 @@ static int64_t list_tensor(struct optimizer_plan *plan, const struct range_lists
     return block + device_sum_blocks(range.count);
 }
 
+// The lists of param_range number `range` begin here.
+static struct param_range begin_range(struct optimizer_plan *plan, size_t range) {
+    plan->plain_first[range] = plan->plain_count;
+    plan->scaled_first[range] = plan->scaled_count;
+    return range < param_range_count(plan->state->table) ? param_range(plan->state->table, range)
+                                                         : (struct param_range){0};
+}
+
 static void fill_lists(struct optimizer_plan *plan, const struct range_lists *lists) {
     const struct optimizer *optimizer = plan->optimizer;
     const struct param_table *table = plan->state->table;
     int64_t block = 0;
+    size_t ranges = 0;
+    struct param_range range = begin_range(plan, ranges++);
     for (size_t i = 0; i < table->count;) {
+        while (table->params[i].offset >= range.first + range.count) {
+            range = begin_range(plan, ranges++);
+        }
         const char *name = table->params[i].name;
         const int decays = optimizer_decays(optimizer, name);
         lists->tensor_blocks[i] = block;
@@ -87,12 +103,15 @@ static void fill_lists(struct optimizer_plan *plan, const struct range_lists *li
             block = list_tensor(plan, lists, i++, decays, block);
             continue;
         }
-        const size_t end = run_end(plan, i, decays);
+        const size_t end = run_end(plan, i, range.first + range.count, decays);
         put(plan, lists->plain, &plan->plain_count,
             range_of(optimizer, table->params[i].offset, end_of(&table->params[end - 1]), decays));
         for (; i < end; i++) {
             lists->tensor_blocks[i] = block;
         }
+    }
+    while (ranges <= param_range_count(table)) {
+        (void)begin_range(plan, ranges++);
     }
     lists->tensor_blocks[table->count] = plan->tensor_block_count = block;
     put(plan, lists->all, &plan->all_count, range_of(optimizer, 0, table->total, 0));
@@ -152,6 +171,18 @@ static enum berth_status upload_lists(struct optimizer_plan *plan, struct berth_
     return BERTH_OK;
 }
 
+static enum berth_status take_host(struct optimizer_plan *plan, struct berth_error *error) {
+    const struct param_table *table = plan->state->table;
+    const size_t sums = 2 * most_blocks(table), ranges = param_range_count(table) + 1;
+    plan->host_sums = memory_array(sums, sizeof *plan->host_sums);
+    plan->plain_first = memory_array(ranges, sizeof *plan->plain_first);
+    plan->scaled_first = memory_array(ranges, sizeof *plan->scaled_first);
+    if (plan->host_sums == NULL || plan->plain_first == NULL || plan->scaled_first == NULL) {
+        return error_no_memory(error, sums * sizeof *plan->host_sums, "sums of squares");
+    }
+    return upload_lists(plan, error);
+}
+
 enum berth_status optimizer_plan_init(struct optimizer_plan *plan,
                                       const struct optimizer *optimizer, const struct state *state,
                                       struct comm *comm, struct berth_error *error) {
@@ -166,11 +197,7 @@ enum berth_status optimizer_plan_init(struct optimizer_plan *plan,
     }
     arena = (struct arena){.base = plan->block, .size = plan->bytes};
     carve_plan(plan, &arena);
-    const size_t sums = 2 * most_blocks(state->table);
-    plan->host_sums = memory_array(sums, sizeof *plan->host_sums);
-    return plan->host_sums != NULL
-               ? upload_lists(plan, error)
-               : error_no_memory(error, sums * sizeof *plan->host_sums, "sums of squares");
+    return take_host(plan, error);
 }
 
 void optimizer_plan_done(struct optimizer_plan *plan) {
@@ -179,6 +206,8 @@ void optimizer_plan_done(struct optimizer_plan *plan) {
         device->memory_free(device, plan->block, plan->bytes);
     }
     memory_free(plan->host_sums);
+    memory_free(plan->plain_first);
+    memory_free(plan->scaled_first);
     *plan = (struct optimizer_plan){0};
 }
 
@@ -254,17 +283,22 @@ static struct adamw_args args_of(const struct optimizer_plan *plan,
     };
 }
 
-static void step_scaled(const struct optimizer_plan *plan, struct adamw_args args) {
+// What all of a layer-wise optimizer's tensors need before the first of them is updated.
+static void find_coefficients(const struct optimizer_plan *plan, struct adamw_args args) {
     struct device *device = plan->state->device;
-    const struct optimizer *optimizer = plan->optimizer;
-    const int cut = optimizer->row->has_coefficients;
     args.ranges = plan->scaled;
     args.range_count = plan->scaled_count;
     clear_sums(plan, 2 * plan->tensor_block_count);
     device->lamb_moments(device, &args, plan->sums);
     exchange_sums(plan, 2 * plan->tensor_block_count);
+}
+
+static void apply_scaled(const struct optimizer_plan *plan, const struct adamw_args *args) {
+    struct device *device = plan->state->device;
+    const struct optimizer *optimizer = plan->optimizer;
+    const int cut = optimizer->row->has_coefficients;
     device->lamb_apply(device,
-                       &(struct lamb_args){.adam = args,
+                       &(struct lamb_args){.adam = *args,
                                            .sums = plan->sums,
                                            .tensor_blocks = plan->tensor_blocks,
                                            .min_coeff = cut ? optimizer->min_coeff : 0,
@@ -272,8 +306,34 @@ static void step_scaled(const struct optimizer_plan *plan, struct adamw_args arg
                                            .stats = plan->lamb});
 }
 
+// `args` with the part [first[0], first[1]) of a list.
+static struct adamw_args with_ranges(const struct adamw_args *args, const struct device_range *list,
+                                     const int64_t first[2]) {
+    struct adamw_args some = *args;
+    some.ranges = list + first[0];
+    some.range_count = first[1] - first[0];
+    return some;
+}
+
+static void update_range(const struct optimizer_plan *plan, const struct optimizer_step *step,
+                         const struct adamw_args *args, size_t range) {
+    struct device *device = plan->state->device;
+    const struct adamw_args plain = with_ranges(args, plan->plain, &plan->plain_first[range]);
+    const struct adamw_args scaled = with_ranges(args, plan->scaled, &plan->scaled_first[range]);
+    if (plain.range_count > 0) {
+        device->adamw(device, &plain);
+    }
+    if (scaled.range_count > 0) {
+        apply_scaled(plan, &scaled);
+    }
+    if (step->updated != NULL) {
+        step->updated(step->context, range);
+    }
+}
+
 void optimizer_step(const struct optimizer_plan *plan, const struct optimizer_step *step) {
     struct device *device = plan->state->device;
+    const size_t last = param_range_count(plan->state->table) - 1;
     struct adamw_args args = args_of(plan, step);
     if (args.tensor_stats != NULL) {
         clear_sums(plan, plan->tensor_block_count);
@@ -282,10 +342,11 @@ void optimizer_step(const struct optimizer_plan *plan, const struct optimizer_st
         device->norms(device, plan->norms, plan->sums, plan->tensor_blocks,
                       (int64_t)plan->state->table->count, args.gradient_scale);
     }
-    args.ranges = plan->plain;
-    args.range_count = plan->plain_count;
-    device->adamw(device, &args);
     if (plan->scaled_count > 0) {
-        step_scaled(plan, args);
+        find_coefficients(plan, args);
+    }
+    update_range(plan, step, &args, last);
+    for (size_t range = 0; range < last; range++) {
+        update_range(plan, step, &args, range);
     }
 }

@@ -21,6 +21,8 @@ struct optimizer_plan {
     struct device_range *scaled;  // tensors with a coefficient of their own
     struct device_range *clipped; // tensors clipped by their own norms
     int64_t all_count, plain_count, scaled_count, clipped_count;
+    int64_t *plain_first, *scaled_first; // [ranges + 1] in these lists, of each param_range; on the
+                                         // host
     int64_t *all_blocks, *tensor_blocks; // [2], [tensors + 1]: as `norms` wants them
     int64_t tensor_block_count;
     double *host_sums;               // [as sums] on the host, where parts are exchanged
@@ -44,6 +46,10 @@ struct optimizer_step {
     double learning_rate;
     double gradient_scale; // 1 / loss scale
     double grad_norm;      // of all gradients, scaled; plan->norm holds its square
+    // Called when the weights of a param_range were updated, the last range first, then in order;
+    // NULL: not wanted.
+    void (*updated)(void *context, size_t range);
+    void *context;
 };
 
 // One update of weights, compute copy and moments; clears the gradients. The norm is finite and in

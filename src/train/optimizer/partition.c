@@ -35,6 +35,13 @@ static int64_t part_start(struct param_range range, int rank, int size) {
     return range.first + range.count / size * rank + range.count % size * rank / size;
 }
 
+void partition_starts(const struct param_table *table, struct param_range range, int size,
+                      int64_t *starts) {
+    for (int rank = 0; rank <= size; rank++) {
+        starts[rank] = cut_before(table, part_start(range, rank, size));
+    }
+}
+
 static void add(struct partition *partition, int64_t first, int64_t end) {
     struct partition_span *last =
         partition->count > 0 ? &partition->spans[partition->count - 1] : NULL;

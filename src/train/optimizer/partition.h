@@ -27,6 +27,12 @@ struct partition {
     int64_t elements;
 };
 
+// Where each rank's part of a range begins, and where the last one ends: starts[size + 1]. Cut as
+// said above, so they are a little before the places that divide the range evenly, and the first
+// may be before the range.
+void partition_starts(const struct param_table *table, struct param_range range, int size,
+                      int64_t *starts);
+
 // That of rank `rank` of `size`; the whole table where size is 1. partition_done frees.
 enum berth_status partition_init(struct partition *partition, const struct param_table *table,
                                  int rank, int size, struct berth_error *error);

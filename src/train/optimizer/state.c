@@ -26,28 +26,36 @@ static size_t moment_bytes(const struct state *state) {
 }
 
 // What training needs beside the weights.
-static enum berth_status take_training(struct state *state, int rank, int size,
-                                       struct berth_error *error) {
+static enum berth_status take_training(struct state *state, struct berth_error *error) {
+    const struct state_share *share = &state->share;
+    const int divided = share->stage > 0;
     const size_t all = state_measure(state->table, state->compute, 1).gradients;
     TRY(take(state, &state->gradients, all, "the gradients", error));
-    TRY(partition_init(&state->partition, state->table, rank, size, error));
+    TRY(partition_init(&state->own, state->table, share->rank, share->size, error));
+    TRY(partition_init(&state->partition, state->table, divided ? share->rank : 0,
+                       divided ? share->size : 1, error));
     TRY(take(state, &state->moment1, moment_bytes(state), "the first moment", error));
     return take(state, &state->moment2, moment_bytes(state), "the second moment", error);
 }
 
-// `size` 0: for inference.
+static const struct state_share alone = {.size = 1};
+
+// share NULL: for inference.
 static enum berth_status init(struct state *state, struct device *device,
-                              const struct param_table *table, enum dtype compute, int rank,
-                              int size, struct berth_error *error) {
-    *state = (struct state){.device = device, .table = table, .compute = compute};
-    struct state_bytes bytes = state_measure(table, compute, size > 0);
+                              const struct param_table *table, enum dtype compute,
+                              const struct state_share *share, struct berth_error *error) {
+    *state = (struct state){.device = device,
+                            .table = table,
+                            .compute = compute,
+                            .share = share != NULL ? *share : alone};
+    struct state_bytes bytes = state_measure(table, compute, share != NULL);
     enum berth_status status;
     TRY_DONE(take(state, &state->master, bytes.weights, "the weights", error));
     if (bytes.copy > 0) {
         TRY_DONE(take(state, &state->copy, bytes.copy, "the weights' compute copy", error));
     }
-    if (size > 0) {
-        TRY_DONE(take_training(state, rank, size, error));
+    if (share != NULL) {
+        TRY_DONE(take_training(state, error));
     }
     return BERTH_OK;
 done:
@@ -58,13 +66,13 @@ done:
 enum berth_status state_init(struct state *state, struct device *device,
                              const struct param_table *table, enum dtype compute, int training,
                              struct berth_error *error) {
-    return init(state, device, table, compute, 0, training ? 1 : 0, error);
+    return init(state, device, table, compute, training ? &alone : NULL, error);
 }
 
-enum berth_status state_init_partition(struct state *state, struct device *device,
-                                       const struct param_table *table, enum dtype compute,
-                                       int rank, int size, struct berth_error *error) {
-    return init(state, device, table, compute, rank, size, error);
+enum berth_status state_init_share(struct state *state, struct device *device,
+                                   const struct param_table *table, enum dtype compute,
+                                   const struct state_share *share, struct berth_error *error) {
+    return init(state, device, table, compute, share, error);
 }
 
 static void give(struct device *device, void *block, size_t bytes) {
@@ -84,6 +92,7 @@ void state_done(struct state *state) {
     give(state->device, state->moment1, moment_bytes(state));
     give(state->device, state->moment2, moment_bytes(state));
     partition_done(&state->partition);
+    partition_done(&state->own);
     *state = (struct state){0};
 }
 

@@ -14,6 +14,14 @@
 
 #include <stddef.h>
 
+// How the ranks of a job divide the state, by ZeRO's stages: 0 nothing, 1 the moments and the
+// master weights of matrices that have a compute copy, 2 the gradients as well. What is divided has
+// the table's layout all the same: of a buffer [total], pages that no rank's part lies in are not
+// touched and take no memory.
+struct state_share {
+    int rank, size, stage;
+};
+
 struct state {
     struct device *device;
     const struct param_table *table;
@@ -23,6 +31,8 @@ struct state {
     float *gradients;           // f32 [total]; NULL for inference, as are the moments
     float *moment1, *moment2;   // f32 [partition.elements]
     struct partition partition; // whose moments this process holds; empty for inference
+    struct partition own;       // what it writes of a checkpoint: its part, whatever the stage
+    struct state_share share;   // of inference: size 1
 };
 
 // Bytes of each kind of buffer, for the plan.
@@ -31,14 +41,14 @@ struct state_bytes {
 };
 struct state_bytes state_measure(const struct param_table *table, enum dtype compute, int training);
 
-// Takes the buffers, zeroed; the moments of the whole table.
+// Takes the buffers, zeroed, of a process that trains alone, or for inference.
 enum berth_status state_init(struct state *state, struct device *device,
                              const struct param_table *table, enum dtype compute, int training,
                              struct berth_error *error);
-// The same with the moments of one rank of `size`.
-enum berth_status state_init_partition(struct state *state, struct device *device,
-                                       const struct param_table *table, enum dtype compute,
-                                       int rank, int size, struct berth_error *error);
+// The same for training by several ranks.
+enum berth_status state_init_share(struct state *state, struct device *device,
+                                   const struct param_table *table, enum dtype compute,
+                                   const struct state_share *share, struct berth_error *error);
 void state_done(struct state *state);
 
 // The model that computes with these buffers.

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// The longest sequence first, each to the part that has the least to do so far (Graham's rule for
+// machines that work side by side).
+#include "train/engine/division.h"
+
+#include "core/memory.h"
+#include "model/bert.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum berth_status division_init(struct division *division, size_t parts, size_t capacity,
+                                struct berth_error *error) {
+    *division = (struct division){.parts = parts, .capacity = capacity};
+    division->order = memory_array(capacity, sizeof *division->order);
+    division->places = memory_array(capacity, sizeof *division->places);
+    division->starts = memory_array(parts + 1, sizeof *division->starts);
+    division->costs = memory_array(capacity, sizeof *division->costs);
+    division->by_cost = memory_array(capacity, sizeof *division->by_cost);
+    division->owners = memory_array(capacity, sizeof *division->owners);
+    division->loads = memory_array(parts, sizeof *division->loads);
+    division->counts = memory_array(parts, sizeof *division->counts);
+    if (division->order == NULL || division->places == NULL || division->starts == NULL ||
+        division->costs == NULL || division->by_cost == NULL || division->owners == NULL ||
+        division->loads == NULL || division->counts == NULL) {
+        return error_no_memory(error, capacity * sizeof *division->places,
+                               "the division of an update");
+    }
+    return BERTH_OK;
+}
+
+void division_done(struct division *division) {
+    memory_free(division->order);
+    memory_free(division->places);
+    memory_free(division->starts);
+    memory_free(division->costs);
+    memory_free(division->by_cost);
+    memory_free(division->owners);
+    memory_free(division->loads);
+    memory_free(division->counts);
+    *division = (struct division){0};
+}
+
+static int compare_costs(const void *a, const void *b, void *costs) {
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    const double *all = costs;
+    if (all[x] != all[y]) {
+        return all[x] > all[y] ? -1 : 1;
+    }
+    return x < y ? -1 : x > y;
+}
+
+static size_t least_loaded(const struct division *division, size_t most) {
+    size_t least = division->parts;
+    for (size_t part = 0; part < division->parts; part++) {
+        if (division->counts[part] < most &&
+            (least == division->parts || division->loads[part] < division->loads[least])) {
+            least = part;
+        }
+    }
+    return least;
+}
+
+static void choose_owners(struct division *division, size_t count, size_t most) {
+    for (size_t i = 0; i < count; i++) {
+        division->by_cost[i] = (uint32_t)i;
+    }
+    qsort_r(division->by_cost, count, sizeof *division->by_cost, compare_costs, division->costs);
+    memset(division->loads, 0, division->parts * sizeof *division->loads);
+    memset(division->counts, 0, division->parts * sizeof *division->counts);
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t place = division->by_cost[i];
+        const size_t part = least_loaded(division, most);
+        division->owners[place] = (uint32_t)part;
+        division->loads[part] += division->costs[place];
+        division->counts[part]++;
+    }
+}
+
+void division_make(struct division *division, const struct packer_source *source,
+                   const uint32_t *order, size_t count, const struct bert_config *config,
+                   size_t most) {
+    for (size_t i = 0; i < count; i++) {
+        const int64_t length = source->get(source->data, order[i]).length;
+        division->costs[i] = bert_forward_flops(config, length);
+    }
+    choose_owners(division, count, most);
+    division->starts[0] = 0;
+    for (size_t part = 0; part < division->parts; part++) {
+        division->starts[part + 1] = division->starts[part] + division->counts[part];
+        division->counts[part] = division->starts[part]; // from here on where the next one goes
+    }
+    for (size_t i = 0; i < count; i++) {
+        const size_t at = division->counts[division->owners[i]]++;
+        division->order[at] = order[i];
+        division->places[at] = (int64_t)i;
+    }
+}
+
+double division_imbalance(const struct division *division) {
+    double sum = 0, largest = 0;
+    for (size_t part = 0; part < division->parts; part++) {
+        sum += division->loads[part];
+        largest = division->loads[part] > largest ? division->loads[part] : largest;
+    }
+    return sum > 0 ? largest * (double)division->parts / sum : 1;
+}

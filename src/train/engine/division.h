@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sequences of an update, divided into parts that are computed apart: by ranks, or one after
+// the other. A function of the sequences and the number of parts alone, so every rank knows all
+// parts, and they are the same whatever rank computes them.
+#ifndef BERTH_TRAIN_DIVISION_H
+#define BERTH_TRAIN_DIVISION_H
+
+#include "core/error.h"
+#include "data/batches/packer.h"
+#include "model/config.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct division {
+    size_t parts;
+    size_t capacity; // sequences
+    uint32_t *order; // sequences part by part, in each as the update has them
+    int64_t *places; // the place of each in the update
+    size_t *starts;  // [parts + 1] in both
+    // Scratch of division_make: [capacity] each, and [parts].
+    double *costs;
+    uint32_t *by_cost, *owners;
+    double *loads;
+    size_t *counts;
+};
+
+// Of updates of up to `capacity` sequences. division_done frees, also after a failure.
+enum berth_status division_init(struct division *division, size_t parts, size_t capacity,
+                                struct berth_error *error);
+void division_done(struct division *division);
+
+// Divides order[0 .. count) so that the parts' predicted times (bert_forward_flops) are close. A
+// part gets at most `most` sequences, of which the parts together have room for all.
+void division_make(struct division *division, const struct packer_source *source,
+                   const uint32_t *order, size_t count, const struct bert_config *config,
+                   size_t most);
+
+// The largest part's predicted time, divided by the mean of all.
+double division_imbalance(const struct division *division);
+
+#endif
