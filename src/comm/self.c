@@ -20,10 +20,15 @@ static void self_broadcast(struct comm *comm, void *data, size_t bytes, int root
 static void self_sum(struct comm *comm, double *values, size_t count) {
 }
 
-static void self_begin(struct comm *comm, const struct comm_range *range) {
+static int64_t self_begin(struct comm *comm, const struct comm_range *range) {
+    return 0;
 }
 
-static void self_wait(struct comm *comm) {
+static void self_wait(struct comm *comm, int64_t ticket) {
+}
+
+static struct comm_stats self_stats(struct comm *comm) {
+    return (struct comm_stats){0};
 }
 
 struct comm *comm_self(void) {
@@ -31,15 +36,16 @@ struct comm *comm_self(void) {
         .name = "self",
         .size = 1,
         .local_size = 1,
+        .host_count = 1,
         .close = self_close,
         .status = self_status,
         .agree = self_agree,
         .broadcast = self_broadcast,
         .sum = self_sum,
         .reduce_begin = self_begin,
-        .reduce_wait = self_wait,
         .gather_begin = self_begin,
-        .gather_wait = self_wait,
+        .wait = self_wait,
+        .stats = self_stats,
     };
     return &self;
 }

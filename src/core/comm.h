@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The communicator contract: the ranks of a job, that is, the processes that compute its updates
 // together, and what they exchange. src/comm/ has the implementations; comm_self is the job of one
-// process, for which nothing travels.
+// process, which exchanges nothing.
 //
 // Rules that hold for every operation:
 // - All ranks call the same operations in the same order with the same counts.
-// - An operation cannot fail in the ordinary course. A communicator that meets an error (a peer is
+// - An operation does not fail in normal operation. A communicator that meets an error (a peer is
 //   gone, a deadline has passed) keeps the first one and does nothing from then on; `agree` and
-//   `status` hand it out.
+//   `status` return it.
 // - The order of every sum is fixed by rank, so all ranks get the same bits, each time.
 #ifndef BERTH_CORE_COMM_H
 #define BERTH_CORE_COMM_H
@@ -19,19 +19,29 @@
 #include <stdint.h>
 
 // A range of one of the flat buffers, by its place in the parameter table. The ranks that begin an
-// operation on it pass the same name, first and count.
+// operation on it pass the same name, first, count, types and starts.
 struct comm_range {
-    const char *name;     // "gradients", for messages
-    void *data;           // of element `first`, in the device's memory
-    int64_t first, count; // elements
-    enum dtype dtype;
+    const char *name;      // "gradients", for messages
+    void *data;            // element `first`, in the device's memory
+    int64_t first, count;  // elements
+    enum dtype dtype;      // of the elements in memory
+    enum dtype wire;       // of the elements while they travel
+    const int64_t *starts; // [size + 1] element where each rank's part begins; ascending, from
+                           // `first` to `first + count`
+};
+
+struct comm_stats {
+    uint64_t bytes;         // sent to other hosts by this rank
+    double busy_seconds;    // in which ranges were exchanged
+    double exposed_seconds; // of these, in which a caller waited
 };
 
 struct comm {
-    const char *name; // "self"
+    const char *name; // "self", "openmpi"
     void *state;
-    int rank, size;             // among all processes
+    int rank, size;             // among all processes; those of a host are consecutive
     int local_rank, local_size; // among those of this host
+    int host, host_count;
 
     void (*close)(struct comm *comm);
     // The first error met since the last call, or BERTH_OK.
@@ -42,19 +52,24 @@ struct comm {
     // of all ranks'.
     enum berth_status (*agree)(struct comm *comm, enum berth_status own, int *stop,
                                struct berth_error *error);
-    // Everybody gets what `root` holds.
+    // Every rank gets what `root` holds.
     void (*broadcast)(struct comm *comm, void *data, size_t bytes, int root);
-    // values[i] becomes the sum of all ranks' values[i], added in the order of the ranks.
+    // values[i] becomes the sum of all ranks' values[i], added along a fixed tree.
     void (*sum)(struct comm *comm, double *values, size_t count);
 
-    // Begins to add the range over all ranks; the memory is the communicator's until the wait.
-    // After it each rank holds the sums of the elements that it owns (a partition); the rest is
-    // undefined.
-    void (*reduce_begin)(struct comm *comm, const struct comm_range *range);
-    void (*reduce_wait)(struct comm *comm); // for all that were begun
-    // Begins to collect the range: every rank gets the owners' elements.
-    void (*gather_begin)(struct comm *comm, const struct comm_range *range);
-    void (*gather_wait)(struct comm *comm);
+    // Both begin an exchange and return its ticket. The memory and `starts` belong to the
+    // communicator until a wait for this ticket or a later one returns.
+    //
+    // Reduce: each rank gets the sums, over all ranks, of the elements of its own part; the rest of
+    // its range is undefined. dtype is f32.
+    int64_t (*reduce_begin)(struct comm *comm, const struct comm_range *range);
+    // Gather: every rank gets each rank's own part of the range, rounded to `wire`; so does the
+    // part's owner.
+    int64_t (*gather_begin)(struct comm *comm, const struct comm_range *range);
+    void (*wait)(struct comm *comm, int64_t ticket);
+
+    // Since it was opened.
+    struct comm_stats (*stats)(struct comm *comm);
 };
 
 // The job of one process. It is a constant in all but type: never closed, shared by all.

@@ -60,12 +60,13 @@ static void pair_sum(struct comm *comm, double *values, size_t count) {
     meet(comm);
 }
 
-static void pair_begin(struct comm *comm, const struct comm_range *range) {
+static int64_t pair_begin(struct comm *comm, const struct comm_range *range) {
     struct pair_rank *mine = rank_of(comm);
     if (mine->range_count == PAIR_RANGES) {
         abort();
     }
     mine->ranges[mine->range_count++] = *range;
+    return 0;
 }
 
 static void add_ranges(const struct comm_range *x, const struct comm_range *y) {
@@ -78,7 +79,7 @@ static void add_ranges(const struct comm_range *x, const struct comm_range *y) {
     }
 }
 
-static void pair_reduce_wait(struct comm *comm) {
+static void pair_wait(struct comm *comm, int64_t ticket) {
     struct pair_rank *mine = rank_of(comm), *all = mine->pair->ranks;
     meet(comm);
     for (size_t i = 0; i < mine->range_count; i++) {
@@ -92,10 +93,8 @@ static void pair_reduce_wait(struct comm *comm) {
 }
 
 // Each owns everything: there is nothing to collect.
-static void pair_gather_begin(struct comm *comm, const struct comm_range *range) {
-}
-
-static void pair_gather_wait(struct comm *comm) {
+static int64_t pair_gather_begin(struct comm *comm, const struct comm_range *range) {
+    return 0;
 }
 
 void pair_init(struct pair *pair) {
@@ -115,9 +114,8 @@ void pair_init(struct pair *pair) {
                                                .broadcast = pair_broadcast,
                                                .sum = pair_sum,
                                                .reduce_begin = pair_begin,
-                                               .reduce_wait = pair_reduce_wait,
                                                .gather_begin = pair_gather_begin,
-                                               .gather_wait = pair_gather_wait};
+                                               .wait = pair_wait};
     }
 }
 

@@ -191,7 +191,7 @@ static int run_backward(const struct run *run, struct update_result *result) {
         run_micro(run, &micro, result);
         done += micro.count;
     }
-    engine->comm->reduce_wait(engine->comm);
+    engine->comm->wait(engine->comm, 0);
     return 1;
 }
 
@@ -228,7 +228,7 @@ static void gather(const struct engine *engine) {
                                            .dtype = DTYPE_F32};
         engine->comm->gather_begin(engine->comm, &weights);
     }
-    engine->comm->gather_wait(engine->comm);
+    engine->comm->wait(engine->comm, 0);
 }
 
 static void take_step(const struct run *run, const struct update_result *result) {
