@@ -10,7 +10,10 @@ void fault_done(struct fault *fault) {
     pthread_mutex_destroy(&fault->mutex);
 }
 
-void fault_set(struct fault *fault, const struct berth_error *error) {
+void fault_keep(struct fault *fault, enum berth_status status, const struct berth_error *error) {
+    if (status == BERTH_OK) {
+        return;
+    }
     pthread_mutex_lock(&fault->mutex);
     if (!fault_is_set(fault)) {
         fault->error = *error;

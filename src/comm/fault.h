@@ -18,8 +18,8 @@ struct fault {
 void fault_init(struct fault *fault);
 void fault_done(struct fault *fault);
 
-// Keeps `error` if it is the first.
-void fault_set(struct fault *fault, const struct berth_error *error);
+// Keeps the error of something that returned `status`, if it is one and the first.
+void fault_keep(struct fault *fault, enum berth_status status, const struct berth_error *error);
 
 static inline int fault_is_set(const struct fault *fault) {
     return atomic_load_explicit(&fault->is_set, memory_order_acquire);

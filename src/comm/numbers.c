@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/numbers.h"
 
+#include "comm/loops.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -17,33 +19,16 @@ int numbers_split(int n) {
 
 // --- conversions --------------------------------------------------------------------------------
 
-static void widen(float *restrict to, const uint16_t *restrict from, int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
-        const uint32_t bits = (uint32_t)from[i] << 16;
-        memcpy(&to[i], &bits, sizeof bits);
-    }
-}
-
-static void narrow(uint16_t *restrict to, const float *restrict from, int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
-        uint32_t bits;
-        memcpy(&bits, &from[i], sizeof bits);
-        const uint32_t rounded = bits + 0x7fff + (bits >> 16 & 1);
-        const uint32_t quiet = bits | 0x400000; // what is not a number stays so
-        to[i] = (uint16_t)(((bits & 0x7fffffff) > 0x7f800000 ? quiet : rounded) >> 16);
-    }
-}
-
 void numbers_convert(void *to, enum dtype to_dtype, const void *from, enum dtype from_dtype,
                      int64_t count) {
     if (to_dtype == from_dtype) {
         memcpy(to, from, (size_t)count * dtype_size(to_dtype));
     } else if (to_dtype == DTYPE_F32) {
         assert(from_dtype == DTYPE_BF16);
-        widen(to, from, count);
+        loops_best()->widen(to, from, count);
     } else {
         assert(to_dtype == DTYPE_BF16 && from_dtype == DTYPE_F32);
-        narrow(to, from, count);
+        loops_best()->narrow(to, from, count);
     }
 }
 
@@ -53,27 +38,12 @@ static const void *element(const struct addend *addend, int64_t first) {
     return (const char *)addend->data + (size_t)first * dtype_size(addend->dtype);
 }
 
-static void add(float *restrict to, const float *restrict from, int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
-        to[i] += from[i];
-    }
-}
-
-static void add_narrow(float *restrict to, const uint16_t *restrict from, int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
-        const uint32_t bits = (uint32_t)from[i] << 16;
-        float value;
-        memcpy(&value, &bits, sizeof bits);
-        to[i] += value;
-    }
-}
-
 static void add_addend(float *to, const struct addend *addend, int64_t first, int64_t count) {
     if (addend->dtype == DTYPE_F32) {
-        add(to, element(addend, first), count);
+        loops_best()->add(to, element(addend, first), count);
     } else {
         assert(addend->dtype == DTYPE_BF16);
-        add_narrow(to, element(addend, first), count);
+        loops_best()->add_narrow(to, element(addend, first), count);
     }
 }
 
@@ -92,7 +62,7 @@ static void sum_block(float *to, const struct addend *addends, int n, int64_t fi
     }
     float rest[BLOCK];
     sum_block(rest, addends + half, n - half, first, count);
-    add(to, rest, count);
+    loops_best()->add(to, rest, count);
 }
 
 void numbers_sum(void *to, enum dtype dtype, const struct addend *addends, int n, int64_t count) {
@@ -107,39 +77,20 @@ void numbers_sum(void *to, enum dtype dtype, const struct addend *addends, int n
 
 // --- checksums ----------------------------------------------------------------------------------
 
-enum { LANES = 8 };
-
-// Fletcher's two sums in each of eight lanes, which one vector instruction adds.
-struct lanes {
-    uint64_t low[LANES], high[LANES];
-};
-
-static void add_words(struct lanes *lanes, const void *data) {
-    uint64_t words[LANES];
-    memcpy(words, data, sizeof words);
-    for (int i = 0; i < LANES; i++) {
-        lanes->low[i] += words[i];
-        lanes->high[i] += lanes->low[i];
-    }
-}
-
 static uint64_t mix(uint64_t sum, uint64_t word) {
     sum = (sum ^ word) * 0x9e3779b97f4a7c15; // odd: no two words give the same
     return sum ^ sum >> 32;
 }
 
 uint64_t numbers_checksum(const void *data, size_t bytes) {
-    struct lanes lanes = {0};
-    const char *from = data;
-    size_t left = bytes;
-    for (; left >= sizeof lanes.low; left -= sizeof lanes.low, from += sizeof lanes.low) {
-        add_words(&lanes, from);
-    }
+    struct checksum_lanes lanes = {0};
     char rest[sizeof lanes.low] = {0};
-    memcpy(rest, from, left);
-    add_words(&lanes, rest);
+    const size_t blocks = bytes / sizeof rest;
+    loops_best()->add_words(&lanes, data, blocks);
+    memcpy(rest, (const char *)data + blocks * sizeof rest, bytes % sizeof rest);
+    loops_best()->add_words(&lanes, rest, 1);
     uint64_t sum = bytes;
-    for (int i = 0; i < LANES; i++) {
+    for (int i = 0; i < CHECKSUM_WORDS; i++) {
         sum = mix(mix(sum, lanes.low[i]), lanes.high[i]);
     }
     return sum;

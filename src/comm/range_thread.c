@@ -109,9 +109,7 @@ static void *run(void *context) {
         struct berth_error error;
         const double start = courier_clock();
         const enum berth_status status = exchange_all(thread, &error);
-        if (status != BERTH_OK) {
-            fault_set(thread->fault, &error);
-        }
+        fault_keep(thread->fault, status, &error);
         end_work(thread, courier_clock() - start);
         if (status != BERTH_OK) {
             break;
@@ -171,8 +169,9 @@ static struct queued_range *queued_new(struct range_thread *thread) {
     struct queued_range *range = memory_new(sizeof *range);
     struct berth_error error;
     if (range == NULL) {
-        error_no_memory(&error, sizeof *range, "the list of ranges that are exchanged");
-        fault_set(thread->fault, &error);
+        fault_keep(thread->fault,
+                   error_no_memory(&error, sizeof *range, "the list of ranges that are exchanged"),
+                   &error);
     }
     return range;
 }

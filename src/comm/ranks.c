@@ -26,12 +26,6 @@ static struct ranks *ranks_of(struct comm *comm) {
     return comm->state;
 }
 
-static void keep(struct ranks *ranks, enum berth_status status, const struct berth_error *error) {
-    if (status != BERTH_OK) {
-        fault_set(&ranks->fault, error);
-    }
-}
-
 // --- the communicator's functions ---------------------------------------------------------------
 
 static enum berth_status ranks_status(struct comm *comm, struct berth_error *error) {
@@ -48,7 +42,7 @@ static enum berth_status ranks_agree(struct comm *comm, enum berth_status own, i
     }
     agreement.error.status = own;
     TRY(fault_status(&ranks->fault, error));
-    keep(ranks, calls_agree(&ranks->calls, &agreement, &met), &met);
+    fault_keep(&ranks->fault, calls_agree(&ranks->calls, &agreement, &met), &met);
     TRY(fault_status(&ranks->fault, error));
     *stop = agreement.stop;
     if (agreement.error.status != BERTH_OK && error != NULL) {
@@ -61,7 +55,7 @@ static void ranks_broadcast(struct comm *comm, void *data, size_t bytes, int roo
     struct ranks *ranks = ranks_of(comm);
     struct berth_error met;
     if (!fault_is_set(&ranks->fault)) {
-        keep(ranks, calls_broadcast(&ranks->calls, data, bytes, root, &met), &met);
+        fault_keep(&ranks->fault, calls_broadcast(&ranks->calls, data, bytes, root, &met), &met);
     }
 }
 
@@ -69,7 +63,7 @@ static void ranks_sum(struct comm *comm, double *values, size_t count) {
     struct ranks *ranks = ranks_of(comm);
     struct berth_error met;
     if (!fault_is_set(&ranks->fault)) {
-        keep(ranks, calls_sum(&ranks->calls, values, count, &met), &met);
+        fault_keep(&ranks->fault, calls_sum(&ranks->calls, values, count, &met), &met);
     }
 }
 
