@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small operations, done by the thread that calls them: agreements, sums of numbers, broadcasts.
+//
+// All go along binomial trees. Towards rank 0, rank r gathers r + 1, r + 2, r + 4, ... in this
+// order, as long as these are beyond r in its own subtree: then a sum is added along the tree of
+// numbers.h.
+#ifndef BERTH_COMM_CALLS_H
+#define BERTH_COMM_CALLS_H
+
+#include "comm/courier.h"
+
+#include <stddef.h>
+
+// As in core/comm.h, but the status that is returned by all but calls_agree is that of the
+// exchange, which fails when a message does.
+enum berth_status calls_broadcast(struct courier *courier, void *data, size_t bytes, int root,
+                                  struct berth_error *error);
+enum berth_status calls_sum(struct courier *courier, double *values, size_t count,
+                            struct berth_error *error);
+
+// What ranks agree on.
+struct agreement {
+    int rank; // the lowest that did not pass, and its error
+    int stop; // the largest
+    struct berth_error error;
+};
+
+// Every rank gives its own and gets the job's.
+enum berth_status calls_agree(struct courier *courier, struct agreement *agreement,
+                              struct berth_error *error);
+
+// Every rank gets all ranks' blocks of `bytes`, which it owns at blocks + rank * bytes.
+enum berth_status calls_collect(struct courier *courier, void *blocks, size_t bytes,
+                                struct berth_error *error);
+
+#endif

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/courier.h"
+
+#include <sched.h>
+#include <time.h>
+
+enum { ROUNDS_AWAKE = 50, NAP_MICROSECONDS = 60 };
+
+double courier_clock(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+// --- messages -----------------------------------------------------------------------------------
+
+static struct transport_message *next_message(const struct courier *courier, struct batch *batch,
+                                              int rank, void *data, size_t bytes) {
+    struct transport_message *message = &batch->messages[batch->count++];
+    *message = (struct transport_message){.peer = courier->topology->processes[rank],
+                                          .channel = courier->channel,
+                                          .data = data,
+                                          .bytes = bytes};
+    return message;
+}
+
+enum berth_status courier_send(struct courier *courier, struct batch *batch, int rank,
+                               const void *data, size_t bytes, struct berth_error *error) {
+    const struct topology *topology = courier->topology;
+    if (topology->hosts[rank] != topology->host) {
+        atomic_fetch_add_explicit(&courier->sent, bytes, memory_order_relaxed);
+    }
+    struct transport_message *message = next_message(courier, batch, rank, (void *)data, bytes);
+    return courier->transport->send(courier->transport, message, error);
+}
+
+enum berth_status courier_receive(struct courier *courier, struct batch *batch, int rank,
+                                  void *data, size_t bytes, struct berth_error *error) {
+    struct transport_message *message = next_message(courier, batch, rank, data, bytes);
+    return courier->transport->receive(courier->transport, message, error);
+}
+
+enum berth_status courier_poll(struct courier *courier, struct batch *batch, int *moved,
+                               struct berth_error *error) {
+    int done = 1;
+    while (done && !batch_is_done(batch)) {
+        TRY(courier->transport->test(courier->transport, &batch->messages[batch->done], &done,
+                                     error));
+        batch->done += done;
+        *moved |= done;
+    }
+    return BERTH_OK;
+}
+
+int courier_awaited(const struct courier *courier, const struct batch *batch) {
+    return courier->topology->ranks[batch->messages[batch->done].peer];
+}
+
+// --- waiting ------------------------------------------------------------------------------------
+
+struct patience patience_new(void) {
+    return (struct patience){.since = courier_clock()};
+}
+
+int patience_next(struct patience *patience) {
+    if (patience->rounds < ROUNDS_AWAKE) {
+        patience->rounds++;
+        sched_yield();
+        return 0;
+    }
+    return NAP_MICROSECONDS;
+}
+
+int patience_is_over(const struct patience *patience, const struct courier *courier) {
+    return courier_clock() - patience->since > courier->timeout_seconds;
+}
+
+enum berth_status courier_late(const struct courier *courier, int rank, const char *what,
+                               struct berth_error *error) {
+    return error_set(error, BERTH_UNAVAILABLE,
+                     "no answer from rank %d (host %s) for %g s, in %s; if that process is alive "
+                     "and only slow, raise --comm_timeout",
+                     rank, courier->topology->names[rank], courier->timeout_seconds, what);
+}
+
+static void nap(int microseconds) {
+    const struct timespec time = {.tv_nsec = microseconds * 1000L};
+    if (microseconds > 0) {
+        nanosleep(&time, NULL);
+    }
+}
+
+enum berth_status courier_wait(struct courier *courier, struct batch *batch, const char *what,
+                               struct berth_error *error) {
+    struct patience patience = patience_new();
+    for (;;) {
+        int moved = 0;
+        TRY(fault_status(courier->fault, error));
+        TRY(courier_poll(courier, batch, &moved, error));
+        if (batch_is_done(batch)) {
+            return BERTH_OK;
+        }
+        if (moved) {
+            patience = patience_new();
+        } else if (patience_is_over(&patience, courier)) {
+            return courier_late(courier, courier_awaited(courier, batch), what, error);
+        }
+        nap(patience_next(&patience));
+    }
+}

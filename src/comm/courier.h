@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages between ranks: the transport with ranks in place of processes, a deadline for every
+// wait, and a count of the bytes that leave the host. Each thread has a courier of its own.
+#ifndef BERTH_COMM_COURIER_H
+#define BERTH_COMM_COURIER_H
+
+#include "comm/fault.h"
+#include "comm/topology.h"
+#include "comm/transport.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct courier {
+    struct transport *transport;
+    const struct topology *topology;
+    struct fault *fault;
+    enum transport_channel channel;
+    double timeout_seconds;
+    _Atomic uint64_t sent; // bytes to other hosts
+};
+
+// Messages that were begun, in this order; the first `done` of them have arrived.
+struct batch {
+    struct transport_message *messages;
+    int count, done;
+};
+
+// Begin another message of a batch, whose array has room.
+enum berth_status courier_send(struct courier *courier, struct batch *batch, int rank,
+                               const void *data, size_t bytes, struct berth_error *error);
+enum berth_status courier_receive(struct courier *courier, struct batch *batch, int rank,
+                                  void *data, size_t bytes, struct berth_error *error);
+
+// Makes progress; *moved becomes 1 when another message is done.
+enum berth_status courier_poll(struct courier *courier, struct batch *batch, int *moved,
+                               struct berth_error *error);
+
+static inline int batch_is_done(const struct batch *batch) {
+    return batch->done == batch->count;
+}
+
+// The rank that the first message that is not done goes to or comes from.
+int courier_awaited(const struct courier *courier, const struct batch *batch);
+
+// Waits for the whole batch. `what` is for messages: "the sum of 3 numbers".
+enum berth_status courier_wait(struct courier *courier, struct batch *batch, const char *what,
+                               struct berth_error *error);
+
+// The error of a deadline that has passed.
+enum berth_status courier_late(const struct courier *courier, int rank, const char *what,
+                               struct berth_error *error);
+
+// A wait that makes no progress: first gives way to other threads, then sleeps. Ranks may share
+// cores, so one that spins would take the time of one that computes.
+struct patience {
+    double since; // when there was progress last
+    int rounds;   // looks since then
+};
+
+struct patience patience_new(void);
+// Microseconds to sleep before the next look; 0: has given way to other threads already.
+int patience_next(struct patience *patience);
+int patience_is_over(const struct patience *patience, const struct courier *courier);
+
+double courier_clock(void); // seconds, monotonic
+
+#endif

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Exchanges of ranges: reduce and gather, each in steps.
+//
+// Step s of an operation covers chunk s, some elements, of every rank's part, so that all ranks and
+// links are busy in each step. A step has three phases:
+//
+//             begin                       pass                          finish
+//     reduce  fill the own area of the    add what the host's ranks     add what has come from
+//             window with all owners'     have filled, for the owners   other hosts to the own
+//             chunks                      that this rank handles, and   chunk
+//                                         send it to those elsewhere
+//     gather  fill the own cell, send it  say that what has come from   copy all cells of the
+//             to its handler on each      other hosts is in the window  window to the range
+//             other host
+//
+// Each phase is done for one step after the other, as soon as it need not wait; steps of one
+// operation and of the next overlap, WINDOW_SLOTS of them, which keeps a link with a long delay
+// full. Nothing but the order of a phase's steps is the same on all ranks, so no rank waits for one
+// that waits for it.
+//
+// Messages from one rank to another have no names, so both must begin them in the same order. A
+// reduce sends when it passes, a gather when it begins; so a gather begins when all steps before it
+// are finished. Then it may also be of sums that nobody has waited for.
+#ifndef BERTH_COMM_EXCHANGE_H
+#define BERTH_COMM_EXCHANGE_H
+
+#include "comm/courier.h"
+#include "comm/host_window.h"
+#include "comm/numbers.h"
+#include "comm/range_message.h"
+#include "core/comm.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct exchange;
+struct step;
+
+struct exchange_kind {
+    enum berth_status (*begin)(struct exchange *exchange, struct step *step,
+                               struct berth_error *error);
+    int (*may_pass)(const struct exchange *exchange, const struct step *step);
+    enum berth_status (*pass)(struct exchange *exchange, struct step *step,
+                              struct berth_error *error);
+    int (*may_finish)(const struct exchange *exchange, const struct step *step);
+    enum berth_status (*finish)(struct exchange *exchange, struct step *step,
+                                struct berth_error *error);
+    int sends_late; // when it passes
+};
+
+extern const struct exchange_kind exchange_reduce, exchange_gather;
+
+struct operation {
+    const struct exchange_kind *kind;
+    struct comm_range range;
+    struct range_label label;
+    int64_t chunks; // steps, at least one
+};
+
+struct step {
+    struct operation operation;
+    int64_t number; // counted since the communicator was opened
+    int64_t chunk;
+    struct batch receives, sends;
+    // An operation begins with a message around the ring of ranks, which has no elements: a rank
+    // that calls something else is found out before sizes of messages differ.
+    struct range_header greeting, greeting_before;
+};
+
+struct exchange {
+    struct courier courier;
+    const struct topology *topology;
+    struct host_window window;
+    int64_t chunk_elements;
+    int local, local_size; // this rank among those of its host
+    int *hosts;            // [host_count - 1] the others, from the next one on
+    int *handled;          // [handled_count] ranks of other hosts whose parts this rank handles
+    int handled_count;
+    struct addend *addends; // [max(local_size, host_count)] of the sum under way
+    char *received;         // [WINDOW_SLOTS][host_count - 1] messages to a reduce's owner
+    size_t received_bytes;
+    struct transport_message *messages;
+    struct step steps[WINDOW_SLOTS];
+    int64_t begun, passed, finished; // steps
+    struct operation current;        // whose steps are begun
+    int64_t chunks_begun;            // of it
+    int64_t completed;               // number of the last operation that is done
+};
+
+// Elements of a part in a step, where the windows shall take about `window_bytes` each.
+int64_t exchange_chunk_elements(int size, int local_size, size_t window_bytes);
+
+struct window_shape exchange_window_shape(const struct topology *topology, int64_t chunk_elements);
+
+// Bytes that exchange_init takes besides the window.
+size_t exchange_bytes(int size, int local_size, int host_count, int64_t chunk_elements);
+
+// Courier, topology, window and chunk_elements are filled in before; the window is closed by done,
+// which frees, also after an error.
+enum berth_status exchange_init(struct exchange *exchange, struct berth_error *error);
+void exchange_done(struct exchange *exchange);
+
+// Whether all steps of the operation have begun, so that the next one can be given.
+static inline int exchange_wants(const struct exchange *exchange) {
+    return exchange->chunks_begun == exchange->current.chunks;
+}
+
+static inline int exchange_is_idle(const struct exchange *exchange) {
+    return exchange_wants(exchange) && exchange->finished == exchange->begun;
+}
+
+void exchange_give(struct exchange *exchange, const struct exchange_kind *kind,
+                   const struct comm_range *range, int64_t number);
+
+// Does all that can be done without waiting. *moved becomes 1 when that was anything.
+enum berth_status exchange_progress(struct exchange *exchange, int *moved,
+                                    struct berth_error *error);
+
+// The error of an exchange that makes no progress: names the rank that is waited for.
+enum berth_status exchange_late(const struct exchange *exchange, struct berth_error *error);
+
+#endif

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that the ranks of a host share. It has a few slots, which are used in turn; in each, every
+// rank of the host has an area of its own with one cell for each rank of the job. A mark for each
+// area says for which step it was filled, and for which step its rank has read those of the others.
+//
+// It is an anonymous file that the host's first rank makes and the others open through /proc, so
+// neither the size of /dev/shm nor what a killed job has left there matters.
+#ifndef BERTH_COMM_HOST_WINDOW_H
+#define BERTH_COMM_HOST_WINDOW_H
+
+#include "comm/range_message.h"
+#include "core/error.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { WINDOW_SLOTS = 4 };
+
+struct window_shape {
+    int local_size; // ranks of the host
+    int size;       // of the job
+    size_t payload; // bytes of elements in a cell
+};
+
+struct window_mark {
+    _Atomic int64_t filled;   // step + 1
+    _Atomic int64_t emptied;  // step + 1
+    struct range_label label; // of the step for which it was filled
+};
+
+// A change of any mark counts, for ranks that sleep until there is one.
+struct window_events {
+    _Atomic uint32_t count;
+    _Atomic uint32_t sleepers;
+};
+
+struct host_window {
+    struct window_shape shape;
+    void *memory;
+    size_t bytes;   // 0: there is no window
+    int descriptor; // of the file, in the process that made it; else -1
+    int is_shared;
+};
+
+// What a window takes, for all ranks of the host together.
+size_t host_window_bytes(const struct window_shape *shape);
+
+// For one rank alone. host_window_done frees, also after an error.
+enum berth_status host_window_alone(struct host_window *window, const struct window_shape *shape,
+                                    struct berth_error *error);
+// For the host's first rank, and for the others when the first one has made it.
+enum berth_status host_window_make(struct host_window *window, const struct window_shape *shape,
+                                   struct berth_error *error);
+enum berth_status host_window_open(struct host_window *window, const struct window_shape *shape,
+                                   int64_t process, int descriptor, struct berth_error *error);
+// After all have opened it; harmless where there is no window.
+void host_window_close_file(struct host_window *window);
+void host_window_done(struct host_window *window);
+
+struct range_header *host_window_cell(const struct host_window *window, int64_t step, int local,
+                                      int owner);
+struct window_mark *host_window_mark(const struct host_window *window, int64_t step, int local);
+
+// Says that a mark has changed.
+void host_window_signal(const struct host_window *window);
+// The number of changes so far; sleep returns at once when it is no longer `seen`, else after a
+// change or `microseconds`.
+uint32_t host_window_events(const struct host_window *window);
+void host_window_sleep(const struct host_window *window, uint32_t seen, int microseconds);
+
+#endif

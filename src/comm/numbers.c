@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/numbers.h"
+
+#include "comm/loops.h"
+
+#include <assert.h>
+#include <string.h>
+
+// Elements that are added at a time: what a sum holds in between stays in the first cache.
+enum { BLOCK = 1024 };
+
+int numbers_split(int n) {
+    int half = 1;
+    while (half * 2 < n) {
+        half *= 2;
+    }
+    return half;
+}
+
+// --- conversions --------------------------------------------------------------------------------
+
+void numbers_convert(void *to, enum dtype to_dtype, const void *from, enum dtype from_dtype,
+                     int64_t count) {
+    if (to_dtype == from_dtype) {
+        memcpy(to, from, (size_t)count * dtype_size(to_dtype));
+    } else if (to_dtype == DTYPE_F32) {
+        assert(from_dtype == DTYPE_BF16);
+        loops_best()->widen(to, from, count);
+    } else {
+        assert(to_dtype == DTYPE_BF16 && from_dtype == DTYPE_F32);
+        loops_best()->narrow(to, from, count);
+    }
+}
+
+// --- sums ---------------------------------------------------------------------------------------
+
+static const void *element(const struct addend *addend, int64_t first) {
+    return (const char *)addend->data + (size_t)first * dtype_size(addend->dtype);
+}
+
+static void add_addend(float *to, const struct addend *addend, int64_t first, int64_t count) {
+    if (addend->dtype == DTYPE_F32) {
+        loops_best()->add(to, element(addend, first), count);
+    } else {
+        assert(addend->dtype == DTYPE_BF16);
+        loops_best()->add_narrow(to, element(addend, first), count);
+    }
+}
+
+// Elements [first, first + count) of the sum, at most BLOCK.
+static void sum_block(float *to, const struct addend *addends, int n, int64_t first,
+                      int64_t count) {
+    if (n == 1) {
+        numbers_convert(to, DTYPE_F32, element(addends, first), addends->dtype, count);
+        return;
+    }
+    const int half = numbers_split(n);
+    sum_block(to, addends, half, first, count);
+    if (n - half == 1) {
+        add_addend(to, &addends[half], first, count);
+        return;
+    }
+    float rest[BLOCK];
+    sum_block(rest, addends + half, n - half, first, count);
+    loops_best()->add(to, rest, count);
+}
+
+void numbers_sum(void *to, enum dtype dtype, const struct addend *addends, int n, int64_t count) {
+    float sum[BLOCK];
+    for (int64_t first = 0; first < count; first += BLOCK) {
+        const int64_t length = count - first < BLOCK ? count - first : BLOCK;
+        sum_block(sum, addends, n, first, length);
+        numbers_convert((char *)to + (size_t)first * dtype_size(dtype), dtype, sum, DTYPE_F32,
+                        length);
+    }
+}
+
+// --- checksums ----------------------------------------------------------------------------------
+
+static uint64_t mix(uint64_t sum, uint64_t word) {
+    sum = (sum ^ word) * 0x9e3779b97f4a7c15; // odd: no two words give the same
+    return sum ^ sum >> 32;
+}
+
+uint64_t numbers_checksum(const void *data, size_t bytes) {
+    struct checksum_lanes lanes = {0};
+    char rest[sizeof lanes.low] = {0};
+    const size_t blocks = bytes / sizeof rest;
+    loops_best()->add_words(&lanes, data, blocks);
+    memcpy(rest, (const char *)data + blocks * sizeof rest, bytes % sizeof rest);
+    loops_best()->add_words(&lanes, rest, 1);
+    uint64_t sum = bytes;
+    for (int i = 0; i < CHECKSUM_WORDS; i++) {
+        sum = mix(mix(sum, lanes.low[i]), lanes.high[i]);
+    }
+    return sum;
+}

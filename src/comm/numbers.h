@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arithmetic of exchanges, on the host: conversions between types, sums along the fixed tree,
+// checksums.
+//
+// The tree of n addends: the sum of one is itself; that of more is the sum of the first 2^k, the
+// largest power of two below n, plus the sum of the rest. So with equal powers of two of ranks on
+// each host, the tree over hosts of the trees over their ranks is the tree over all ranks.
+#ifndef BERTH_COMM_NUMBERS_H
+#define BERTH_COMM_NUMBERS_H
+
+#include "core/mat.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct addend {
+    const void *data;
+    enum dtype dtype;
+};
+
+// How many of n > 1 addends are in the first half.
+int numbers_split(int n);
+
+// to[i] = from[i], rounded to the nearest even where `to_dtype` is narrower. The types are equal,
+// or f32 and bf16.
+void numbers_convert(void *to, enum dtype to_dtype, const void *from, enum dtype from_dtype,
+                     int64_t count);
+
+// to[i] = the sum of addends[0][i] to addends[n - 1][i], added in f32 along the tree. `to` may be
+// the memory of an addend.
+void numbers_sum(void *to, enum dtype dtype, const struct addend *addends, int n, int64_t count);
+
+// Of any bytes. Every change of a single word of 8 bytes changes it, and two words that trade
+// places do.
+uint64_t numbers_checksum(const void *data, size_t bytes);
+
+#endif

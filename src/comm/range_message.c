@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/range_message.h"
+
+#include "comm/numbers.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct range_label range_label_of(const struct comm_range *range, int is_gather, int64_t number,
+                                  int size) {
+    struct range_label label = {
+        .number = number,
+        .first = range->first,
+        .count = range->count,
+        .starts = numbers_checksum(range->starts, ((size_t)size + 1) * sizeof *range->starts),
+        .is_gather = (uint16_t)is_gather,
+        .dtype = (uint16_t)range->dtype,
+        .wire = (uint16_t)range->wire};
+    snprintf(label.name, sizeof label.name, "%s", range->name);
+    return label;
+}
+
+void range_label_write(const struct range_label *label, char text[RANGE_TEXT]) {
+    snprintf(text, RANGE_TEXT, "the %s of \"%.39s\" (elements %" PRId64 " to %" PRId64 ")",
+             label->is_gather ? "gathering" : "sum", label->name, label->first,
+             label->first + label->count - 1);
+}
+
+enum berth_status range_label_mismatch(const struct courier *courier, int rank,
+                                       const struct range_label *own,
+                                       const struct range_label *other, struct berth_error *error) {
+    char mine[RANGE_TEXT], theirs[RANGE_TEXT];
+    range_label_write(own, mine);
+    range_label_write(other, theirs);
+    return error_set(error, BERTH_INTERNAL,
+                     "the ranks do not exchange the same: rank %d (host %s) is at operation "
+                     "%" PRId64 ", %s, where rank %d is at operation %" PRId64 ", %s%s",
+                     rank, courier->topology->names[rank], other->number, theirs,
+                     courier->topology->rank, own->number, mine,
+                     strcmp(mine, theirs) == 0 ? "; types or parts differ" : "");
+}
+
+static uint64_t checksum_of(const struct range_header *message, size_t bytes) {
+    const uint64_t sums[] = {
+        numbers_checksum(message, offsetof(struct range_header, checksum)),
+        numbers_checksum(message + 1, bytes),
+    };
+    return numbers_checksum(sums, sizeof sums);
+}
+
+void range_message_seal(struct range_header *message, size_t bytes) {
+    message->checksum = checksum_of(message, bytes);
+}
+
+enum berth_status range_message_check(const struct courier *courier, int rank,
+                                      const struct range_header *message, size_t bytes,
+                                      const struct range_header *expected,
+                                      struct berth_error *error) {
+    if (message->checksum != checksum_of(message, bytes)) {
+        char text[RANGE_TEXT];
+        range_label_write(&expected->label, text);
+        return error_set(error, BERTH_INTERNAL,
+                         "a message from rank %d (host %s) was damaged on its way, in %s", rank,
+                         courier->topology->names[rank], text);
+    }
+    if (memcmp(&message->label, &expected->label, sizeof message->label) != 0) {
+        return range_label_mismatch(courier, rank, &expected->label, &message->label, error);
+    }
+    if (message->chunk != expected->chunk || message->owner != expected->owner) {
+        return error_set(error, BERTH_INTERNAL,
+                         "a message from rank %d (host %s) has piece %" PRId64 " of rank %" PRId64
+                         "'s part; piece %" PRId64 " of rank %" PRId64 "'s is expected",
+                         rank, courier->topology->names[rank], message->chunk, message->owner,
+                         expected->chunk, expected->owner);
+    }
+    return BERTH_OK;
+}

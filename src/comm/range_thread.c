@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/range_thread.h"
+
+#include "core/memory.h"
+
+#include <signal.h>
+
+struct queued_range {
+    struct queued_range *next;
+    const struct exchange_kind *kind;
+    struct comm_range range;
+    int64_t ticket;
+};
+
+// --- the queue ----------------------------------------------------------------------------------
+
+static void append(struct range_thread *thread, struct queued_range *range) {
+    if (thread->last != NULL) {
+        thread->last->next = range;
+    } else {
+        thread->first = range;
+    }
+    thread->last = range;
+}
+
+// Under the mutex. NULL: nothing is queued.
+static struct queued_range *take(struct range_thread *thread) {
+    struct queued_range *range = thread->first;
+    if (range != NULL) {
+        thread->first = range->next;
+        thread->last = range->next != NULL ? thread->last : NULL;
+    }
+    return range;
+}
+
+// --- the thread ---------------------------------------------------------------------------------
+
+static void give_next(struct range_thread *thread) {
+    pthread_mutex_lock(&thread->mutex);
+    struct queued_range *range = take(thread);
+    pthread_mutex_unlock(&thread->mutex);
+    if (range != NULL) {
+        exchange_give(thread->exchange, range->kind, &range->range, range->ticket);
+        memory_free(range);
+    }
+}
+
+static void tell_completed(struct range_thread *thread) {
+    const int64_t completed = thread->exchange->completed;
+    if (completed != thread->completed) { // only this thread writes it
+        pthread_mutex_lock(&thread->mutex);
+        thread->completed = completed;
+        pthread_cond_broadcast(&thread->moved);
+        pthread_mutex_unlock(&thread->mutex);
+    }
+}
+
+// Exchanges until nothing is queued or under way.
+static enum berth_status exchange_all(struct range_thread *thread, struct berth_error *error) {
+    struct exchange *exchange = thread->exchange;
+    struct patience patience = patience_new();
+    for (;;) {
+        int moved = 0;
+        if (exchange_wants(exchange)) {
+            give_next(thread);
+        }
+        if (exchange_is_idle(exchange)) {
+            return BERTH_OK;
+        }
+        const uint32_t events = host_window_events(&exchange->window);
+        TRY(fault_status(thread->fault, error));
+        TRY(exchange_progress(exchange, &moved, error));
+        tell_completed(thread);
+        if (moved) {
+            patience = patience_new();
+            continue;
+        }
+        if (patience_is_over(&patience, &exchange->courier)) {
+            return exchange_late(exchange, error);
+        }
+        const int microseconds = patience_next(&patience);
+        if (microseconds > 0) {
+            host_window_sleep(&exchange->window, events, microseconds);
+        }
+    }
+}
+
+// 0: the thread shall end.
+static int wait_for_work(struct range_thread *thread) {
+    pthread_mutex_lock(&thread->mutex);
+    while (thread->first == NULL && !thread->shall_end) {
+        pthread_cond_wait(&thread->queued, &thread->mutex);
+    }
+    const int is_work = thread->first != NULL;
+    pthread_mutex_unlock(&thread->mutex);
+    return is_work;
+}
+
+static void end_work(struct range_thread *thread, double seconds) {
+    pthread_mutex_lock(&thread->mutex);
+    thread->busy_seconds += seconds;
+    pthread_cond_broadcast(&thread->moved);
+    pthread_mutex_unlock(&thread->mutex);
+}
+
+static void *run(void *context) {
+    struct range_thread *thread = context;
+    while (wait_for_work(thread)) {
+        struct berth_error error;
+        const double start = courier_clock();
+        const enum berth_status status = exchange_all(thread, &error);
+        fault_keep(thread->fault, status, &error);
+        end_work(thread, courier_clock() - start);
+        if (status != BERTH_OK) {
+            break;
+        }
+    }
+    return NULL;
+}
+
+// --- what callers see ---------------------------------------------------------------------------
+
+// Signals are for the program's own threads.
+static int create(struct range_thread *thread) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int failure = pthread_create(&thread->thread, NULL, run, thread);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failure;
+}
+
+enum berth_status range_thread_start(struct range_thread *thread, struct exchange *exchange,
+                                     struct berth_error *error) {
+    *thread = (struct range_thread){.exchange = exchange, .fault = exchange->courier.fault};
+    pthread_mutex_init(&thread->mutex, NULL);
+    pthread_cond_init(&thread->queued, NULL);
+    pthread_cond_init(&thread->moved, NULL);
+    thread->is_running = 1;
+    const int failure = create(thread);
+    if (failure != 0) {
+        thread->is_running = 0;
+        return error_set_errno(error, BERTH_UNAVAILABLE, failure,
+                               "cannot start the thread that exchanges ranges");
+    }
+    return BERTH_OK;
+}
+
+void range_thread_end(struct range_thread *thread) {
+    struct queued_range *range;
+    if (!thread->is_running) {
+        return;
+    }
+    pthread_mutex_lock(&thread->mutex);
+    thread->shall_end = 1;
+    pthread_cond_signal(&thread->queued);
+    pthread_mutex_unlock(&thread->mutex);
+    pthread_join(thread->thread, NULL);
+    while ((range = take(thread)) != NULL) {
+        memory_free(range);
+    }
+    pthread_cond_destroy(&thread->moved);
+    pthread_cond_destroy(&thread->queued);
+    pthread_mutex_destroy(&thread->mutex);
+    thread->is_running = 0;
+}
+
+static struct queued_range *queued_new(struct range_thread *thread) {
+    struct queued_range *range = memory_new(sizeof *range);
+    struct berth_error error;
+    if (range == NULL) {
+        fault_keep(thread->fault,
+                   error_no_memory(&error, sizeof *range, "the list of ranges that are exchanged"),
+                   &error);
+    }
+    return range;
+}
+
+int64_t range_thread_begin(struct range_thread *thread, const struct exchange_kind *kind,
+                           const struct comm_range *range) {
+    struct queued_range *queued;
+    if (fault_is_set(thread->fault) || (queued = queued_new(thread)) == NULL) {
+        return 0;
+    }
+    *queued = (struct queued_range){.kind = kind, .range = *range};
+    pthread_mutex_lock(&thread->mutex);
+    const int64_t ticket = ++thread->begun;
+    queued->ticket = ticket;
+    append(thread, queued);
+    pthread_cond_signal(&thread->queued);
+    pthread_mutex_unlock(&thread->mutex);
+    return ticket;
+}
+
+// An error is met by the thread, which then tells so, or by the caller of this.
+void range_thread_wait(struct range_thread *thread, int64_t ticket) {
+    const double start = courier_clock();
+    pthread_mutex_lock(&thread->mutex);
+    const int waits = thread->completed < ticket;
+    while (thread->completed < ticket && !fault_is_set(thread->fault)) {
+        pthread_cond_wait(&thread->moved, &thread->mutex);
+    }
+    thread->exposed_seconds += waits ? courier_clock() - start : 0;
+    pthread_mutex_unlock(&thread->mutex);
+}
+
+void range_thread_stats(struct range_thread *thread, struct comm_stats *stats) {
+    pthread_mutex_lock(&thread->mutex);
+    stats->busy_seconds += thread->busy_seconds;
+    stats->exposed_seconds += thread->exposed_seconds;
+    pthread_mutex_unlock(&thread->mutex);
+    stats->bytes += atomic_load(&thread->exchange->courier.sent);
+}

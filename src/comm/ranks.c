@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening: processes tell each other their hosts, get their ranks, and those of a host share
+// memory.
+#include "comm/ranks.h"
+
+#include "comm/calls.h"
+#include "comm/range_thread.h"
+#include "core/memory.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define DEFAULT_WINDOW_BYTES ((size_t)64 << 20)
+
+struct ranks {
+    struct comm comm;
+    struct transport *transport;
+    struct fault fault;
+    struct topology topology;
+    struct courier calls;
+    struct exchange exchange;
+    struct range_thread thread;
+};
+
+static struct ranks *ranks_of(struct comm *comm) {
+    return comm->state;
+}
+
+// --- the communicator's functions ---------------------------------------------------------------
+
+static enum berth_status ranks_status(struct comm *comm, struct berth_error *error) {
+    return fault_status(&ranks_of(comm)->fault, error);
+}
+
+static enum berth_status ranks_agree(struct comm *comm, enum berth_status own, int *stop,
+                                     struct berth_error *error) {
+    struct ranks *ranks = ranks_of(comm);
+    struct berth_error met;
+    struct agreement agreement = {.rank = comm->rank, .stop = *stop};
+    if (own != BERTH_OK && error != NULL) {
+        agreement.error = *error;
+    }
+    agreement.error.status = own;
+    TRY(fault_status(&ranks->fault, error));
+    fault_keep(&ranks->fault, calls_agree(&ranks->calls, &agreement, &met), &met);
+    TRY(fault_status(&ranks->fault, error));
+    *stop = agreement.stop;
+    if (agreement.error.status != BERTH_OK && error != NULL) {
+        *error = agreement.error;
+    }
+    return agreement.error.status;
+}
+
+static void ranks_broadcast(struct comm *comm, void *data, size_t bytes, int root) {
+    struct ranks *ranks = ranks_of(comm);
+    struct berth_error met;
+    if (!fault_is_set(&ranks->fault)) {
+        fault_keep(&ranks->fault, calls_broadcast(&ranks->calls, data, bytes, root, &met), &met);
+    }
+}
+
+static void ranks_sum(struct comm *comm, double *values, size_t count) {
+    struct ranks *ranks = ranks_of(comm);
+    struct berth_error met;
+    if (!fault_is_set(&ranks->fault)) {
+        fault_keep(&ranks->fault, calls_sum(&ranks->calls, values, count, &met), &met);
+    }
+}
+
+static int64_t ranks_reduce_begin(struct comm *comm, const struct comm_range *range) {
+    return range_thread_begin(&ranks_of(comm)->thread, &exchange_reduce, range);
+}
+
+static int64_t ranks_gather_begin(struct comm *comm, const struct comm_range *range) {
+    return range_thread_begin(&ranks_of(comm)->thread, &exchange_gather, range);
+}
+
+static void ranks_wait(struct comm *comm, int64_t ticket) {
+    range_thread_wait(&ranks_of(comm)->thread, ticket);
+}
+
+static struct comm_stats ranks_stats(struct comm *comm) {
+    struct ranks *ranks = ranks_of(comm);
+    struct comm_stats stats = {.bytes = atomic_load(&ranks->calls.sent)};
+    range_thread_stats(&ranks->thread, &stats);
+    return stats;
+}
+
+static void release(struct ranks *ranks) {
+    exchange_done(&ranks->exchange);
+    topology_done(&ranks->topology);
+    fault_done(&ranks->fault);
+    memory_free(ranks);
+}
+
+// Messages that are under way need their memory until the transport is closed.
+static void ranks_close(struct comm *comm) {
+    struct ranks *ranks = ranks_of(comm);
+    range_thread_end(&ranks->thread);
+    ranks->transport->close(ranks->transport, fault_is_set(&ranks->fault));
+    release(ranks);
+}
+
+// --- opening: who is where ----------------------------------------------------------------------
+
+// Until hosts are known, each process is one of its own, and its rank is its number.
+static enum berth_status number_processes(struct ranks *ranks, struct host_identity *identities,
+                                          struct berth_error *error) {
+    const int process = ranks->transport->rank, size = ranks->transport->size;
+    for (int i = 0; i < size; i++) {
+        identities[i] = (struct host_identity){.alone = (uint64_t)i + 1};
+    }
+    return topology_init(&ranks->topology, identities, process, size, error);
+}
+
+static enum berth_status find_hosts(struct ranks *ranks, const struct comm_settings *settings,
+                                    struct host_identity *identities, struct berth_error *error) {
+    const int process = ranks->transport->rank, size = ranks->transport->size;
+    TRY(number_processes(ranks, identities, error));
+    identities[process] = host_identity_find(settings->host);
+    identities[process].alone = settings->flat ? (uint64_t)process + 1 : 0;
+    TRY(calls_collect(&ranks->calls, identities, sizeof *identities, error));
+    topology_done(&ranks->topology);
+    return topology_init(&ranks->topology, identities, process, size, error);
+}
+
+static enum berth_status find_topology(struct ranks *ranks, const struct comm_settings *settings,
+                                       struct berth_error *error) {
+    const size_t size = (size_t)ranks->transport->size;
+    struct host_identity *identities = memory_array_zeroed(size, sizeof *identities);
+    if (identities == NULL) {
+        return error_no_memory(error, size * sizeof *identities, "the list of ranks");
+    }
+    const enum berth_status status = find_hosts(ranks, settings, identities, error);
+    memory_free(identities);
+    return status;
+}
+
+// --- opening: memory that a host's ranks share --------------------------------------------------
+
+// Where a rank has made the window of its host. Descriptor -1: it did not.
+struct window_place {
+    int64_t process, descriptor;
+};
+
+static int shares_memory(const struct ranks *ranks) {
+    return topology_local_size(&ranks->topology, ranks->topology.host) > 1;
+}
+
+static struct window_place make_window(struct ranks *ranks, const struct window_shape *shape) {
+    const int is_first = topology_local(&ranks->topology, ranks->topology.rank) == 0;
+    if (!shares_memory(ranks) || !is_first ||
+        host_window_make(&ranks->exchange.window, shape, NULL) != BERTH_OK) {
+        return (struct window_place){.descriptor = -1};
+    }
+    return (struct window_place){getpid(), ranks->exchange.window.descriptor};
+}
+
+// Whether this rank has the window that the first one of its host has made.
+static int open_window(struct ranks *ranks, const struct window_place *places,
+                       const struct window_shape *shape) {
+    const struct topology *topology = &ranks->topology;
+    const int first = topology->first[topology->host];
+    const struct window_place *place = &places[first];
+    if (!shares_memory(ranks) || first == topology->rank) {
+        return !shares_memory(ranks) || place->descriptor >= 0;
+    }
+    return place->descriptor >= 0 &&
+           host_window_open(&ranks->exchange.window, shape, place->process, (int)place->descriptor,
+                            NULL) == BERTH_OK;
+}
+
+// Where a rank has no window, those of its host become hosts of their own.
+static enum berth_status share_memory(struct ranks *ranks, struct window_place *places,
+                                      char *refused, struct berth_error *error) {
+    struct topology *topology = &ranks->topology;
+    struct exchange *exchange = &ranks->exchange;
+    struct window_shape shape = exchange_window_shape(topology, exchange->chunk_elements);
+    places[topology->rank] = make_window(ranks, &shape);
+    TRY(calls_collect(&ranks->calls, places, sizeof *places, error));
+    refused[topology->rank] = !open_window(ranks, places, &shape);
+    TRY(calls_collect(&ranks->calls, refused, sizeof *refused, error));
+    host_window_close_file(&exchange->window);
+    topology_split(topology, refused);
+    if (shares_memory(ranks)) {
+        return BERTH_OK;
+    }
+    host_window_done(&exchange->window);
+    shape = exchange_window_shape(topology, exchange->chunk_elements);
+    return host_window_alone(&exchange->window, &shape, error);
+}
+
+static enum berth_status find_window(struct ranks *ranks, struct berth_error *error) {
+    const size_t size = (size_t)ranks->topology.size;
+    struct window_place *places = memory_array_zeroed(size, sizeof *places);
+    char *refused = memory_array_zeroed(size, 1);
+    enum berth_status status =
+        places != NULL && refused != NULL
+            ? share_memory(ranks, places, refused, error)
+            : error_no_memory(error, size * sizeof *places, "the list of ranks");
+    memory_free(places);
+    memory_free(refused);
+    return status;
+}
+
+// --- opening ------------------------------------------------------------------------------------
+
+static int64_t chunk_elements(const struct comm_settings *settings, int size, int local_size) {
+    return exchange_chunk_elements(size, local_size,
+                                   settings->window_bytes > 0 ? settings->window_bytes
+                                                              : DEFAULT_WINDOW_BYTES);
+}
+
+static int largest_local_size(const struct topology *topology) {
+    int largest = 1;
+    for (int host = 0; host < topology->host_count; host++) {
+        const int size = topology_local_size(topology, host);
+        largest = size > largest ? size : largest;
+    }
+    return largest;
+}
+
+static struct courier courier_of(struct ranks *ranks, const struct comm_settings *settings,
+                                 enum transport_channel channel) {
+    return (struct courier){.transport = ranks->transport,
+                            .topology = &ranks->topology,
+                            .fault = &ranks->fault,
+                            .channel = channel,
+                            .timeout_seconds = settings->timeout_seconds};
+}
+
+static enum berth_status open_exchange(struct ranks *ranks, const struct comm_settings *settings,
+                                       struct berth_error *error) {
+    struct exchange *exchange = &ranks->exchange;
+    exchange->courier = courier_of(ranks, settings, TRANSPORT_RANGES);
+    exchange->topology = &ranks->topology;
+    exchange->chunk_elements =
+        chunk_elements(settings, ranks->topology.size, largest_local_size(&ranks->topology));
+    TRY(find_window(ranks, error));
+    TRY(exchange_init(exchange, error));
+    return range_thread_start(&ranks->thread, exchange, error);
+}
+
+static void fill(struct ranks *ranks) {
+    const struct topology *topology = &ranks->topology;
+    ranks->comm = (struct comm){.name = ranks->transport->name,
+                                .state = ranks,
+                                .rank = topology->rank,
+                                .size = topology->size,
+                                .local_rank = topology_local(topology, topology->rank),
+                                .local_size = topology_local_size(topology, topology->host),
+                                .host = topology->host,
+                                .host_count = topology->host_count,
+                                .close = ranks_close,
+                                .status = ranks_status,
+                                .agree = ranks_agree,
+                                .broadcast = ranks_broadcast,
+                                .sum = ranks_sum,
+                                .reduce_begin = ranks_reduce_begin,
+                                .gather_begin = ranks_gather_begin,
+                                .wait = ranks_wait,
+                                .stats = ranks_stats};
+}
+
+// Once hosts are known, all ranks fail together.
+static enum berth_status open_ranks(struct ranks *ranks, const struct comm_settings *settings,
+                                    struct berth_error *error) {
+    struct berth_error own;
+    int stop = 0;
+    ranks->calls = courier_of(ranks, settings, TRANSPORT_CALLS);
+    TRY(find_topology(ranks, settings, error));
+    const enum berth_status status = open_exchange(ranks, settings, &own);
+    fill(ranks);
+    TRY(ranks_agree(&ranks->comm, status, &stop, &own) == BERTH_OK
+            ? BERTH_OK
+            : error_set(error, own.status, "%s", own.message));
+    atomic_store(&ranks->calls.sent, 0);
+    return BERTH_OK;
+}
+
+enum berth_status comm_ranks_open(struct transport *transport, const struct comm_settings *settings,
+                                  struct comm **comm, struct berth_error *error) {
+    struct ranks *ranks = memory_array_zeroed(1, sizeof *ranks);
+    if (ranks == NULL) {
+        return error_no_memory(error, sizeof *ranks, "the communicator");
+    }
+    ranks->transport = transport;
+    fault_init(&ranks->fault);
+    const enum berth_status status = open_ranks(ranks, settings, error);
+    if (status != BERTH_OK) {
+        range_thread_end(&ranks->thread);
+        release(ranks);
+        return status;
+    }
+    *comm = &ranks->comm;
+    return BERTH_OK;
+}
+
+struct comm_ranks_memory comm_ranks_memory(const struct comm_settings *settings, int size,
+                                           int local_size, int host_count) {
+    const int sharing = settings->flat ? 1 : local_size, hosts = settings->flat ? size : host_count;
+    const int64_t chunk = chunk_elements(settings, size, sharing);
+    const struct window_shape shape = {
+        .local_size = sharing, .size = size, .payload = (size_t)chunk * sizeof(float)};
+    const size_t window = host_window_bytes(&shape) * (size_t)(local_size / sharing);
+    return (struct comm_ranks_memory){.own = exchange_bytes(size, sharing, hosts, chunk),
+                                      .host = window};
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/topology.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void read_boot_id(char *id, size_t size) {
+    char *text;
+    size_t length;
+    if (file_read("/proc/sys/kernel/random/boot_id", 4096, &text, &length, NULL) == BERTH_OK) {
+        snprintf(id, size, "%.*s", (int)strcspn(text, "\n"), text);
+        memory_free(text);
+    }
+}
+
+struct host_identity host_identity_find(const char *name) {
+    struct host_identity identity = {0};
+    struct stat pid_namespace;
+    if (name != NULL) {
+        snprintf(identity.name, sizeof identity.name, "%s", name);
+        return identity;
+    }
+    gethostname(identity.name, sizeof identity.name - 1);
+    read_boot_id(identity.boot, sizeof identity.boot);
+    if (stat("/proc/self/ns/pid", &pid_namespace) == 0) {
+        identity.pid_namespace = (uint64_t)pid_namespace.st_ino;
+    }
+    return identity;
+}
+
+static int is_same_host(const struct host_identity *x, const struct host_identity *y) {
+    return memcmp(x, y, sizeof *x) == 0;
+}
+
+// Gives the next ranks to all processes of the host of `process`.
+static int number_host(struct topology *topology, int process, int rank) {
+    for (int other = process; other < topology->size; other++) {
+        if (is_same_host(&topology->of[other], &topology->of[process])) {
+            topology->ranks[other] = rank;
+            topology->processes[rank] = other;
+            topology->names[rank] = topology->of[other].name;
+            rank++;
+        }
+    }
+    return rank;
+}
+
+static void number_ranks(struct topology *topology) {
+    int rank = 0;
+    for (int process = 0; process < topology->size; process++) {
+        topology->ranks[process] = -1;
+    }
+    for (int process = 0; process < topology->size; process++) {
+        if (topology->ranks[process] < 0) {
+            rank = number_host(topology, process, rank);
+        }
+    }
+}
+
+static void number_hosts(struct topology *topology) {
+    const struct host_identity *before = NULL;
+    topology->host_count = 0;
+    for (int rank = 0; rank < topology->size; rank++) {
+        const struct host_identity *of = &topology->of[topology->processes[rank]];
+        if (before == NULL || !is_same_host(before, of)) {
+            topology->first[topology->host_count++] = rank;
+        }
+        topology->hosts[rank] = topology->host_count - 1;
+        before = of;
+    }
+    topology->first[topology->host_count] = topology->size;
+    topology->host = topology->hosts[topology->rank];
+}
+
+enum berth_status topology_init(struct topology *topology, const struct host_identity *processes,
+                                int process, int size, struct berth_error *error) {
+    const size_t count = (size_t)size;
+    *topology = (struct topology){.size = size,
+                                  .processes = memory_array(count, sizeof(int)),
+                                  .ranks = memory_array(count, sizeof(int)),
+                                  .hosts = memory_array(count, sizeof(int)),
+                                  .first = memory_array(count + 1, sizeof(int)),
+                                  .names = memory_array(count, sizeof(char *)),
+                                  .of = memory_array(count, sizeof *processes)};
+    if (topology->processes == NULL || topology->ranks == NULL || topology->hosts == NULL ||
+        topology->first == NULL || topology->names == NULL || topology->of == NULL) {
+        return error_no_memory(error, count * (sizeof *processes + 24), "the list of ranks");
+    }
+    memcpy(topology->of, processes, count * sizeof *processes);
+    number_ranks(topology);
+    topology->rank = topology->ranks[process];
+    number_hosts(topology);
+    return BERTH_OK;
+}
+
+void topology_done(struct topology *topology) {
+    memory_free(topology->processes);
+    memory_free(topology->ranks);
+    memory_free(topology->hosts);
+    memory_free(topology->first);
+    memory_free(topology->names);
+    memory_free(topology->of);
+    *topology = (struct topology){0};
+}
+
+void topology_split(struct topology *topology, const char *refused) {
+    for (int host = 0; host < topology->host_count; host++) {
+        const int first = topology->first[host], count = topology_local_size(topology, host);
+        const int is_whole = memchr(refused + first, 1, (size_t)count) == NULL;
+        for (int rank = first; rank < first + count && !is_whole; rank++) {
+            const int process = topology->processes[rank];
+            topology->of[process].alone = (uint64_t)process + 1;
+        }
+    }
+    number_hosts(topology);
+}
+
+int topology_handler(const struct topology *topology, int host, int owner) {
+    return topology->first[host] +
+           topology_local(topology, owner) % topology_local_size(topology, host);
+}

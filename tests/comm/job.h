@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// A job whose ranks are threads of the test, each with a communicator over sockets, on hosts that
+// differ in name only.
+#ifndef BERTH_TESTS_COMM_JOB_H
+#define BERTH_TESTS_COMM_JOB_H
+
+#include "comm/ranks.h"
+#include "socket_transport.h"
+
+#include <stdatomic.h>
+
+struct job {
+    int size;
+    int hosts[SOCKET_PROCESSES]; // of each process
+    struct comm_settings settings;
+    struct socket_faults faults[SOCKET_PROCESSES];
+    // Runs in each rank's thread. `transport` is what lies below comm.
+    void (*body)(struct comm *comm, const struct transport *transport, void *context);
+    void *context;
+    // Out: what opening gave, by process.
+    enum berth_status status[SOCKET_PROCESSES];
+    struct berth_error errors[SOCKET_PROCESSES];
+};
+
+// "2x4" (hosts x ranks) or "3+5" (ranks of each host); the settings are the usual ones.
+struct job job_of(const char *layout);
+void job_run(struct job *job);
+
+// cmocka's assertions are for the main thread only: a check that fails anywhere makes job_run fail.
+#define CHECK(condition) job_check(condition, #condition, __FILE__, __LINE__)
+int job_check(int holds, const char *condition, const char *file, int line);
+
+#endif

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// A transport over socket pairs, between threads or between forked processes, that can damage
+// messages and count them.
+#ifndef BERTH_TESTS_COMM_SOCKET_TRANSPORT_H
+#define BERTH_TESTS_COMM_SOCKET_TRANSPORT_H
+
+#include "comm/transport.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum { SOCKET_PROCESSES = 8 };
+
+struct socket_job {
+    int size;
+    // The end of process i that is connected to process j.
+    int ends[TRANSPORT_CHANNELS][SOCKET_PROCESSES][SOCKET_PROCESSES];
+};
+
+// What happens to what a process sends on TRANSPORT_RANGES.
+struct socket_faults {
+    int64_t
+        flip_message; // number of the message, counted from 1, of which a bit is flipped; 0: none
+    size_t flip_byte;
+};
+
+void socket_job_init(struct socket_job *job, int size);
+// Closes the ends that no process has taken.
+void socket_job_done(struct socket_job *job);
+// In a process of its own: closes all other processes' ends.
+void socket_job_leave(struct socket_job *job, int process);
+
+// That of one process, whose ends it takes.
+struct transport *socket_transport_open(struct socket_job *job, int process,
+                                        const struct socket_faults *faults);
+// Bytes and messages sent to another process on a channel.
+uint64_t socket_transport_bytes(const struct transport *transport, int peer,
+                                enum transport_channel channel);
+uint64_t socket_transport_messages(const struct transport *transport, int peer,
+                                   enum transport_channel channel);
+
+#endif
