@@ -5,7 +5,6 @@
 #include "core/memory.h"
 #include "core/options.h"
 #include "format/safetensors/safetensors.h"
-#include "pair_comm.h"
 #include "train/engine/update.h"
 #include "train/optimizer/learning_rate.h"
 
@@ -502,97 +501,6 @@ static void test_a_gradient_is_blamed_after_a_good_forward_pass(void **state) {
     close_setup(&setup);
 }
 
-// --- two ranks ----------------------------------------------------------------------------------
-
-enum { WHOLE = 5, PART = 2 }; // sequences of the update, and of its first part
-
-struct part {
-    struct setup setup;
-    struct comm *comm;
-    size_t first, count;
-    int64_t place; // of its first sequence in the update
-    struct update_result result;
-};
-
-static void *run_part(void *own) {
-    struct part *part = own;
-    struct setup *setup = &part->setup;
-    setup->engine.comm = part->comm;
-    for (int64_t step = 1; step < 4; step++) {
-        describe_update(setup, step, part->first, part->count, 1);
-        if (update_run(&setup->updater, &setup->args, &part->result, NULL) != BERTH_OK) {
-            abort();
-        }
-    }
-    return NULL;
-}
-
-// Two ranks make updates of WHOLE sequences; returns the first moments of both, one after the
-// other: they are sums of gradients, where weights divide by what may be rounding errors alone.
-static float *run_ranks(const char *average, int64_t place, double *loss) {
-    struct part parts[2] = {{.count = PART},
-                            {.first = PART, .count = WHOLE - PART, .place = place}};
-    struct pair pair;
-    pthread_t threads[2];
-    pair_init(&pair);
-    for (int rank = 0; rank < 2; rank++) {
-        open_setup(&parts[rank].setup, 0.1, average, DTYPE_F32);
-        parts[rank].comm = &pair.ranks[rank].comm;
-    }
-    const int64_t total = parts[0].setup.table.total;
-    for (int rank = 0; rank < 2; rank++) {
-        assert_int_equal(pthread_create(&threads[rank], NULL, run_part, &parts[rank]), 0);
-    }
-    float *moments = memory_array((size_t)(2 * total), sizeof *moments);
-    for (int rank = 0; rank < 2; rank++) {
-        assert_int_equal(pthread_join(threads[rank], NULL), 0);
-        assert_int_equal(pair.ranks[rank].reduced, 3 * total); // each element once an update
-        memcpy(moments + rank * total, parts[rank].setup.state.moment1,
-               (size_t)total * sizeof *moments);
-    }
-    assert_true(parts[0].result.loss == parts[1].result.loss);
-    assert_true(parts[0].result.grad_norm == parts[1].result.grad_norm);
-    *loss = parts[0].result.loss;
-    for (int rank = 0; rank < 2; rank++) {
-        close_setup(&parts[rank].setup);
-    }
-    pair_done(&pair);
-    return moments;
-}
-
-static double distance(const float *a, const float *b, int64_t count) {
-    double difference = 0, size = 0;
-    for (int64_t i = 0; i < count; i++) {
-        difference += pow((double)a[i] - (double)b[i], 2);
-        size += pow((double)b[i], 2);
-    }
-    return sqrt(difference / size);
-}
-
-// Parts of an update on two ranks are that update: dropout and divisors follow the place.
-static void test_two_ranks_make_one_update(void **state) {
-    const char *const averages[] = {"update", "micro"};
-    for (int i = 0; i < 2; i++) {
-        struct setup whole;
-        struct update_result result = {0};
-        double loss, misplaced_loss;
-        open_setup(&whole, 0.1, averages[i], DTYPE_F32);
-        const int64_t total = whole.table.total;
-        for (int64_t step = 1; step < 4; step++) {
-            result = run_update(&whole, step, 0, WHOLE, 1);
-        }
-        float *moments = run_ranks(averages[i], PART, &loss);
-        assert_memory_equal(moments, moments + total, (size_t)total * sizeof *moments);
-        assert_true(distance(moments, whole.state.moment1, total) < 1e-6);
-        assert_true(fabs(loss / result.loss - 1) < 1e-6);
-        float *misplaced = run_ranks(averages[i], 0, &misplaced_loss);
-        assert_true(distance(misplaced, whole.state.moment1, total) > 1e-4);
-        memory_free(moments);
-        memory_free(misplaced);
-        close_setup(&whole);
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ten_steps_follow_pytorch),
@@ -600,7 +508,6 @@ int main(void) {
         cmocka_unit_test(test_the_cut_does_not_matter),
         cmocka_unit_test(test_every_update_draws_its_own_masks),
         cmocka_unit_test(test_mean_of_means),
-        cmocka_unit_test(test_two_ranks_make_one_update),
         cmocka_unit_test(test_stop_between_micro_batches),
         cmocka_unit_test(test_nan_changes_nothing),
         cmocka_unit_test(test_scales_that_are_powers_of_two_change_nothing),

@@ -55,7 +55,7 @@ static enum berth_status take_levels(struct updater *updater, struct berth_error
 }
 
 static void need(void *context, size_t range) {
-    exchange_wait_weights(context, range);
+    all_reduce_wait_weights(context, range);
 }
 
 enum berth_status updater_init(struct updater *updater, struct engine *engine,
@@ -65,11 +65,11 @@ enum berth_status updater_init(struct updater *updater, struct engine *engine,
     *updater = (struct updater){.engine = engine, .rules = *rules};
     const int parts = rules->parts > 0 ? rules->parts : comm->size;
     updater->own_parts = parts / comm->size;
-    const enum dtype wire = parts > comm->size ? DTYPE_F32 : rules->wire;
-    TRY(exchange_init(&updater->exchange, comm, engine->state, wire, error));
+    const enum dtype wire = rules->parts > 0 ? DTYPE_F32 : rules->wire;
+    TRY(all_reduce_init(&updater->all_reduce, comm, engine->state, wire, error));
     TRY(division_init(&updater->division, (size_t)parts, (size_t)sequences, error));
     TRY(take_levels(updater, error));
-    engine->model.source = (struct bert_source){.need = need, .context = &updater->exchange};
+    engine->model.source = (struct bert_source){.need = need, .context = &updater->all_reduce};
     return optimizer_plan_init(&updater->plan, &updater->rules.optimizer, engine->state, comm,
                                error);
 }
@@ -80,7 +80,7 @@ void updater_done(struct updater *updater) {
     }
     const struct state *state = updater->engine->state;
     optimizer_plan_done(&updater->plan);
-    exchange_done(&updater->exchange);
+    all_reduce_done(&updater->all_reduce);
     division_done(&updater->division);
     for (int i = 0; i < updater->level_count && updater->levels != NULL; i++) {
         if (updater->levels[i] != NULL) {
@@ -248,13 +248,13 @@ static void range_ready(void *context, size_t range) {
             take_level(updater, level, elements.first, elements.count);
         }
     }
-    exchange_reduce(&updater->exchange, range);
+    all_reduce_begin(&updater->all_reduce, range);
 }
 
 // Waits until the gradients of a range were added over the ranks, and clears those of other owners.
 static void drop_foreign(struct updater *updater, size_t range) {
-    exchange_wait_gradients(&updater->exchange, range);
-    exchange_clear(&updater->exchange, range);
+    all_reduce_wait_gradients(&updater->all_reduce, range);
+    all_reduce_clear(&updater->all_reduce, range);
 }
 
 static void drop_all_foreign(struct updater *updater) {
@@ -280,10 +280,10 @@ static void announce_all(struct updater *updater) {
 // --- micro-batches ------------------------------------------------------------------------------
 
 // Stage 2 adds the gradients over the ranks after each micro-batch; the next one is added to what a
-// rank owns.
+// rank owns. Not where the number of parts is set: their sums have an order of their own.
 static int reduces_each(const struct updater *updater) {
-    return updater->engine->state->share.stage == 2 && updater->own_parts == 1 &&
-           exchange_is_shared(&updater->exchange);
+    return updater->engine->state->share.stage == 2 && updater->rules.parts == 0 &&
+           all_reduce_is_shared(&updater->all_reduce);
 }
 
 // One part on its way.
@@ -363,7 +363,7 @@ static int run_backward(const struct run *run, struct update_result *result) {
             keep_part(updater, i);
         }
     }
-    exchange_wait_all_gradients(&updater->exchange);
+    all_reduce_wait_all_gradients(&updater->all_reduce);
     return 1;
 }
 
@@ -390,8 +390,8 @@ static enum berth_status ask(const struct run *run, struct update_result *result
 
 // This rank's part of a range has its new weights.
 static void range_updated(void *context, size_t range) {
-    exchange_clear(context, range);
-    exchange_gather(context, range);
+    all_reduce_clear(context, range);
+    all_reduce_gather(context, range);
 }
 
 static void take_step(const struct run *run, const struct update_result *result) {
@@ -401,7 +401,7 @@ static void take_step(const struct run *run, const struct update_result *result)
                                         .gradient_scale = 1 / loss_scale_of(args),
                                         .grad_norm = result->grad_norm,
                                         .updated = range_updated,
-                                        .context = &run->updater->exchange};
+                                        .context = &run->updater->all_reduce};
     if (isfinite(result->grad_norm) && isfinite(result->loss)) {
         optimizer_step(&run->updater->plan, &step);
     }

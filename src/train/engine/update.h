@@ -15,10 +15,10 @@
 #ifndef BERTH_TRAIN_UPDATE_H
 #define BERTH_TRAIN_UPDATE_H
 
+#include "train/engine/all_reduce.h"
 #include "train/engine/batching.h"
 #include "train/engine/division.h"
 #include "train/engine/engine.h"
-#include "train/engine/exchange.h"
 #include "train/optimizer/optimizer_plan.h"
 
 #include <stdint.h>
@@ -30,18 +30,18 @@ struct update_rules {
     uint64_t seed;
     double hidden_dropout, attention_dropout, head_dropout;
     int parts;       // of an update; a multiple of the number of ranks; 0: one for each rank
-    enum dtype wire; // that gradients travel in, unless a rank has several parts
+    enum dtype wire; // that gradients travel in; f32 where `parts` is set
 };
 struct update_rules update_rules_of(const struct berth_config *config,
                                     const struct bert_config *shape);
 
 // What makes updates on an engine: the rules, the optimizer's plan for them, what the ranks
-// exchange, and sums of the gradients of parts that were computed one after the other.
+// all_reduce, and sums of the gradients of parts that were computed one after the other.
 struct updater {
     struct engine *engine;
     struct update_rules rules;
     struct optimizer_plan plan;
-    struct exchange exchange;
+    struct all_reduce all_reduce;
     struct division division;
     int own_parts; // of this rank
     int level_count;

@@ -6,8 +6,8 @@
 //   stage 0   reduce each range, then gather the sums: every rank updates everything
 //   stage 1   reduce each range; its owners update their parts; gather the weights
 //   stage 2   as stage 1, and what a rank does not own of the gradients is dropped
-#ifndef BERTH_TRAIN_EXCHANGE_H
-#define BERTH_TRAIN_EXCHANGE_H
+#ifndef BERTH_TRAIN_ALL_REDUCE_H
+#define BERTH_TRAIN_ALL_REDUCE_H
 
 #include "core/comm.h"
 #include "core/error.h"
@@ -18,42 +18,42 @@
 
 // A part of a param_range with its owners. All of a range but a short end, which belongs to the
 // owner of what follows it, is one piece.
-struct exchange_piece {
+struct all_reduce_piece {
     int64_t first, count;
     int64_t *starts; // [size + 1] as in struct comm_range
 };
 
-struct exchange {
+struct all_reduce {
     struct comm *comm;
     struct state *state;
     enum dtype wire; // of gradients
-    struct exchange_piece *pieces;
+    struct all_reduce_piece *pieces;
     size_t *first_piece; // of each range, [ranges + 1]
     int64_t *starts;     // of all pieces
     // Tickets of each range's exchange under way; 0: there is none.
     int64_t *gradients, *weights;
 };
 
-// Borrows comm and state. exchange_done frees, also after a failure.
-enum berth_status exchange_init(struct exchange *exchange, struct comm *comm, struct state *state,
-                                enum dtype wire, struct berth_error *error);
-void exchange_done(struct exchange *exchange);
+// Borrows comm and state. all_reduce_done frees, also after a failure.
+enum berth_status all_reduce_init(struct all_reduce *all_reduce, struct comm *comm,
+                                  struct state *state, enum dtype wire, struct berth_error *error);
+void all_reduce_done(struct all_reduce *all_reduce);
 
 // 1: there are other ranks.
-int exchange_is_shared(const struct exchange *exchange);
+int all_reduce_is_shared(const struct all_reduce *all_reduce);
 
 // Begins to add the gradients of a range over all ranks; stage 0 gathers the sums, too.
-void exchange_reduce(struct exchange *exchange, size_t range);
+void all_reduce_begin(struct all_reduce *all_reduce, size_t range);
 // Stages 1 and 2: begins to gather the weights of a range that this rank's part was updated of.
-void exchange_gather(struct exchange *exchange, size_t range);
+void all_reduce_gather(struct all_reduce *all_reduce, size_t range);
 // Wait for what was begun of a range.
-void exchange_wait_gradients(struct exchange *exchange, size_t range);
-void exchange_wait_weights(struct exchange *exchange, size_t range);
+void all_reduce_wait_gradients(struct all_reduce *all_reduce, size_t range);
+void all_reduce_wait_weights(struct all_reduce *all_reduce, size_t range);
 // The same for all ranges.
-void exchange_wait_all_gradients(struct exchange *exchange);
-void exchange_wait_all_weights(struct exchange *exchange);
+void all_reduce_wait_all_gradients(struct all_reduce *all_reduce);
+void all_reduce_wait_all_weights(struct all_reduce *all_reduce);
 
 // Clears the gradients of a range that other ranks own.
-void exchange_clear(struct exchange *exchange, size_t range);
+void all_reduce_clear(struct all_reduce *all_reduce, size_t range);
 
 #endif

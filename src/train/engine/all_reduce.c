@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/engine/all_reduce.h"
+
+#include "core/memory.h"
+
+// --- pieces -------------------------------------------------------------------------------------
+
+// The owner of what follows a range: the rank whose part of a later range is the first.
+static int owner_after(const struct param_table *table, size_t range, int size, int64_t *starts) {
+    for (size_t later = range + 1; later < param_range_count(table); later++) {
+        partition_starts(table, param_range(table, later), size, starts);
+        for (int rank = 0; rank < size; rank++) {
+            if (starts[rank + 1] > starts[rank]) {
+                return rank;
+            }
+        }
+    }
+    return size - 1;
+}
+
+static void add_body(struct all_reduce *all_reduce, struct all_reduce_piece *piece,
+                     struct param_range range) {
+    const int size = all_reduce->comm->size;
+    partition_starts(all_reduce->state->table, range, size, piece->starts);
+    for (int rank = 0; rank <= size; rank++) {
+        // What lies before the range was reduced with the range before.
+        piece->starts[rank] = piece->starts[rank] > range.first ? piece->starts[rank] : range.first;
+    }
+    piece->first = range.first;
+    piece->count = piece->starts[size] - range.first;
+}
+
+static void add_end(struct all_reduce *all_reduce, struct all_reduce_piece *piece, size_t index,
+                    int64_t first) {
+    const struct param_table *table = all_reduce->state->table;
+    const struct param_range range = param_range(table, index);
+    const int size = all_reduce->comm->size;
+    const int owner = owner_after(table, index, size, piece->starts);
+    piece->first = first;
+    piece->count = range.first + range.count - first;
+    for (int rank = 0; rank <= size; rank++) {
+        piece->starts[rank] = rank <= owner ? first : first + piece->count;
+    }
+}
+
+static void list_pieces(struct all_reduce *all_reduce) {
+    const struct param_table *table = all_reduce->state->table;
+    const size_t ranges = param_range_count(table), width = (size_t)all_reduce->comm->size + 1;
+    size_t count = 0;
+    for (size_t i = 0; i < ranges; i++) {
+        const struct param_range range = param_range(table, i);
+        struct all_reduce_piece *body = &all_reduce->pieces[count], *end;
+        all_reduce->first_piece[i] = count;
+        body->starts = all_reduce->starts + count * width;
+        add_body(all_reduce, body, range);
+        count += body->count > 0;
+        const int64_t done = range.first + body->count;
+        if (done < range.first + range.count) {
+            end = &all_reduce->pieces[count];
+            end->starts = all_reduce->starts + count * width;
+            add_end(all_reduce, end, i, done);
+            count++;
+        }
+    }
+    all_reduce->first_piece[ranges] = count;
+}
+
+enum berth_status all_reduce_init(struct all_reduce *all_reduce, struct comm *comm,
+                                  struct state *state, enum dtype wire, struct berth_error *error) {
+    const size_t ranges = param_range_count(state->table), most = 2 * ranges;
+    const size_t width = (size_t)comm->size + 1;
+    *all_reduce = (struct all_reduce){.comm = comm, .state = state, .wire = wire};
+    all_reduce->pieces = memory_array_zeroed(most, sizeof *all_reduce->pieces);
+    all_reduce->first_piece = memory_array_zeroed(ranges + 1, sizeof *all_reduce->first_piece);
+    all_reduce->starts = memory_array_zeroed(most * width, sizeof *all_reduce->starts);
+    all_reduce->gradients = memory_array_zeroed(ranges, sizeof *all_reduce->gradients);
+    all_reduce->weights = memory_array_zeroed(ranges, sizeof *all_reduce->weights);
+    if (all_reduce->pieces == NULL || all_reduce->first_piece == NULL ||
+        all_reduce->starts == NULL || all_reduce->gradients == NULL ||
+        all_reduce->weights == NULL) {
+        return error_no_memory(error, most * width * sizeof *all_reduce->starts,
+                               "the pieces of an exchange");
+    }
+    list_pieces(all_reduce);
+    return BERTH_OK;
+}
+
+void all_reduce_done(struct all_reduce *all_reduce) {
+    if (all_reduce->gradients != NULL && all_reduce->weights != NULL) {
+        all_reduce_wait_all_gradients(all_reduce);
+        all_reduce_wait_all_weights(all_reduce);
+    }
+    memory_free(all_reduce->pieces);
+    memory_free(all_reduce->first_piece);
+    memory_free(all_reduce->starts);
+    memory_free(all_reduce->gradients);
+    memory_free(all_reduce->weights);
+    *all_reduce = (struct all_reduce){0};
+}
+
+int all_reduce_is_shared(const struct all_reduce *all_reduce) {
+    return all_reduce->comm->size > 1;
+}
+
+// --- exchanging ---------------------------------------------------------------------------------
+
+static struct comm_range piece_range(const struct all_reduce_piece *piece, const char *name,
+                                     void *data, enum dtype dtype, enum dtype wire) {
+    return (struct comm_range){.name = name,
+                               .data = data,
+                               .first = piece->first,
+                               .count = piece->count,
+                               .dtype = dtype,
+                               .wire = wire,
+                               .starts = piece->starts};
+}
+
+void all_reduce_begin(struct all_reduce *all_reduce, size_t range) {
+    struct comm *comm = all_reduce->comm;
+    if (!all_reduce_is_shared(all_reduce)) {
+        return;
+    }
+    for (size_t i = all_reduce->first_piece[range]; i < all_reduce->first_piece[range + 1]; i++) {
+        const struct all_reduce_piece *piece = &all_reduce->pieces[i];
+        const struct comm_range gradients =
+            piece_range(piece, "gradients", all_reduce->state->gradients + piece->first, DTYPE_F32,
+                        all_reduce->wire);
+        all_reduce->gradients[range] = comm->reduce_begin(comm, &gradients);
+        if (all_reduce->state->share.stage == 0) {
+            all_reduce->gradients[range] = comm->gather_begin(comm, &gradients);
+        }
+    }
+}
+
+// 1: a forward pass reads the compute copy of the range alone, where there is one. The heads read
+// master weights, as the embeddings, biases and norms do.
+static int is_read_as_copy(const struct all_reduce *all_reduce, size_t range) {
+    return all_reduce->state->copy != NULL &&
+           (int64_t)range < all_reduce->state->table->layer_count;
+}
+
+static struct comm_range weights_of(const struct all_reduce *all_reduce,
+                                    const struct all_reduce_piece *piece, size_t range) {
+    const struct state *state = all_reduce->state;
+    if (is_read_as_copy(all_reduce, range)) {
+        char *copy = (char *)state->copy + (size_t)piece->first * dtype_size(state->compute);
+        return piece_range(piece, "weights", copy, state->compute, state->compute);
+    }
+    return piece_range(piece, "weights", state->master + piece->first, DTYPE_F32, DTYPE_F32);
+}
+
+void all_reduce_gather(struct all_reduce *all_reduce, size_t range) {
+    struct comm *comm = all_reduce->comm;
+    if (!all_reduce_is_shared(all_reduce) || all_reduce->state->share.stage == 0) {
+        return;
+    }
+    for (size_t i = all_reduce->first_piece[range]; i < all_reduce->first_piece[range + 1]; i++) {
+        const struct comm_range weights = weights_of(all_reduce, &all_reduce->pieces[i], range);
+        all_reduce->weights[range] = comm->gather_begin(comm, &weights);
+    }
+}
+
+// The compute copy of a range whose master weights were gathered.
+static void copy_range(const struct all_reduce *all_reduce, size_t index) {
+    const struct state *state = all_reduce->state;
+    const struct param_range range = param_range(state->table, index);
+    const int64_t left = state->table->matrix_count - range.first;
+    const int64_t count = left < range.count ? left : range.count;
+    if (state->copy != NULL && !is_read_as_copy(all_reduce, index) && count > 0) {
+        char *copy = (char *)state->copy + (size_t)range.first * dtype_size(state->compute);
+        state->device->convert(state->device, mat_of(copy, 1, count, state->compute),
+                               state->master + range.first);
+    }
+}
+
+// Waits for the exchange whose ticket this is; 0: there was none.
+static int wait(const struct all_reduce *all_reduce, int64_t *ticket) {
+    const int is_begun = *ticket > 0;
+    if (is_begun) {
+        all_reduce->comm->wait(all_reduce->comm, *ticket);
+        *ticket = 0;
+    }
+    return is_begun;
+}
+
+void all_reduce_wait_gradients(struct all_reduce *all_reduce, size_t range) {
+    (void)wait(all_reduce, &all_reduce->gradients[range]);
+}
+
+void all_reduce_wait_weights(struct all_reduce *all_reduce, size_t range) {
+    if (wait(all_reduce, &all_reduce->weights[range])) {
+        copy_range(all_reduce, range);
+    }
+}
+
+void all_reduce_wait_all_gradients(struct all_reduce *all_reduce) {
+    for (size_t i = 0; i < param_range_count(all_reduce->state->table); i++) {
+        all_reduce_wait_gradients(all_reduce, i);
+    }
+}
+
+void all_reduce_wait_all_weights(struct all_reduce *all_reduce) {
+    for (size_t i = 0; i < param_range_count(all_reduce->state->table); i++) {
+        all_reduce_wait_weights(all_reduce, i);
+    }
+}
+
+// Stage 2 gives their memory back as well.
+static void clear(const struct state *state, int64_t from, int64_t to) {
+    struct device *device = state->device;
+    void (*const remove)(struct device *, void *, size_t) =
+        state->share.stage == 2 ? device->discard : device->zero;
+    remove(device, state->gradients + from, (size_t)(to - from) * sizeof *state->gradients);
+}
+
+void all_reduce_clear(struct all_reduce *all_reduce, size_t range) {
+    const int rank = all_reduce->comm->rank;
+    if (!all_reduce_is_shared(all_reduce) || all_reduce->state->share.stage == 0) {
+        return;
+    }
+    for (size_t i = all_reduce->first_piece[range]; i < all_reduce->first_piece[range + 1]; i++) {
+        const struct all_reduce_piece *piece = &all_reduce->pieces[i];
+        clear(all_reduce->state, piece->first, piece->starts[rank]);
+        clear(all_reduce->state, piece->starts[rank + 1], piece->first + piece->count);
+    }
+}

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+// Updates by several ranks, which are threads here: the same as by one process, to rounding for any
+// number of ranks and hosts and every ZeRO stage, and to the bit with as many virtual ranks.
+#include "comm/job.h"
+#include "core/harness.h"
+#include "core/memory.h"
+#include "core/options.h"
+#include "core/rng.h"
+#include "train/engine/update.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+// Large enough for matrices to be cut (train/optimizer/partition.h); the others are not whole
+// blocks.
+static const struct bert_config shape = {.vocab_size = 900,
+                                         .hidden_size = 256,
+                                         .num_hidden_layers = 2,
+                                         .num_attention_heads = 4,
+                                         .intermediate_size = 1000,
+                                         .max_position_embeddings = 64,
+                                         .type_vocab_size = 2,
+                                         .layer_norm_eps = 1e-12,
+                                         .initializer_range = 0.02};
+enum { SEQUENCES = 24, LONGEST = 40, UPDATES = 3 };
+
+static struct param_table table;
+static int32_t ids[SEQUENCES][LONGEST];
+static int8_t types[LONGEST];
+
+static struct packer_sequence get(const void *data, size_t index) {
+    const int32_t length = 4 + (int32_t)(index * 7 % (LONGEST - 4));
+    return (struct packer_sequence){.ids = ids[index],
+                                    .type_ids = types,
+                                    .length = length,
+                                    .start = (int32_t)index % length,
+                                    .end = length - 1};
+}
+
+static int set_up(void **state) {
+    uint64_t index = 0;
+    for (int i = 0; i < SEQUENCES * LONGEST; i++) {
+        ids[i / LONGEST][i % LONGEST] = (int32_t)rng_below(1, 2, &index, 900);
+    }
+    return param_table_init(&table, &shape, PARAM_HEAD_SPAN, NULL) != BERTH_OK;
+}
+
+static int tear_down(void **state) {
+    param_table_done(&table);
+    return 0;
+}
+
+// --- runs ---------------------------------------------------------------------------------------
+
+struct setting {
+    const char *layout; // of the ranks (comm/job.h)
+    int stage, parts;
+    enum dtype compute, wire;
+    const char *optimizer, *average;
+    int64_t micro; // sequences
+};
+
+// What a run leaves: every element from its owner.
+struct outcome {
+    struct setting setting;
+    pthread_mutex_t mutex;
+    float *numbers[3]; // [total] each: weights, both moments
+    void *compute;     // rank 0's weights to compute with, [matrix_count]
+    size_t compute_bytes;
+    double losses[UPDATES], norms[UPDATES];
+    struct comm_stats stats;
+    int different; // ranks whose weights to compute with or losses are not rank 0's
+};
+
+struct rank {
+    struct device *device;
+    struct state state;
+    struct engine engine;
+    struct updater updater;
+};
+
+static void rank_open(struct rank *rank, const struct setting *setting, struct comm *comm) {
+    const struct device_options options = {.threads = 1};
+    const struct engine_shape largest = {.train = {SEQUENCES * LONGEST, SEQUENCES, 0, LONGEST}};
+    const struct state_share share = {comm->rank, comm->size, setting->stage};
+    struct berth_config config;
+    option_defaults(&config);
+    config.optimizer = setting->optimizer;
+    config.loss_average = setting->average;
+    config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.1;
+    config.max_grad_norm = 0.5;
+    CHECK(optimizer_settle(&config, NULL) == BERTH_OK);
+    struct update_rules rules = update_rules_of(&config, &shape);
+    rules.parts = setting->parts;
+    rules.wire = setting->wire;
+    CHECK(device_cpu_open(&options, &rank->device, NULL) == BERTH_OK);
+    CHECK(state_init_share(&rank->state, rank->device, &table, setting->compute, &share, NULL) ==
+          BERTH_OK);
+    param_initialise(&table, &shape, 3, rank->state.master);
+    state_set_weights(&rank->state, rank->state.master);
+    CHECK(engine_init(&rank->engine, &rank->state, comm, &shape, &largest, NULL) == BERTH_OK);
+    CHECK(updater_init(&rank->updater, &rank->engine, &rules, SEQUENCES, NULL) == BERTH_OK);
+}
+
+static void rank_close(struct rank *rank) {
+    updater_done(&rank->updater);
+    engine_done(&rank->engine);
+    state_done(&rank->state);
+    rank->device->close(rank->device);
+}
+
+// The last updates have fewer sequences than ranks.
+static size_t sequences_of(int64_t step) {
+    return step < UPDATES - 1 ? SEQUENCES : 3;
+}
+
+static struct update_result rank_update(struct rank *rank, const struct setting *setting,
+                                        int64_t step) {
+    uint32_t order[SEQUENCES];
+    for (uint32_t i = 0; i < SEQUENCES; i++) {
+        order[i] = (i * 5 + (uint32_t)step) % SEQUENCES;
+    }
+    const struct packer_source source = {.get = get, .count = SEQUENCES};
+    const struct batching batching = {.micro = {INT64_MAX, setting->micro, INT64_MAX, 0}};
+    const struct update_args args = {.batching = &batching,
+                                     .source = &source,
+                                     .order = order,
+                                     .count = sequences_of(step),
+                                     .step = step,
+                                     .learning_rate = 1e-3};
+    struct update_result result;
+    struct berth_error error;
+    if (!CHECK(update_run(&rank->updater, &args, &result, &error) == BERTH_OK)) {
+        fprintf(stderr, "%s\n", error.message);
+    }
+    return result;
+}
+
+static void copy_spans(float *to, const float *from, const struct partition *partition,
+                       int is_whole) {
+    for (size_t i = 0; i < partition->count; i++) {
+        const struct partition_span *span = &partition->spans[i];
+        memcpy(to + span->first, from + (is_whole ? span->first : span->at),
+               (size_t)span->count * sizeof *to);
+    }
+}
+
+static void collect(struct outcome *outcome, const struct rank *rank, const struct comm *comm) {
+    const struct state *state = &rank->state;
+    const struct state_share *share = &state->share;
+    const void *compute = state->copy != NULL ? state->copy : state->master;
+    pthread_mutex_lock(&outcome->mutex);
+    copy_spans(outcome->numbers[0], state->master, &state->own, 1);
+    copy_spans(outcome->numbers[1], state->moment1, &state->own, share->stage == 0);
+    copy_spans(outcome->numbers[2], state->moment2, &state->own, share->stage == 0);
+    if (outcome->compute == NULL) {
+        outcome->compute_bytes = (size_t)table.matrix_count * dtype_size(state->compute);
+        outcome->compute = memory_new(outcome->compute_bytes);
+        memcpy(outcome->compute, compute, outcome->compute_bytes);
+    }
+    outcome->different += memcmp(outcome->compute, compute, outcome->compute_bytes) != 0;
+    outcome->stats.bytes += comm->stats((struct comm *)(uintptr_t)comm).bytes;
+    pthread_mutex_unlock(&outcome->mutex);
+}
+
+static void body(struct comm *comm, const struct transport *transport, void *context) {
+    struct outcome *outcome = context;
+    struct rank rank;
+    rank_open(&rank, &outcome->setting, comm);
+    for (int64_t step = 0; step < UPDATES; step++) {
+        const struct update_result result = rank_update(&rank, &outcome->setting, step);
+        if (comm->rank == 0) {
+            outcome->losses[step] = result.loss;
+            outcome->norms[step] = result.grad_norm;
+        }
+    }
+    all_reduce_wait_all_weights(&rank.updater.all_reduce);
+    collect(outcome, &rank, comm);
+    rank_close(&rank);
+}
+
+static struct outcome run(const struct setting *setting) {
+    struct outcome outcome = {.setting = *setting};
+    pthread_mutex_init(&outcome.mutex, NULL);
+    for (int i = 0; i < 3; i++) {
+        outcome.numbers[i] = memory_array_zeroed((size_t)table.total, sizeof(float));
+        assert_non_null(outcome.numbers[i]);
+    }
+    if (strcmp(setting->layout, "1x1") == 0) {
+        body(comm_self(), NULL, &outcome);
+    } else {
+        struct job job = job_of(setting->layout);
+        job.body = body;
+        job.context = &outcome;
+        job_run(&job);
+    }
+    return outcome;
+}
+
+static void outcome_done(struct outcome *outcome) {
+    for (int i = 0; i < 3; i++) {
+        memory_free(outcome->numbers[i]);
+    }
+    memory_free(outcome->compute);
+    pthread_mutex_destroy(&outcome->mutex);
+}
+
+// --- comparing ----------------------------------------------------------------------------------
+
+static double distance(const float *a, const float *b, int64_t count) {
+    double difference = 0, size = 0;
+    for (int64_t i = 0; i < count; i++) {
+        difference += pow((double)a[i] - (double)b[i], 2);
+        size += pow((double)b[i], 2);
+    }
+    return sqrt(difference / size);
+}
+
+static void assert_close(const struct outcome *a, const struct outcome *b, double most) {
+    for (int i = 0; i < UPDATES; i++) {
+        if (!(fabs(a->losses[i] / b->losses[i] - 1) <= most) ||
+            !(fabs(a->norms[i] / b->norms[i] - 1) <= 10 * most)) {
+            fail_msg("%s stage %d, update %d: loss %.9g, not %.9g; norm %.9g, not %.9g",
+                     a->setting.layout, a->setting.stage, i, a->losses[i], b->losses[i],
+                     a->norms[i], b->norms[i]);
+        }
+    }
+    // Sums of gradients, where weights divide by what may be rounding errors alone.
+    const double apart = distance(a->numbers[1], b->numbers[1], table.total);
+    if (!(apart <= 10 * most)) {
+        fail_msg("%s stage %d: first moments are %.2g apart", a->setting.layout, a->setting.stage,
+                 apart);
+    }
+}
+
+static void assert_same(const struct outcome *a, const struct outcome *b) {
+    static const char *const names[] = {"weights", "first moments", "second moments"};
+    for (int i = 0; i < 3; i++) {
+        if (memcmp(a->numbers[i], b->numbers[i], (size_t)table.total * sizeof(float)) != 0) {
+            fail_msg("%s stage %d %s: other %s than %s, %.2g apart", a->setting.layout,
+                     a->setting.stage, a->setting.optimizer, names[i], b->setting.layout,
+                     distance(a->numbers[i], b->numbers[i], table.total));
+        }
+    }
+}
+
+static void test_any_number_of_ranks_makes_the_same_updates(void **state) {
+    static const char *const layouts[] = {"1x2", "3x1", "2x2", "1+2", "1x8"};
+    static const char *const averages[] = {"update", "micro"};
+    for (int average = 0; average < 2; average++) {
+        struct setting setting = {.layout = "1x1",
+                                  .optimizer = "adamw",
+                                  .average = averages[average],
+                                  .micro = average == 0 ? 5 : 1};
+        struct outcome whole = run(&setting);
+        for (int i = 0; i < 5; i++) {
+            setting.layout = layouts[i];
+            for (setting.stage = 0; setting.stage <= 2; setting.stage++) {
+                struct outcome parts = run(&setting);
+                assert_int_equal(parts.different, 0);
+                assert_close(&parts, &whole, 1e-6);
+                outcome_done(&parts);
+            }
+        }
+        outcome_done(&whole);
+    }
+}
+
+// With bf16 on the wire the sums are rounded; the ranks still agree.
+static void test_gradients_may_travel_in_bf16(void **state) {
+    struct setting setting = {
+        .layout = "1x1", .optimizer = "adamw", .compute = DTYPE_BF16, .micro = 5};
+    struct outcome whole = run(&setting);
+    setting.layout = "2x2";
+    uint64_t bytes[2];
+    for (int wire = 0; wire < 2; wire++) {
+        setting.wire = wire == 0 ? DTYPE_F32 : DTYPE_BF16;
+        for (setting.stage = 0; setting.stage <= 2; setting.stage++) {
+            struct outcome parts = run(&setting);
+            assert_int_equal(parts.different, 0);
+            assert_close(&parts, &whole, 3e-3);
+            bytes[wire] = parts.stats.bytes;
+            outcome_done(&parts);
+        }
+    }
+    assert_true((double)bytes[1] < 0.8 * (double)bytes[0]);
+    outcome_done(&whole);
+}
+
+// FEATURES L17.
+static void test_virtual_ranks_give_the_same_bytes(void **state) {
+    static const char *const layouts[] = {"1x2", "2x2", "1x8", "2x4"};
+    static const char *const optimizers[] = {"adamw", "nvlamb"};
+    for (int i = 0; i < 4; i++) {
+        struct setting setting = {.layout = "1x1",
+                                  .parts = 8,
+                                  .compute = i % 2 == 0 ? DTYPE_F32 : DTYPE_BF16,
+                                  .wire = DTYPE_BF16, // without effect
+                                  .optimizer = optimizers[i / 2],
+                                  .micro = 2};
+        struct outcome whole = run(&setting), parts;
+        for (int layout = 0; layout < 4; layout++) {
+            setting.layout = layouts[layout];
+            setting.stage = layout % 3;
+            parts = run(&setting);
+            assert_same(&parts, &whole);
+            outcome_done(&parts);
+        }
+        // What must differ: fewer parts add in another order.
+        setting.layout = "1x1";
+        setting.parts = 4;
+        parts = run(&setting);
+        assert_memory_not_equal(parts.numbers[1], whole.numbers[1],
+                                (size_t)table.total * sizeof(float));
+        outcome_done(&parts);
+        outcome_done(&whole);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_any_number_of_ranks_makes_the_same_updates),
+        cmocka_unit_test(test_gradients_may_travel_in_bf16),
+        cmocka_unit_test(test_virtual_ranks_give_the_same_bytes),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
