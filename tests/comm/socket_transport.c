@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "socket_transport.h"
 
+#include "comm/range_message.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,7 +104,8 @@ static enum berth_status progress_queue(struct link *link, struct queue *queue, 
         }
         const int moved = move_first(link->end, queue, move);
         if (moved < 0) {
-            return error_set(error, BERTH_UNAVAILABLE, "process %d is gone (%s)", peer, strerror(errno));
+            return error_set(error, BERTH_UNAVAILABLE, "process %d is gone (%s)", peer,
+                             strerror(errno));
         }
         if (moved == 0) {
             return BERTH_OK;
@@ -121,6 +124,13 @@ static enum berth_status progress_queue(struct link *link, struct queue *queue, 
 
 // --- the transport ------------------------------------------------------------------------------
 
+static void damage(const struct socket_faults *faults, const struct transport_message *message) {
+    ((char *)message->data)[faults->flip_byte] ^= 1;
+    if (faults->seals_again) {
+        range_message_seal(message->data, message->bytes - sizeof(struct range_header));
+    }
+}
+
 static enum berth_status sockets_send(struct transport *transport,
                                       struct transport_message *message,
                                       struct berth_error *error) {
@@ -129,7 +139,7 @@ static enum berth_status sockets_send(struct transport *transport,
     link->bytes += message->bytes;
     link->messages++;
     if (message->channel == TRANSPORT_RANGES && ++sockets->sent == sockets->faults.flip_message) {
-        ((char *)message->data)[sockets->faults.flip_byte] ^= 1;
+        damage(&sockets->faults, message);
     }
     append(&link->out, message);
     return progress_queue(link, &link->out, move_out, message->peer, error);
@@ -143,13 +153,21 @@ static enum berth_status sockets_receive(struct transport *transport,
     return BERTH_OK;
 }
 
+static enum berth_status progress_link(struct link *link, int peer, struct berth_error *error) {
+    TRY(progress_queue(link, &link->out, move_out, peer, error));
+    return progress_queue(link, &link->in, move_in, peer, error);
+}
+
 static enum berth_status sockets_test(struct transport *transport,
                                       struct transport_message *message, int *done,
                                       struct berth_error *error) {
     struct link *links = sockets_of(transport)->links[message->channel];
     for (int peer = 0; peer < transport->size; peer++) {
-        TRY(progress_queue(&links[peer], &links[peer].out, move_out, peer, error));
-        TRY(progress_queue(&links[peer], &links[peer].in, move_in, peer, error));
+        struct berth_error *of_peer = peer == message->peer ? error : NULL;
+        const enum berth_status status = progress_link(&links[peer], peer, of_peer);
+        if (status != BERTH_OK && peer == message->peer) {
+            return status;
+        }
     }
     *done = message->request.pointer == &is_done;
     return BERTH_OK;
