@@ -192,6 +192,7 @@ static struct outcome run(const struct setting *setting) {
         body(comm_self(), NULL, &outcome);
     } else {
         struct job job = job_of(setting->layout);
+        job.settings.timeout_seconds = 120;
         job.body = body;
         job.context = &outcome;
         job_run(&job);

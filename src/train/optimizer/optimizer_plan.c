@@ -68,6 +68,7 @@ static int64_t list_tensor(struct optimizer_plan *plan, const struct range_lists
     range.block = block;
     range.tensor = (int64_t)index;
     if (optimizer_scales(plan->optimizer, param->name)) {
+        plan->scales = 1;
         put(plan, lists->scaled, &plan->scaled_count, range);
     } else {
         put(plan, lists->plain, &plan->plain_count, range);
@@ -342,7 +343,7 @@ void optimizer_step(const struct optimizer_plan *plan, const struct optimizer_st
         device->norms(device, plan->norms, plan->sums, plan->tensor_blocks,
                       (int64_t)plan->state->table->count, args.gradient_scale);
     }
-    if (plan->scaled_count > 0) {
+    if (plan->scales) {
         find_coefficients(plan, args);
     }
     update_range(plan, step, &args, last);

@@ -21,6 +21,7 @@ struct optimizer_plan {
     struct device_range *scaled;  // tensors with a coefficient of their own
     struct device_range *clipped; // tensors clipped by their own norms
     int64_t all_count, plain_count, scaled_count, clipped_count;
+    int scales; // 1: the table has tensors with coefficients, whoever holds them
     int64_t *plain_first, *scaled_first; // [ranges + 1] in these lists, of each param_range; on the
                                          // host
     int64_t *all_blocks, *tensor_blocks; // [2], [tensors + 1]: as `norms` wants them
