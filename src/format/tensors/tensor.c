@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types of numbers, and numbers of other types to f32: bf16 is the upper half of an f32; f16 has 1
-// sign, 5 exponent (bias 15) and 10 mantissa bits.
+// The data types, and conversion to f32: bf16 is the upper half of an f32; f16 has 1 sign, 5
+// exponent (bias 15) and 10 mantissa bits.
 #include "format/tensors/tensor.h"
 
 #include <stdio.h>
