@@ -118,7 +118,7 @@ static void refuses_lengths_without_room(void **state) {
         struct berth_error error = {0};
         assert_int_equal(pair_features_build(&dataset, tokenizer, lengths[i], 1, &set, &error),
                          BERTH_USAGE);
-        assert_non_null(strstr(error.message, "max_seq_length is "));
+        assert_non_null(strstr(error.message, "max_seq_length: expected "));
         assert_null(set.features);
     }
     tokenizer_close(tokenizer);

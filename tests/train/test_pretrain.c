@@ -382,7 +382,7 @@ static void test_data_that_does_not_fit(void **state) {
     expect(&run, BERTH_BAD_DATA, "its rows have 16 tokens, at most 12 are asked for");
     run = default_run("run");
     run.config.input_dir = fixture_keep("model");
-    expect(&run, BERTH_NO_INPUT, "no shards in it");
+    expect(&run, BERTH_NO_INPUT, "no shards found");
     const struct made_shard strange = {30, 9, 60, 16};
     make_shard(in_folder("strange.hdf5"), &strange);
     run = default_run("run");

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the builders of both rule sets share: the failure to be told, the pools of a set.
+// Shared by the builders of both rule sets: the failure to report, and the pools of a set.
 #ifndef BERTH_DATA_SQUAD_BUILD_H
 #define BERTH_DATA_SQUAD_BUILD_H
 
 #include "data/squad/squad_features.h"
 
-// Of what failed on several threads, the one with the lowest index: so the message does not depend
-// on the threads.
+// The failure with the lowest index, so that the message does not depend on the threads.
 struct squad_failure {
     size_t index;
     enum berth_status status;
     struct berth_error error;
 };
-// Text work on threads: `one` for each index below `count`, with a list of tokens of its thread's
-// own. Failures go to *failure.
+// Runs `one` on threads for each index below `count`, with a token list per thread. Failures go to
+// *failure.
 struct squad_work {
     void *builder;
     size_t count;
