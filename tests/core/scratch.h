@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder of its own for each test, under TMPDIR, removed afterwards.
+// A temporary folder for each test, under TMPDIR, removed afterwards.
 //
 //   cmocka_unit_test_setup_teardown(test, scratch_setup, scratch_teardown)
 //   scratch("name") is a path in it, valid until the 16th call after.
@@ -42,7 +42,7 @@ static inline int scratch_teardown(void **state) {
 
 #define SCRATCH_TEST(test) cmocka_unit_test_setup_teardown(test, scratch_setup, scratch_teardown)
 
-// Plain writing: thousands of synced files would take their time.
+// Writes without fsync: thousands of synced files would be slow.
 static inline void scratch_write_bytes(const char *name, const void *bytes, size_t length) {
     FILE *file = fopen(scratch(name), "wb");
     assert_non_null(file);
