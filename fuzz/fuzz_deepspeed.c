@@ -33,7 +33,7 @@ static void put_file(const char *name, const void *bytes, size_t size) {
     memory_free(path);
 }
 
-// --- the other files ----------------------------------------------------------------
+// --- the other files ----------------------------------------------------------------------------
 
 static void write_states(void) {
     static const uint16_t zeros[STORAGE];

@@ -4,10 +4,9 @@
 //
 // Bits 0 and 1 of the settings select the kind of the rest of the input:
 //   0  u16 length of an index, the index, the data
-//   1 u16 length of a data block, the block, the data: the index around it is added here
+//   1  u16 length of a data block, the block, the data: the index around it is added here
 //   2  u16 length of entries, the entries (u8 length of the key, u8 of the value, both), the data:
-//   the
-//      table is made here
+//      the table is made here
 //   3  the text file `checkpoint`
 #include "core/file.h"
 #include "format/checksum/crc32c.h"

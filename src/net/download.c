@@ -34,7 +34,7 @@ struct work {
     int restart;         // the partial bytes are useless: request the whole file
 };
 
-// --- waiting and trying again -------------------------------------------------------------------
+// --- retries ------------------------------------------------------------------------------------
 
 // Sleeps; BERTH_INTERRUPTED as soon as the stop flag is set.
 static enum berth_status wait_for(const struct net *net, int64_t milliseconds,
@@ -49,9 +49,9 @@ static enum berth_status wait_for(const struct net *net, int64_t milliseconds,
     return BERTH_OK;
 }
 
-// After the failed `status` of a request: waits (0.25 s, then twice as long each time, 8 s at most)
-// and returns BERTH_OK when it is worth another try, else `status`. *failures counts those without
-// progress. A stop while waiting is BERTH_INTERRUPTED. `error` holds the failure.
+// Called after a request failed with `status` and `error`: waits (0.25 s, then twice as long each
+// time, 8 s at most) and returns BERTH_OK when another attempt is worthwhile, else `status`.
+// *failures counts failures without progress. A stop while waiting is BERTH_INTERRUPTED.
 static enum berth_status retry_after(const struct net *net, int64_t *failures,
                                      enum berth_status status, const struct http_answer *answer,
                                      struct berth_error *error) {
@@ -69,7 +69,7 @@ static enum berth_status retry_after(const struct net *net, int64_t *failures,
     return wait_for(net, wait, error);
 }
 
-// --- places -------------------------------------------------------------------------------------
+// --- paths --------------------------------------------------------------------------------------
 
 static enum berth_status place(char path[NAME_LIMIT], const char *folder, const char *name,
                                const char *ending, struct berth_error *error) {
@@ -118,7 +118,7 @@ static enum berth_status take_lock(const struct work *work, struct file_lock *lo
     }
 }
 
-// --- the server's answer -----------------------------------------------------------------------
+// --- the server's answer ------------------------------------------------------------------------
 
 static int is_page(const struct http_answer *answer) {
     return strncasecmp(answer->type, "text/html", 9) == 0;

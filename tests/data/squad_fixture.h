@@ -13,9 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// A path below the source folder; static storage, two at a time.
+// A path in the source folder; static storage, two at a time.
 const char *fixture_source(const char *path);
-// Whether the folder of real data is there; says so when not.
+// Whether the folder of real data exists; prints a note if not.
 int fixture_has_data(void);
 
 // These fail the test with the error's message when the call fails.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CPython's random numbers, and pre-training instances that are those of the published rules bit
-// for bit (pretraining.golden.h, made by dev/goldens/pretraining_instances.py); with the faster
-// numbers the same rules, seen in what must hold for every instance and in the shares of the whole.
+// CPython's random numbers, and pre-training instances equal to those of the published rules bit
+// for bit (pretraining.golden.h, made by dev/goldens/pretraining_instances.py). With the faster
+// numbers: invariants of every instance, and the shares over all instances.
 #include "data/pretraining/instances.h"
 #include "made_up.h"
 #include "pretraining.golden.h"

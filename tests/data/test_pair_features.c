@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inputs of texts and pairs: ids and types against the tokenizers package and Google's rule of
-// cutting, on made-up texts and (as checksums) on MRPC; the same with any number of threads;
-// missing memory.
+// Inputs of texts and pairs: ids and types against the tokenizers package and Google's truncation
+// rule, on made-up texts and (as checksums) on MRPC; the same with any number of threads; running
+// out of memory.
 #include "core/harness.h"
 #include "core/memory.h"
 #include "data/pairs/glue_tasks.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The SQuAD reader: every shape of file, what each kind of bad file is told, real files.
+// The SQuAD reader: every layout, the message for each kind of bad file, real files.
 #include "core/harness.h"
 #include "core/memory.h"
 #include "data/squad_fixture.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The feature cache gives back what was put in, knows its key, and refuses files that are cut,
-// changed in any byte or contradict themselves; writing survives a failing disk.
+// The feature cache returns the features that were written, depends on its key, and refuses
+// truncated, changed and inconsistent files; writing survives a failing disk.
 #include "core/harness.h"
 #include "core/memory.h"
 #include "data/squad/squad_cache.h"
@@ -349,7 +349,7 @@ static void refuses_numbers_that_lead_astray(void **state) {
     refuses_number(&kept, bytes, length, begins, UINT32_MAX);
     refuses_number(&kept, bytes, length, begins + 8, 0);
     refuses_number(&kept, bytes, length, begins + 4,
-                   kept.set.word_end[0]); // no blank between the words
+                   kept.set.word_end[0]); // no blank between the words the words
     size_t left = length - 4 - begins - 4 * kept.dataset.count;
     refuses_number(&kept, bytes, length, begins + left / 2, 0);
     refuses_number(&kept, bytes, length, begins + left - 4, UINT32_MAX);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Windows by Google's rules: every field against a Python telling of them, on a small set and (as
-// checksums) on the real files; the same with any number of threads; what bad input is told.
+// Windows by Google's rules: every field against a Python implementation, on a small set and (as
+// checksums) on the real files; the same with any number of threads; messages for bad input.
 #include "core/harness.h"
 #include "data/squad_fixture.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rule sets beside Google's: Keras's features and BingBertSquad's choice of windows, every
-// field against a Python telling of them on small sets and (as checksums) on the real files.
+// The other rule sets: Keras's features and BingBertSquad's choice of windows, every field against
+// a Python implementation on small sets and (as checksums) on the real files.
 #include "core/harness.h"
 #include "data/squad_fixture.h"
 

@@ -223,7 +223,7 @@ static void test_memory_and_calls_fail(void **state) {
     free_fp16(&fp16);
 }
 
-// --- inconsistent shards ---------------------------------------------------------------------
+// --- inconsistent shards ------------------------------------------------------------------------
 
 // A checkpoint of two ranks that a test changes before it is written: "a" [3, 2] and "b" [5] in one
 // group of 11 numbers, padded to 12.

@@ -259,7 +259,7 @@ static void check_ours(const char *path, int64_t rows, int64_t width) {
     hdf5_close(&file);
 }
 
-// One chunk, several, and so many that the B-tree has two levels.
+// One chunk, several, and enough for a B-tree of two levels.
 static void test_reads_ours(void **state) {
     (void)state;
     write_ours(scratch("a"), 1, 8);

@@ -33,7 +33,7 @@ static void assert_writes(const struct protobuf_writer *writer, const char *byte
     assert_memory_equal(writer->bytes, bytes, length);
 }
 
-// --- valid messages --------------------------------------------------------------------------
+// --- valid messages -----------------------------------------------------------------------------
 
 // The examples of the specification: a = 150; b = "testing"; c = {a = 150}.
 static void test_examples(void **state) {

@@ -133,7 +133,8 @@ static void test_slices_are_refused_by_name(void **state) {
     assert_message_has(&error, "\"table\": partitioned variables are not supported");
 }
 
-// Reads a bundle and writes its tensors that have a C type, in the order `last_first` or as listed.
+// Reads a bundle and writes its tensors that have a C type, in reverse order if `last_first`, else
+// as listed.
 static enum berth_status copy_bundle(const char *from, const char *prefix, int last_first) {
     struct tensor_file file;
     struct tensorflow_writer writer;
@@ -328,7 +329,7 @@ static void test_find_reads_what_is_written(void **state) {
     assert_found("second \"\\.index");
 }
 
-// --- failing writes -------------------------------------------------------------------------
+// --- failing writes -----------------------------------------------------------------------------
 
 static void test_what_cannot_be_written(void **state) {
     (void)state;

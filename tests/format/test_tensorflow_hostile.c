@@ -63,7 +63,7 @@ static void copy_shards(struct bytes files[PARTS]) {
     assert_int_equal(read_all(&error), BERTH_OK);
 }
 
-// Damages each of them in turn; `damage` writes the damaged file and leaves *file as it was.
+// Damages each of them in turn; `damage` writes the damaged file and does not change *file.
 static void damage_each(void (*damage)(const char *part, const char *name, struct bytes *file)) {
     struct bytes files[PARTS];
     copy_shards(files);
@@ -129,7 +129,7 @@ static void test_a_missing_file_of_data(void **state) {
     }
 }
 
-// --- hand-made indexes -----------------------------------------------------------------------
+// --- hand-made indexes --------------------------------------------------------------------------
 
 // The message of a valid entry: F32, shape [1], 4 bytes "abcd"; cases replace parts of it.
 static void put_entry(struct protobuf_writer *message) {
@@ -325,7 +325,7 @@ static void test_keys(void **state) {
     protobuf_done(&message);
 }
 
-// --- hand-made tables ------------------------------------------------------------------------
+// --- hand-made tables ---------------------------------------------------------------------------
 
 // Appends a block to the table, with the correct checksum.
 static void put_block(struct protobuf_writer *table, const void *bytes, size_t length, char type) {
@@ -530,7 +530,7 @@ static void test_separators(void **state) {
     }
 }
 
-// --- excessive sizes ------------------------------------------------------------------------
+// --- excessive sizes ----------------------------------------------------------------------------
 
 // Keys that share all but their end with the previous one: a small file with very long names.
 static void test_names_without_end(void **state) {

@@ -24,7 +24,7 @@ static char *read_all(const struct tensor_file *file, const struct tensor_entry 
     return bytes;
 }
 
-// --- torch's files ---------------------------------------------------------------------------
+// --- torch's files ------------------------------------------------------------------------------
 
 // Reading every range of elements equals that range of the whole tensor.
 static void assert_ranges(const struct tensor_file *file, const struct tensor_entry *entry,
@@ -99,7 +99,7 @@ static void test_a_tensor_alone(void **state) {
     tensor_file_close(&file);
 }
 
-// --- other values --------------------------------------------------------------
+// --- other values -------------------------------------------------------------------------------
 
 static void check_trainer(const struct torch_file *file) {
     const struct pickle *pickle = &file->pickle;
@@ -323,7 +323,7 @@ static void test_read_beyond_the_end(void **state) {
     tensor_file_close(&file);
 }
 
-// --- shared and nested values ---------------------------------------------------------------
+// --- shared and nested values -------------------------------------------------------------------
 
 static void assert_refused(struct raw pickle, const char *part) {
     struct torch_file file;

@@ -91,7 +91,7 @@ static int run_locked(int (*act)(const char *path, int argument), const char *pa
     return status;
 }
 
-// --- must be killed --------------------------------------------------------------------------
+// --- must be killed -----------------------------------------------------------------------------
 
 static int do_fork(const char *path, int argument) {
     (void)path, (void)argument;
@@ -144,7 +144,7 @@ static void test_the_child_is_locked_up(void **state) {
     assert_true(file_exists(path));
 }
 
-// --- must survive ------------------------------------------------------------------------------
+// --- must survive -------------------------------------------------------------------------------
 
 #define SYSTEM "cposix\nsystem\n"
 #define COMMAND TEXT("\x0c", "touch hacked")

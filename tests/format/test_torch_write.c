@@ -56,7 +56,7 @@ static void open_written(struct torch_file *file, const char *path) {
     }
 }
 
-// --- valid trees -----------------------------------------------------------------------------
+// --- valid trees --------------------------------------------------------------------------------
 
 static void assert_tensor(const struct torch_file *file, size_t index, const char *name,
                           const struct tensor_out *written) {
@@ -150,7 +150,7 @@ static void test_folder_in_the_archive(void **state) {
     }
 }
 
-// --- errors ----------------------------------------------------------------------------
+// --- errors -------------------------------------------------------------------------------------
 
 static void test_what_torch_cannot_hold(void **state) {
     (void)state;

@@ -247,7 +247,7 @@ static inline void assert_published(const struct outcome *outcome) {
     berth_string_free(path);
 }
 
-// A fetch from the hub with nothing spoilt puts the whole of acme/tiny into the cache.
+// Asserts that a fetch from the correct hub puts all of acme/tiny into the cache.
 static inline void assert_next_fetch_succeeds(void) {
     struct server *server = start_good_hub();
     struct outcome outcome = fetch("acme/tiny", 0);

@@ -32,7 +32,7 @@ struct server;
 // Copies the routes, but not what they point to; paths without a route are 404.
 struct server *server_start(const struct server_route *routes, size_t count);
 int server_port(const struct server *server);
-// "http://127.0.0.1:PORT" + path; valid until the 16th call after.
+// "http://127.0.0.1:PORT" + path; valid for the next 15 calls.
 const char *server_url(const struct server *server, const char *path);
 void server_release(struct server *server);
 // The number of requests so far whose text (the first line and the headers) contains `part`.

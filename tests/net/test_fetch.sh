@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# # berth fetch from the command line, against a small hub: the example of doc/fetch.md, streams and
+# berth fetch from the command line, against a small hub: the example of doc/fetch.md, streams and
 # exit codes, Ctrl-C and resuming, the progress bar on a terminal, --download_only.
 . "$(dirname "$0")/../cli/lib.sh"
 here=$(cd "$(dirname "$0")" && pwd)
@@ -27,7 +27,7 @@ start_server() { # [hold|cut]
 snapshot=$HF_HOME/hub/models--acme--tiny/snapshots/00112233445566778899aabbccddeeff00112233
 partial() { find "$work" -name '*.incomplete' -size +0; }
 
-# # --- Ctrl-C, then resuming
+# --- Ctrl-C, then resuming
 # -----------------------------------------------------------------------
 
 start_server hold

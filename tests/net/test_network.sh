@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# # No command except fetch uses the network: every other one works where the kernel kills any
+# No command except fetch uses the network: every other one works where the kernel kills any
 # process that creates a socket, and finds a model in the hub's cache; fetch is killed. Every
 # command that the program lists must be here.
 . "$(dirname "$0")/../cli/lib.sh"
@@ -81,7 +81,7 @@ expect_code 66
 alone pretrain --input_dir nowhere --model acme/tiny --output pretrained
 expect_code 66
 
-# # An unknown name: no attempt to fetch it, but the command that would.
+# An unknown name: no attempt to fetch it, but the command that would.
 alone answer --model acme/none --question "Where?" --context "There."
 expect_code 66
 expect_err "berth fetch acme/none"
@@ -95,7 +95,7 @@ code=$?
 expect_code 0
 expect_out "$snapshot"
 
-# # Every command that the program lists was tried.
+# Every command that the program lists was tried.
 what="the list of verbs"
 for verb in $(sed -n 's/^  \([a-z]*\) .*/\1/p' "$work/verbs" | grep -vx berth | sort -u); do
     case "$tried " in

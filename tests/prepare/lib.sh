@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# # Shared by the tests of the commands that make data for pre-training: source it with the command
+# Shared by the tests of the commands that make data for pre-training: source it with the command
 # as its argument and BERTH set to the program. The test runs in a temporary folder, which is
 # removed at its end; `die` ends it at the first failure and shows the files out and err of `run`.
 set -u

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# # The command: text from a dump, counts, a second run with nothing to do, errors.
+# The command: text from a dump, counts, a second run with nothing to do, errors.
 . "$(dirname "$0")/lib.sh" prepare
 
 cat >dump.xml <<'XML'
@@ -136,7 +136,7 @@ cmp packed/mixed_strategies_part_0.hdf5 made/${hdf5}_packed/corpus/mixed_strateg
 "$BERTH" pack books packed3 >out 2>err
 [ $? -eq 66 ] || die "pack of other files"
 
-# # --- Ctrl-C, then resuming ---
+# --- Ctrl-C, then resuming ---
 for i in $(seq 400); do printf 'Bern is the capital. The river %s is one. Two.\n\n' "$i"; done >many.txt
 # shellcheck disable=SC2086
 run 0 --text many.txt $common --shards 64 --output whole

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a caller relies on beyond the golden cases: settings, ill-formed text, words by themselves,
-// the list, and what happens when memory is out.
+// Tests beyond the golden cases: settings, ill-formed text, basic words, the token list, and
+// running out of memory.
 #include "core/harness.h"
 #include "core/memory.h"
 #include "text/tokenizer.h"

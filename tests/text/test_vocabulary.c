@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vocabulary files: malformed ones are refused with the place and the remedy, odd but legal ones
-// are read as they stand.
+// Vocabulary files: malformed ones are refused with the position and the remedy; unusual but legal
+// ones are read unchanged.
 #include "core/harness.h"
 #include "core/memory.h"
 #include "text/tokenizer.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training of a vocabulary: counted words, the alphabet, and the pieces of a slow trainer that
-// counts every pair anew for each piece.
+// recounts every pair for each piece.
 #include "core/harness.h"
 #include "core/memory.h"
 #include "text/vocabulary_train.h"

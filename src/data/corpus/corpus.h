@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the articles of a corpus, one at a time, in any of these forms:
 //
-//   extracted a folder of WikiExtractor's files (AA/wiki_00, ...: <doc id=...> ... </doc>), written
-//              by it or by Berth; an article's first line (the title) and empty lines are dropped
+//   extracted  a folder of WikiExtractor's files (AA/wiki_00, ...: <doc id=...> ... </doc>), from
+//              it or from Berth; an article's first line (the title) and empty lines are dropped
 //   text       files of text; an empty line ends an article
-//   books a folder with one file per book; empty lines are dropped
+//   books      a folder with one file per book; empty lines are dropped
 //
 // Files are read in the order of their names. Ill-formed UTF-8 is an error that names file and
 // offset. Memory holds a window of a file and one article.
@@ -18,7 +18,7 @@
 
 enum corpus_form { CORPUS_EXTRACTED, CORPUS_TEXT, CORPUS_BOOKS };
 
-// The limit of a line, and of an article.
+// The limits of a line and of an article.
 #define CORPUS_ARTICLE_MAX ((size_t)1 << 30)
 
 struct corpus;

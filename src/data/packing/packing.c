@@ -330,7 +330,7 @@ void packing_done(struct packing *packing) {
     *packing = (struct packing){0};
 }
 
-// --- statistics ---------------------------------------------------------------------------
+// --- statistics ---------------------------------------------------------------------------------
 
 double packing_efficiency(const struct packing *packing) {
     return (double)packing->tokens / ((double)packing->count * packing->length);

@@ -29,7 +29,7 @@ static const struct pair_label three_way[] = {{"contradiction", "contradictory",
 
 static const char *const cola_columns[] = {"source", "label", "annotation", "sentence", NULL};
 
-// One file of the usual name for each split, all with these columns: text, second text, label.
+// One file with the usual name per split, all with these columns: text, second text, label.
 #define SPLIT(name, ...)                                                                           \
     { name, NULL, __VA_ARGS__, NULL, NULL }
 #define FILES(...)                                                                                 \

@@ -257,12 +257,11 @@ enum berth_status instances_make(const struct documents *documents,
     return status;
 }
 
-// --- as the packer takes them -------------------------------------------------------------------
+// --- the source for the packer -------------------------------------------------------------------
 
 #define EIGHT(x) x, x, x, x, x, x, x, x
 
-// A sequence's segments are a piece of these: zeros, then as many ones, the border where it
-// belongs.
+// The segments of every sequence are a slice of these zeros and ones around their border.
 static const int8_t segments[2 * INSTANCE_LENGTH_MAX] = {
     [INSTANCE_LENGTH_MAX] = EIGHT(EIGHT(EIGHT(EIGHT(1)))), EIGHT(EIGHT(EIGHT(EIGHT(1))))};
 _Static_assert(INSTANCE_LENGTH_MAX == 8 * 8 * 8 * 8 * 2, "as many ones as zeros");

@@ -71,8 +71,9 @@ enum berth_status instances_reserve(struct instances *instances, size_t tokens, 
                                     struct berth_error *error);
 void instances_done(struct instances *instances);
 
-// The instances as the packer takes them: masked tokens with their words, and as class whether the
-// second sentence is a random one. Borrows them; they have at most INSTANCE_LENGTH_MAX tokens each.
+// The instances as a source for the packer: masked tokens with their original ids, and as the class
+// whether the second sentence is random. Borrows the instances, which have at most
+// INSTANCE_LENGTH_MAX tokens each.
 struct packer_source instance_source(const struct instances *instances);
 
 #endif

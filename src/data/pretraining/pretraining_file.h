@@ -2,14 +2,14 @@
 // Reads and writes files of pre-training instances, as struct instances: HDF5 with one instance per
 // row, HDF5 with several packed into a row (data/packing/packing.h), and TFRecord.
 //
-//   plain input_ids [N, S] i32, input_mask [N, S] i8, segment_ids [N, S] i8,
+//   plain       input_ids [N, S] i32, input_mask [N, S] i8, segment_ids [N, S] i8,
 //               masked_lm_positions [N, P] i32 and masked_lm_ids [N, P] i32 (zeros after the last),
 //               next_sentence_labels [N] i8 (1: random)
 //   packed      input_ids [N, S] i32, input_mask [N, S] i32 (1, 2, 3: the sequence, 0: none),
 //               segment_ids [N, S] i8, positions [N, S] i32 (from 0 in each sequence),
-//               masked_lm_positions and masked_lm_ids [N, P + K] i32, next_sentence_positions [N,
-//               K] i32 (of each [CLS]), next_sentence_labels [N, K] i8, next_sentence_weights [N,
-//               K] i32 (1: used)
+//               masked_lm_positions and masked_lm_ids [N, P + K] i32, next_sentence_positions
+//               [N, K] i32 (of each [CLS]), next_sentence_labels [N, K] i8,
+//               next_sentence_weights [N, K] i32 (1: used)
 #ifndef BERTH_DATA_PRETRAINING_FILE_H
 #define BERTH_DATA_PRETRAINING_FILE_H
 

@@ -243,7 +243,7 @@ struct shard_place shard_stream_place(struct shard_stream *stream, int64_t index
     return place;
 }
 
-// --- loaded files ------------------------------------------------------------------------------
+// --- loaded files -------------------------------------------------------------------------------
 
 static struct loaded *find_loaded(const struct shard_stream *stream, size_t file) {
     struct loaded *loaded = stream->loaded;

@@ -28,7 +28,7 @@ enum berth_status squad_failure_status(const struct squad_failure *failure,
 enum berth_status squad_set_reserve(struct squad_feature_set *set, uint64_t features,
                                     uint64_t tokens, struct berth_error *error);
 
-// What squad_features_build hands to the rule sets.
+// The arguments of squad_features_build for the rule sets.
 struct squad_build {
     const struct squad_dataset *dataset;
     const struct tokenizer *tokenizer;
@@ -36,7 +36,7 @@ struct squad_build {
     const char *name;                            // of the data set, for messages
     int threads;                                 // at least 1
     const struct berth_log *log;
-    struct squad_feature_set *set; // empty but for example_words; the caller frees it
+    struct squad_feature_set *set; // empty except example_words; the caller frees it
 };
 // By Keras's rules.
 enum berth_status squad_keras_build(const struct squad_build *args, struct berth_error *error);

@@ -8,7 +8,7 @@
 //   ids        u16 each where the vocabulary has at most 65,536 tokens, else u32
 //   without labels only: the document rows' words (u32 each) and max_context (u8 each), the words'
 //              begins and ends (u32 each), each question's first word (u32)
-//   footer u32 CRC-32C of all bytes before it
+//   footer     u32 CRC-32C of all bytes before it
 //
 // Type ids, the places of the features, unique ids and the contents outside the document rows
 // follow from the rest. squad_cache_read.c is the reader.

@@ -124,7 +124,7 @@ static enum berth_status find_inputs(struct job *job, char digest[DIGEST_HEX_SIZ
     return status;
 }
 
-// --- the facts of a window ------------------------------------------------------------------
+// --- the facts of a window ----------------------------------------------------------------------
 
 static void part_name(char *name, size_t size, int64_t part) {
     number_format(name, size, "mixed_strategies_part_%" PRId64 ".hdf5", part);

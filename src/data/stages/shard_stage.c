@@ -23,7 +23,7 @@ struct job {
     uint64_t bytes; // of the corpora
 };
 
-// --- reading the corpora ------------------------------------------------------------
+// --- reading the corpora ------------------------------------------------------------------------
 
 struct articles {
     const struct shard_stage *asked;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads tables from text files: rows of named columns.
 //
-//   TSV fields separated by tabs, one row per line; quotes are ordinary characters, nothing is
-//               escaped (as in GLUE). A CR before the LF belongs to the line end.
-//   CSV RFC 4180: fields separated by commas, in quotes if they contain a comma, a quote
+//   TSV         fields separated by tabs, one row per line; quotes are ordinary characters, no
+//               escapes (as in GLUE). A CR before the LF belongs to the line end.
+//   CSV         RFC 4180: fields separated by commas, in quotes if they contain a comma, a quote
 //               (doubled) or a line break; lines end in LF or CR LF.
-//   JSON lines one object per line; a column for each key, in order of first appearance.
+//   JSON lines  one object per line; a column for each key, in order of first appearance.
 //
 // The first line of TSV and CSV names the columns unless the options do. A byte order mark and
 // empty lines are skipped; but in TSV and CSV with a single column an empty line is a row with an

@@ -39,7 +39,7 @@ static enum berth_status wrong(const struct zip *zip, uint64_t offset, const cha
                      offset, what);
 }
 
-// --- the end records --------------------------------------------------------
+// --- the end records ----------------------------------------------------------------------------
 
 struct directory {
     uint64_t begin, size, count;

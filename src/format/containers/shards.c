@@ -198,7 +198,7 @@ static enum berth_status read_tensor(const struct tensor_file *file,
     return owner->format->read(owner, own, first, bytes, to, error);
 }
 
-const struct tensor_format tensor_shards_format = {.name = "several files by their .index.json",
+const struct tensor_format tensor_shards_format = {.name = "shards with an .index.json",
                                                    .recognise = recognise,
                                                    .container_size = sizeof(struct shards),
                                                    .open = open_index,

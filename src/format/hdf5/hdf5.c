@@ -18,7 +18,7 @@ enum {
     SYMBOL_BYTES = 40
 };
 
-// --- the root group in the old format: a B-tree of symbol nodes, names in a heap ---------------
+// --- the root group in the old format: a B-tree of symbol nodes, names in a heap ----------------
 
 struct group {
     struct hdf5_file *file;

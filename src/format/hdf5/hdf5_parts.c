@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 
-// --- the metadata ----------------------------------------------------------------------------
+// --- the metadata -------------------------------------------------------------------------------
 
 uint64_t hdf5_take(struct hdf5_run *run, size_t size) {
     if (size > run->length - run->at) {

@@ -85,7 +85,7 @@ static enum berth_status pick(struct gathering *gathering, const struct hdf5_chu
     return BERTH_OK;
 }
 
-// --- its part of the rows -------------------------------------------------------------------
+// --- its part of the rows -----------------------------------------------------------------------
 
 // A part of a chunk: its start in the data set, and its shape.
 struct box {

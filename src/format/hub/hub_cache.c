@@ -18,7 +18,7 @@
 #define PATH_LIMIT 1024
 #define SNAPSHOT_DEPTH 4
 
-// --- paths -------------------------------------------------------------------------------------
+// --- paths --------------------------------------------------------------------------------------
 
 // The value of an environment variable; NULL when unset or empty.
 static const char *variable(const char *name) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hugging Face's cache of downloads on disk; nothing here uses the network.
 //
-//   ROOT/models--ORG--NAME/blobs/ETAG contents; ETAG is a SHA-256 or git's SHA-1
-//                         /blobs/ETAG.X.incomplete  what is being downloaded
+//   ROOT/models--ORG--NAME/blobs/ETAG               contents; ETAG is a SHA-256 or git's SHA-1
+//                         /blobs/ETAG.X.incomplete  a download in progress
 //                         /snapshots/COMMIT/FILE    links to ../../blobs/ETAG
-//                         /refs/BRANCH the commit, 40 hexadecimal digits /trees/COMMIT.json all
-//                         files of the commit, with sizes and hashes /verified/ETAG stamp of a
-//                         verified blob (hub_blob.h)
+//                         /refs/BRANCH              the commit, 40 hexadecimal digits
+//                         /trees/COMMIT.json        all files of the commit, with sizes and hashes
+//                         /verified/ETAG            stamp of a verified blob (hub_blob.h)
 //   ROOT/.locks/models--ORG--NAME/ETAG.lock
 //
 // The contents are untrusted: names and links that point outside the repository's folder are

@@ -147,7 +147,7 @@ void hub_listing_done(struct hub_listing *listing) {
 
 // --- writing ------------------------------------------------------------------------------------
 // {"format_version": 1, "files": {PATH: {"size", "blob_id", "lfs_sha256", "lfs_size"}}}, as
-// huggingface_hub keeps it.
+// huggingface_hub stores it.
 
 static json *tree_entry(const struct hub_file *file) {
     json *entry = json_new_object();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of JSON values. jansson's own "%.17g" prints 0.1 as 0.10000000000000001, and readers of
-// predictions compare files with Python's: reals are the shortest text that reads back the same, in
-// Python's spelling.
+// Writes JSON values as text. jansson's "%.17g" prints 0.1 as 0.10000000000000001, but predictions
+// are compared with Python's: reals are the shortest text that reads back the same, in Python's
+// format.
 #include "core/buffer.h"
 #include "core/number.h"
 #include "core/utf8.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 
 struct output {
-    struct buffer text; // failed: memory ran out, or nested too deep
+    struct buffer text; // failed: out of memory, or nested too deeply
     enum json_style style;
 };
 

@@ -2,11 +2,10 @@
 // Sorted tables of keys and values in LevelDB's file format, which TensorFlow uses for the index of
 // a checkpoint: data blocks, an empty block, an index block, a footer of 48 bytes.
 //
-//   block entries, u32 offsets of the restart entries, their u32 count; then, outside the
-//           block, a type byte (0: uncompressed, 1: Snappy) and the masked CRC-32C of block and
-//           type
-//   entry varints: bytes shared with the previous key, own bytes, bytes of the value; then
-//           those bytes of key and value. Nothing is shared where a restart points.
+//   block   entries, u32 offsets of the restart entries, their u32 count; then, outside the block,
+//           a type byte (0: uncompressed, 1: Snappy) and the masked CRC-32C of block and type
+//   entry   varints: bytes shared with the previous key, own bytes, bytes of the value; then those
+//           bytes of key and value. Nothing is shared where a restart points.
 //   handle  varints: offset and size of a block without its 5 bytes of type and checksum
 //   index   key: from the block's last key to below the next block's first; value: its handle
 //   footer  handles of the empty block and of the index, zeros up to 40 bytes, 8 bytes of magic

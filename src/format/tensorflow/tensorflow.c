@@ -439,7 +439,7 @@ static enum berth_status read_index(struct bundle *bundle, struct berth_error *e
     return status;
 }
 
-// --- the data files --------------------------------------------------------------------------
+// --- the data files -----------------------------------------------------------------------------
 
 static enum berth_status open_shard(struct bundle *bundle, uint32_t shard,
                                     struct berth_error *error) {

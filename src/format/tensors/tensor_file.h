@@ -9,7 +9,7 @@
 
 struct tensor_file {
     const struct tensor_format *format;
-    char *path;                         // for messages; of the file that was opened
+    char *path;                         // of the file that was opened, for messages
     void *container;                    // the format's own
     const struct tensor_entry *entries; // borrowed from the container
     size_t count;
@@ -24,17 +24,17 @@ struct tensor_format {
     // Whether a file with this path and these first bytes (up to TENSOR_HEAD_BYTES) has the format.
     int (*recognise)(const char *path, const unsigned char *head, size_t length);
     size_t container_size;
-    // Reads file->path's description into the container, which is zeroed; sets entries, count and
-    // ignored_keys. The entries' names need not be distinct: tensor_file_open_as checks.
+    // Reads file->path's description into the zeroed container; sets entries, count and
+    // ignored_keys. Names may repeat: tensor_file_open_as checks that.
     enum berth_status (*open)(struct tensor_file *file, struct berth_error *error);
     // Reads bytes [first, first + bytes) of a tensor in row-major order, little-endian; both are
     // multiples of the data type's size. Thread-safe.
     enum berth_status (*read)(const struct tensor_file *file, const struct tensor_entry *entry,
                               uint64_t first, size_t bytes, void *to, struct berth_error *error);
-    // Also after `open` failed. The container's own memory is the caller's.
+    // Called also after `open` failed. The caller owns the container's memory.
     void (*close)(void *container);
-    // The newest file of the format in a folder where others of any name may lie: *path is newly
-    // allocated, NULL when there is none. NULL: its files have fixed names (folder.c).
+    // Finds the newest file of the format in a folder with other files: *path is newly allocated,
+    // NULL when there is none. find is NULL for formats with fixed file names (folder.c).
     enum berth_status (*find)(const char *folder, char **path, struct berth_error *error);
 };
 #define TENSOR_HEAD_BYTES 64

@@ -15,7 +15,7 @@
 // this large, or at most four times the wanted bytes.
 #define SPAN_BYTES ((uint64_t)16 << 20)
 
-// --- finding the tensors ---------------------------------------------------------------------
+// --- finding the tensors ------------------------------------------------------------------------
 
 // A walk over the values, done twice: without `entries` it only counts.
 struct walk {
