@@ -3,7 +3,7 @@
 //
 // Follows redirects itself, not through libcurl: at most ten, to http and https only, never from
 // https to http; the token is sent only to the scheme, host and port of the first URL. Proxies come
-// from the environment (https_proxy, no_proxy, ...). Leaves out retries: see retry.h.
+// from the environment (https_proxy, no_proxy, ...). Leaves out retries: see download.h.
 #ifndef BERTH_NET_HTTP_H
 #define BERTH_NET_HTTP_H
 

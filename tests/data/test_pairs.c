@@ -298,7 +298,7 @@ static void names_what_is_wrong(void **state) {
     struct pair_settings own = {
         .table = {.format = TABLE_JSON_LINES}, .text_column = "a", .label_column = "l"};
     assert_says(failure("{\"a\":\"x\",\"l\":1}\n{\"a\":\"x\"}\n", &own),
-                "t: line 2, column \"l\": expected text or a number, found nothing");
+                "t: line 2, column \"l\": expected a string or a number, found nothing");
     assert_says(failure("{\"a\":[],\"l\":1}\n", &own), "t: line 1, column \"a\": expected text");
 }
 

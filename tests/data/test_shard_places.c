@@ -173,7 +173,7 @@ static void test_refused(void **state) {
         expect_refused(plans[i], lengths, 3, BERTH_CONFIG, "expected 1 to 4096");
     }
     const struct shard_plan good = {1, 1, 0.1, 0};
-    expect_refused(good, none, 2, BERTH_BAD_DATA, "2 articles without a sentence");
+    expect_refused(good, none, 2, BERTH_BAD_DATA, "none of 2 articles has a sentence");
     expect_refused(good, none, 0, BERTH_BAD_DATA, "0 articles");
 }
 

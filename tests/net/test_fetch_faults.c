@@ -520,7 +520,7 @@ static void test_no_room_is_seen_before(void **state) {
     sprintf(size, "\"size\": 4000000000000000000%s", rest);
     routes[HUB_TREE].length = strlen(listing_text);
     struct server *server = start_hub(routes);
-    assert_refused(fetch("acme/tiny", 0), BERTH_IO, "needs 4000000000000000000 bytes more");
+    assert_refused(fetch("acme/tiny", 0), BERTH_IO, "needs 4000000000000000000 more bytes");
     assert_int_equal(server_count(server, "model.safetensors"), 0);
     assert_nothing_published();
     server_stop(server);

@@ -398,7 +398,7 @@ static void test_absurd_counts(void **state) {
         if (cases[i].status == BERTH_OK) {
             json_free(manifest);
         } else {
-            assert_message_has(&error, "file \"x\": expected counts");
+            assert_message_has(&error, "file \"x\": count outside");
         }
     }
 }
@@ -707,7 +707,7 @@ static void test_empty_files(void **state) {
         assert_int_equal(file_remove(scratch(name), NULL), BERTH_OK);
     }
     assert_int_equal(pack_stage_run(&stage, &silent, NULL, &error), BERTH_BAD_DATA);
-    assert_message_has(&error, "its 2 files hold no sequence");
+    assert_message_has(&error, "its 2 files have no sequence");
     packing_done(&stage.packing);
     buffer_done(&whole);
 }

@@ -132,7 +132,7 @@ const char *pickle_check_tensor(const struct pickle *pickle, const struct pickle
     const struct pickle_value *stride = slot(pickle, arguments, 3);
     if (!is_size(slot(pickle, arguments, 1)) || !are_sizes(pickle, shape) ||
         !are_sizes(pickle, stride) || shape->count != stride->count) {
-        return "whose offset, shape or strides are not non-negative integers";
+        return "whose offset, shape or strides are negative or not integers";
     }
     return shape->count > TENSOR_MAX_RANK ? "of more than 8 dimensions" : NULL;
 }
