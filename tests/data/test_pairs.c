@@ -299,7 +299,8 @@ static void names_what_is_wrong(void **state) {
         .table = {.format = TABLE_JSON_LINES}, .text_column = "a", .label_column = "l"};
     assert_says(failure("{\"a\":\"x\",\"l\":1}\n{\"a\":\"x\"}\n", &own),
                 "t: line 2, column \"l\": expected a string or a number, found nothing");
-    assert_says(failure("{\"a\":[],\"l\":1}\n", &own), "t: line 1, column \"a\": expected text");
+    assert_says(failure("{\"a\":[],\"l\":1}\n", &own),
+                "t: line 1, column \"a\": expected a string");
 }
 
 static void knows_its_tasks(void **state) {
@@ -314,7 +315,7 @@ static void knows_its_tasks(void **state) {
     assert_int_equal(
         glue_task_settings(task_of("rte"), GLUE_DEV_MISMATCHED, NULL, &settings, &error),
         BERTH_USAGE);
-    assert_string_equal(error.message, "RTE has no mismatched files; only MNLI has");
+    assert_string_equal(error.message, "RTE has no mismatched files; only MNLI has them");
 }
 
 // --- folders ------------------------------------------------------------------------------------

@@ -292,14 +292,14 @@ static void test_malformed(void **state) {
         {RAW(PROTO "}K\1a."), "APPEND: expected a list to fill"},
         {RAW(PROTO ")(K\1e."), "APPENDS: expected a list to fill"},
         {RAW(PROTO "]K\1K\1s."), "SETITEM: expected a dictionary to fill"},
-        {RAW(PROTO "K\1K\1K\1s."), "no dictionary"},
+        {RAW(PROTO "K\1K\1K\1s."), "expected a dictionary"},
         {RAW(PROTO "}(K\1u."), "SETITEMS: a key without a value"},
         {RAW(PROTO "q\0."), "BINPUT: the stack is empty"},
         {RAW(PROTO "h\0."), "BINGET: memo 0 was never stored"},
         {RAW(PROTO "Nq\1h\0\x86."), "BINGET: memo 0 was never stored"},
         {RAW(PROTO "j\xff\xff\xff\xff."), "LONG_BINGET: memo 4294967295 was never stored"},
-        {RAW(PROTO "Nr\xff\xff\xff\xff."), "LONG_BINPUT: memo 4294967295 is beyond"},
-        {RAW(PROTO "Nr\0\1\0\0."), "LONG_BINPUT: memo 256 is beyond"},
+        {RAW(PROTO "Nr\xff\xff\xff\xff."), "LONG_BINPUT: memo index 4294967295 is out"},
+        {RAW(PROTO "Nr\0\1\0\0."), "LONG_BINPUT: memo index 256 is out"},
         {RAW(PROTO "X\xff\xff\xff\xff."), "BINUNICODE: a string of 4294967295 bytes; the limit is"},
         {RAW(PROTO "X\2\0\0\0."), "BINUNICODE: truncated: a string of 2 bytes, 1 are left"},
         {RAW(PROTO TEXT("\1", "\xff") "."), "BINUNICODE: a string that is not UTF-8"},
@@ -436,7 +436,7 @@ static void test_limits(void **state) {
     assert_repeated_refused("]", batch, 1002, 10000, "more than 10000000 values");
     // Within the limits of the machine, beyond those of a string.
     char text[8] = "X\1\0\x10";
-    assert_repeated_refused("", text, 5, 1, "a text of 1048577 bytes, the limit is 1048576");
+    assert_repeated_refused("", text, 5, 1, "a string of 1048577 bytes; the limit is 1048576");
 }
 
 static void test_every_prefix_is_refused(void **state) {

@@ -196,10 +196,10 @@ static void test_archives_of_other_things(void **state) {
         {{NULL}, "not a PyTorch checkpoint"},
         {{"a/data.pkl=" NONE_PICKLE, "a/constants.pkl=" NONE_PICKLE, NULL}, "TorchScript"},
         {{"a/data.pkl=" NONE_PICKLE, "a/byteorder=big", NULL}, "found \"big\""},
-        {{"a/data.pkl=" NONE_PICKLE, "a/byteorder=little-endian", NULL}, "byte order \"\""},
+        {{"a/data.pkl=" NONE_PICKLE, "a/byteorder=little-endian", NULL}, "found \"\""},
         {{"a/data.pkl=\x80\x02.", NULL}, "data.pkl byte 2: STOP"},
         {{"a/data.pkl=\x80\x02N.N", NULL}, "data.pkl byte 3: STOP: 1 bytes follow the end"},
-        {{"a/data.pkl=", NULL}, "data.pkl byte 0: STOP: 1 bytes are needed"},
+        {{"a/data.pkl=", NULL}, "data.pkl byte 0: STOP: truncated: 1 bytes are needed"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         write_entries(cases[i].entries);
