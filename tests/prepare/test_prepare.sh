@@ -68,7 +68,7 @@ grep -q '9 articles are too few for 64 training .* set shards to at most 4 and t
 [ ! -e toomany ] || die "shards that were refused left $(find toomany)"
 # shellcheck disable=SC2086
 run 78 --text articles.txt $common --test_shards 3 --output toomany
-grep -q '3 for testing' err || die "test shards that the articles cannot fill"
+grep -q 'and 3 test shards' err || die "test shards that the articles cannot fill"
 { head -c 2200000 /dev/zero | tr '\0' 'x' | sed 's/xx/x /g'; printf '\n\n'; cat articles.txt; } >line.txt
 # shellcheck disable=SC2086
 run 0 --text line.txt $common --stages shards --output long

@@ -600,7 +600,7 @@ enum berth_status wikipedia_text(const struct wikipedia_settings *settings,
     *counts = (struct wikipedia_counts){0};
     if (!file_exists(settings->dump)) { // checked before a folder is created
         return error_set(error, BERTH_NO_INPUT,
-                         "%s: no such file; expected the dump of a wiki, .xml or .xml.bz2",
+                         "%s: no such file; expected a dump of a wiki, .xml or .xml.bz2",
                          settings->dump);
     }
     char *first = wikipedia_file_path(settings->folder, 0);
