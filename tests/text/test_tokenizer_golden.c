@@ -169,7 +169,8 @@ static void check_data_file(const struct tokenizer *tokenizer, size_t row) {
 
 static void test_real_data(void **state) {
     (void)state;
-    const char *vocab = data_path("vocab/bert-base-uncased-vocab.txt");
+    char vocab[512]; // data_path is called for each file below
+    snprintf(vocab, sizeof vocab, "%s", data_path("vocab/bert-base-uncased-vocab.txt"));
     if (!file_exists(vocab)) {
         print_message("%s is missing: set BERTH_DATA\n", vocab);
         skip();
