@@ -146,8 +146,8 @@ static int judge(const struct basic *walk, uint32_t point) {
     return (flags & UNICODE_CASED) != 0;
 }
 
-// Unicode chapter 3.13, Final_Sigma: a cased letter before and none after, looking past what is
-// case-ignorable.
+// Unicode chapter 3.13, Final_Sigma: a cased letter before and none after, ignoring case-ignorable
+// characters.
 static int sigma_is_final(const struct basic *walk, size_t begin, size_t end) {
     uint32_t point;
     int before = -1;

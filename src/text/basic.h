@@ -19,7 +19,7 @@ struct basic_rules {
     size_t special_count;
     unsigned char special_first[256]; // [byte]: whether one of them begins with it
     int whole_specials; // only where white space, ideographs or the ends of the text surround them
-    // What an ASCII byte becomes in a word, or one of the BASIC_* codes.
+    // The form of an ASCII byte in a word, or one of the BASIC_* codes.
     unsigned char ascii[256];
 };
 

@@ -215,7 +215,7 @@ static void test_a_chunk_in_pieces(void **state) {
     assert_int_equal(file.readers, 0);
 }
 
-// --- ours ---------------------------------------------------------------------------------------
+// --- our files ----------------------------------------------------------------------------------
 
 // `rows` rows of three columns, written in unequal portions.
 static void write_ours(const char *path, int64_t rows, int64_t width) {

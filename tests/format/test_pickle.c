@@ -43,7 +43,7 @@ static int64_t integer_of(const struct pickle_value *value) {
     return number;
 }
 
-// --- what is read -------------------------------------------------------------------------------
+// --- reading ------------------------------------------------------------------------------------
 
 static void test_numbers(void **state) {
     (void)state;
@@ -264,7 +264,7 @@ static void test_unknown_names(void **state) {
     }
 }
 
-// --- what is refused ----------------------------------------------------------------------------
+// --- refusals -----------------------------------------------------------------------------------
 
 static void test_malformed(void **state) {
     (void)state;
