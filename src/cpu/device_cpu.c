@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
-// What oneDNN's generated code and descriptors take, per cached product and in all: measured, see
-// doc/performance.md.
+// Memory of oneDNN's generated code and descriptors, per cached product and in all, as measured:
+// see doc/performance.md.
 #define LIBRARY_BYTES_PER_PLAN (96 * 1024)
 #define LIBRARY_BYTES_BASE (8 * 1024 * 1024)
-// What one product of one thread uses beside its operands.
+// Memory that a product uses per thread in addition to its operands.
 #define PAD_BYTES ((size_t)2 << 20)
 // Products of linear layers whose plans stay cached: 14 shapes, each with its last tiles.
 #define LINEAR_PLANS 60
@@ -110,7 +110,7 @@ static int64_t widest(const struct device_shape *shape) {
     return qkv > shape->intermediate ? qkv : shape->intermediate;
 }
 
-// Per thread: what oneDNN asks for, and f32 copies of operands where bf16 is converted.
+// Per thread: oneDNN's scratchpad, and f32 copies of operands where bf16 is converted.
 static size_t product_bytes(const struct cpu *cpu, const struct device_shape *shape) {
     if (shape->compute == DTYPE_F32 || cpu->kernels == CPU_NATIVE_BF16) {
         return PAD_BYTES;
@@ -122,7 +122,7 @@ static size_t product_bytes(const struct cpu *cpu, const struct device_shape *sh
     return PAD_BYTES + (size_t)(tile > tokens ? tile : tokens) * sizeof(float);
 }
 
-// Per thread: what oneDNN takes and gives back within a product.
+// Per thread: what oneDNN allocates and frees within a product.
 static size_t heap_bytes(const struct cpu *cpu, const struct device_shape *shape) {
     const int converts = shape->compute != DTYPE_F32 && cpu->kernels != CPU_NATIVE_BF16;
     return shape->training && (shape->compute == DTYPE_F32 || converts)
@@ -247,7 +247,7 @@ enum berth_status device_cpu_open(const struct device_options *options, struct d
         return error != NULL ? error->status : BERTH_USAGE;
     }
     if (options->threads < 0 || options->threads > 1024) {
-        return error_set(error, BERTH_USAGE, "threads: %d is not between 0 (all) and 1024",
+        return error_set(error, BERTH_USAGE, "threads: expected 0 (all) to 1024, found %d",
                          options->threads);
     }
     struct cpu *cpu = memory_array_zeroed(1, sizeof *cpu);

@@ -191,10 +191,10 @@ expect_code 2
 expect_err "model_name_or_path is missing, or --config_file for random weights"
 run pretrain --input_dir model --config_file model/config.json --output none
 expect_code 66
-expect_err "no shards in it"
+expect_err "no shards found"
 run pretrain --input_dir "$long" --config_file model/config.json --max_seq_length 32 --output none
 expect_code 65
-expect_err "its rows have 64 tokens, at most 32 are asked for"
+expect_err "rows have 64 tokens; the maximum requested is 32"
 
 # The commands of the document, with fewer and smaller updates.
 mkdir -p document/squad

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cmocka with the headers that it wants before it, in that order.
+// cmocka with the headers that it needs, in the required order.
 #ifndef BERTH_TESTS_CORE_HARNESS_H
 #define BERTH_TESTS_CORE_HARNESS_H
 

@@ -357,7 +357,7 @@ static void test_errors_name_file_and_key(void **state) {
     refuse("{\"train_batch_size\":8,\"tensorboard\":{\"job\":\"a\"}}", BERTH_CONFIG,
            "tensorboard.job", "job_name");
     refuse("{\"train_batch_size\":8,\"tensorboard\":{\"output_path\":1}}", BERTH_CONFIG,
-           "tensorboard.output_path", "expected text");
+           "tensorboard.output_path", "expected a string");
     refuse("{\"gradient_accumulation_steps\":4}", BERTH_CONFIG, "train_batch_size",
            "train_micro_batch_size_per_gpu");
     refuse("{\"train_batch_size\":-8}", BERTH_CONFIG, "train_batch_size", "");

@@ -257,8 +257,9 @@ static int has_type(const json *value, enum key_type type) {
 
 static enum berth_status check_type(const char *path, const struct deepspeed_key *key,
                                     const json *value, struct berth_error *error) {
-    static const char *const names[] = {"true or false",           "an integer", "a number", "text",
-                                        "an array of two numbers", "an object",  "a value"};
+    static const char *const names[] = {
+        "true or false",           "an integer", "a number", "a string",
+        "an array of two numbers", "an object",  "a value"};
     if (has_type(value, key->type) || json_is_null_value(value) ||
         (is_auto(value) && key->type != KEY_OBJECT)) {
         return BERTH_OK;
