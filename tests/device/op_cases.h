@@ -11,6 +11,7 @@
 #include "train/bench/op_table.h"
 
 enum { OP_CASE_RANGES = 3 };
+#define OP_EXACTLY 1e-300 // a tolerance
 
 struct op_case {
     struct op_run *run;

@@ -583,7 +583,6 @@ static void convert(struct op_case *c) {
 // --- the rows -----------------------------------------------------------------------------------
 
 #define ROW(name_) .name = #name_, .reference = name_
-#define EXACTLY 1e-300
 
 const struct op_row op_rows[] = {
     {ROW(embed_forward), .drops = 1},
@@ -600,8 +599,8 @@ const struct op_row op_rows[] = {
     {ROW(attention_backward), .prepare = prepare_attention, .drops = 1, .f32 = 1e-5, .half = 1.2e-2,
      .forward = "attention_forward"},
     {ROW(span_loss), .forward = "span_loss"},
-    {ROW(gather_rows), .f32 = EXACTLY},
-    {ROW(scatter_rows), .f32 = EXACTLY, .forward = "gather_rows"},
+    {ROW(gather_rows), .f32 = OP_EXACTLY},
+    {ROW(scatter_rows), .f32 = OP_EXACTLY, .forward = "gather_rows"},
     {ROW(scatter_add_rows), .f32 = 4e-7, .forward = "gather_rows"},
     {ROW(gelu_backward), .activates = 1, .forward = "linear_gelu_forward", .upstream = du_itself},
     {ROW(tanh_forward), .drops = 1, .f32 = 4e-7},
@@ -615,6 +614,6 @@ const struct op_row op_rows[] = {
     {ROW(adamw), .prepare = prepare_adamw, .modes = ADAMW_MODES},
     {ROW(lamb_moments), .prepare = prepare_lamb_moments, .modes = 2, .f64 = 2e-6},
     {ROW(lamb_apply), .prepare = prepare_lamb_apply, .modes = LAMB_MODES},
-    {ROW(convert), .f32 = EXACTLY, .half = EXACTLY},
+    {ROW(convert), .f32 = OP_EXACTLY, .half = OP_EXACTLY},
 };
 const int op_row_count = sizeof op_rows / sizeof *op_rows;
