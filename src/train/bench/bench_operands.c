@@ -81,7 +81,7 @@ static enum berth_status make_batch(struct bench_operands *b, struct berth_error
 
 // --- the operands -------------------------------------------------------------------------------
 
-enum { PATTERN = 65536 }; // numbers that repeat in every operand
+enum { PATTERN = 4096 }; // numbers that repeat in every operand
 
 static size_t operand_bytes(const struct op_call *call, int operand) {
     const struct mat shape = op_shape(call, operand);
@@ -111,17 +111,19 @@ static void call_init(const struct bench_operands *b, const struct op *op, const
     call->threshold = rng_dropout_threshold(0.1);
 }
 
-static void upload_pattern(struct bench_operands *b, const struct op_operand *o, float *numbers) {
+static void draw(float numbers[PATTERN], const struct op_operand *o) {
     uint64_t index = 0;
     for (int i = 0; i < PATTERN; i++) {
         const double x = (double)rng_draw(5, 3, &index) / 2147483648.0 - 1.0;
         numbers[i] = (float)(o->shift + (o->size == 0 ? 1 : o->size) * x);
     }
-    b->dev->upload(b->dev, b->pattern, numbers, PATTERN * sizeof *numbers);
 }
 
-static void fill_numbers(struct bench_operands *b, struct mat m) {
+static void fill_numbers(struct bench_operands *b, const struct op_operand *o, struct mat m) {
     const int64_t count = m.rows * m.cols;
+    float numbers[PATTERN];
+    draw(numbers, o);
+    b->dev->upload(b->dev, b->pattern, numbers, sizeof numbers);
     for (int64_t i = 0; i < count; i += PATTERN) {
         const int64_t piece = count - i < PATTERN ? count - i : PATTERN;
         const struct mat all = mat_of(m.data, 1, count, m.dtype);
@@ -129,34 +131,22 @@ static void fill_numbers(struct bench_operands *b, struct mat m) {
     }
 }
 
-// The elements of an operand that is no matrix of f32 or of the compute dtype; `host` is zeroed.
-static void fill_elements(const struct op_call *call, const struct op_operand *o, void *host,
-                          size_t bytes) {
+// Other elements than those of matrices.
+static enum berth_status fill_elements(struct bench_operands *b, const struct op_call *call,
+                                       int operand, struct berth_error *error) {
+    const struct op_operand *o = &call->op->operands[operand];
+    const size_t bytes = operand_bytes(call, operand);
+    void *host = memory_array_zeroed(1, bytes);
+    if (host == NULL) {
+        return error_no_memory(error, bytes, "the benchmark's operands");
+    }
     for (size_t i = 0; o->type == OP_F64 && i < bytes / sizeof(double); i++) {
         ((double *)host)[i] = o->shift;
     }
     if (o->set != NULL) {
         o->set(call, host);
     }
-}
-
-static enum berth_status fill(struct bench_operands *b, const struct op_call *call, int operand,
-                              struct berth_error *error) {
-    const struct op_operand *o = &call->op->operands[operand];
-    const struct mat m = call->operands[operand];
-    const int matrix = o->type <= OP_COMPUTE;
-    const size_t bytes = matrix ? PATTERN * sizeof(float) : operand_bytes(call, operand);
-    void *host = memory_array_zeroed(1, bytes);
-    if (host == NULL) {
-        return error_no_memory(error, bytes, "the benchmark's operands");
-    }
-    if (matrix) {
-        upload_pattern(b, o, host);
-        fill_numbers(b, m);
-    } else {
-        fill_elements(call, o, host, bytes);
-        b->dev->upload(b->dev, m.data, host, bytes);
-    }
+    b->dev->upload(b->dev, call->operands[operand].data, host, bytes);
     memory_free(host);
     return BERTH_OK;
 }
@@ -167,8 +157,14 @@ enum berth_status bench_operands_make(struct bench_operands *b, const struct op 
     call_init(b, op, use, call);
     carve(b, call);
     for (int i = 0; i < OP_OPERANDS; i++) {
-        if (!mat_is_empty(call->operands[i])) {
-            TRY(fill(b, call, i, error));
+        const struct op_operand *o = &op->operands[i];
+        if (mat_is_empty(call->operands[i])) {
+            continue;
+        }
+        if (o->type <= OP_COMPUTE) {
+            fill_numbers(b, o, call->operands[i]);
+        } else {
+            TRY(fill_elements(b, call, i, error));
         }
     }
     return BERTH_OK;
