@@ -152,10 +152,6 @@ static enum berth_status run_peak(struct cli_call *call, struct berth_error *err
 
 // --- gemm and ops --------------------------------------------------------------------------------
 
-typedef enum berth_status measure(struct device *dev, const struct bench_geometry *geometry,
-                                  struct bench_timing timing, struct bench_lines *lines,
-                                  struct berth_error *error);
-
 static enum berth_status read_config(const char *name, struct bert_config *config,
                                      struct berth_error *error) {
     if (strpbrk(name, "./") != NULL) {
@@ -222,7 +218,7 @@ static void add_table(struct json_line *out, const struct table *table) {
 
 #define PEAK_READINGS 5 // on a shared machine a reading is only ever too low
 
-static enum berth_status measure_on(struct cli_call *call, struct device *device, measure *run,
+static enum berth_status measure_on(struct cli_call *call, struct device *device, int products_only,
                                     struct bench_geometry *geometry, struct table *table,
                                     struct berth_error *error) {
     TRY(machine_compute_dtype(&call->config, device, NULL, &geometry->compute, error));
@@ -230,29 +226,31 @@ static enum berth_status measure_on(struct cli_call *call, struct device *device
                                         (int)cli_integer(call, "repeats", 5)};
     table->peak = machine_peak_flops(device, geometry->compute, PEAK_READINGS);
     table->bandwidth = bandwidth_of(call, device, 0.5);
-    enum berth_status status = run(device, geometry, timing, &table->lines, error);
+    enum berth_status status =
+        bench_ops(device, geometry, products_only, timing, &table->lines, error);
     double again = machine_peak_flops(device, geometry->compute, PEAK_READINGS);
     table->peak = again > table->peak ? again : table->peak;
     return status;
 }
 
-static enum berth_status measure_table(struct cli_call *call, measure *run,
+static enum berth_status measure_table(struct cli_call *call, int products_only,
                                        struct bench_geometry *geometry, struct table *table,
                                        struct berth_error *error) {
     struct device *device;
     TRY(machine_device_open(&call->config, NULL, &device, error));
-    enum berth_status status = measure_on(call, device, run, geometry, table, error);
+    enum berth_status status = measure_on(call, device, products_only, geometry, table, error);
     device->close(device);
     return status;
 }
 
-static enum berth_status run_table(struct cli_call *call, measure *run, struct berth_error *error) {
+static enum berth_status run_table(struct cli_call *call, int products_only,
+                                   struct berth_error *error) {
     struct bench_geometry geometry;
     struct json_line line = {0};
     static struct table table;
     int json = cli_flag(call, "json");
     TRY(make_geometry(call, &geometry, error));
-    TRY(measure_table(call, run, &geometry, &table, error));
+    TRY(measure_table(call, products_only, &geometry, &table, error));
     if (json) {
         json_line_open(&line, NULL, '{');
     }
@@ -268,11 +266,11 @@ static enum berth_status run_table(struct cli_call *call, measure *run, struct b
 }
 
 static enum berth_status run_gemm(struct cli_call *call, struct berth_error *error) {
-    return run_table(call, bench_gemm, error);
+    return run_table(call, 1, error);
 }
 
 static enum berth_status run_ops(struct cli_call *call, struct berth_error *error) {
-    return run_table(call, bench_ops, error);
+    return run_table(call, 0, error);
 }
 
 // --- train, predict, pretrain --------------------------------------------------------------------

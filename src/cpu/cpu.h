@@ -54,6 +54,7 @@ static inline struct cpu *cpu_of(struct device *dev) {
     return dev->state;
 }
 
+// cpu.c
 // Keeps the first error.
 void cpu_fail(struct cpu *cpu, enum berth_status status, const struct berth_error *error);
 // The plan for a shape; NULL after an error, which is kept.

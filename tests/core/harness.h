@@ -11,4 +11,11 @@
 #include <cmocka.h>
 // clang-format on
 
+// The state of a test of one instruction set of the CPU, as device_options name it.
+#define INSTRUCTION_SET(test, name)                                                                \
+    { #test ": " name, test, NULL, NULL, name }
+#define EACH_INSTRUCTION_SET(test)                                                                 \
+    INSTRUCTION_SET(test, "generic"), INSTRUCTION_SET(test, "avx2"),                               \
+        INSTRUCTION_SET(test, "avx512"), INSTRUCTION_SET(test, "avx512bf16")
+
 #endif
