@@ -56,7 +56,7 @@ refused 'a number from 0.01 to 600, found "1000"' bench peak --seconds 1000
 refused 'a whole number from -1 to 1e+12' $base --dry-run --max_steps 9223372036854775807
 refused 'did you mean --local_rank?' $base --local_rnak 0
 refused 'not both' answer --model x --question y --context a --context-file b
-refused '--question is blank' answer --model x --question '' --context a
+refused 'option question: expected some text' answer --model x --question '' --context a
 refused '--question is blank' answer --model x --question=$' \t\n' --context-file none
 refused '--context is blank' answer --model x --question y --context ' '
 refused 'no vocabulary' tokenize
