@@ -64,9 +64,9 @@ static enum berth_status unknown(const struct cli_call *call, const char *name,
     if (option_is_near(name, nearest.distance)) {
         snprintf(hint, sizeof hint, "did you mean --%s? ", nearest.text);
     }
-    return error_set(error, BERTH_USAGE, "unknown option --%s; %s`berth %s%s%s --help` lists them",
-                     name, hint, verb->name, verb->task != NULL ? " " : "",
-                     verb->task != NULL ? verb->task : "");
+    return error_set(
+        error, BERTH_USAGE, "unknown option --%s; %s`berth %s%s%s --help all` lists them", name,
+        hint, verb->name, verb->task != NULL ? " " : "", verb->task != NULL ? verb->task : "");
 }
 
 // --- values --------------------------------------------------------------------------------------

@@ -65,7 +65,11 @@ static void print_names(struct page *page, const struct option_row *row) {
 static void put_choices(struct page *page, const char *choices) {
     buffer_put_text(&page->text, " (");
     for (const char *at = choices; *at != '\0'; at++) {
-        *at == '|' ? buffer_put_text(&page->text, ", ") : buffer_put_byte(&page->text, *at);
+        if (*at == '|') {
+            buffer_put_text(&page->text, ", ");
+        } else {
+            buffer_put_byte(&page->text, *at);
+        }
     }
     buffer_put_text(&page->text, ")");
 }

@@ -159,7 +159,7 @@ const struct option_row option_rows[] = {
     {FLAG("features", strict_answers, "false"), FREE,
      .jobs = JOB_FINETUNE_SQUAD | JOB_PREDICT_SQUAD | JOB_SHOW | JOB_FEATURES,
      .help = "refuse a file in which a context lacks an answer at its answer_start",
-     .shown = "training skips such questions with a warning"},
+     .shown = "false: training skips such questions with a warning"},
     {INTEGER("features", max_train_samples, "0"), KEPT, .jobs = JOB_FINETUNE, AT_LEAST(0),
      .unit = "N", .help = "use only the first N training examples", .shown = "0: all"},
     {INTEGER("features", max_eval_samples, "0"), NOTED, .jobs = JOB_TRAIN | JOB_PREDICT,
@@ -217,6 +217,7 @@ const struct option_row option_rows[] = {
     {TEXT("instances", format, "hdf5"), .jobs = JOB_PREPARE, .unit = "FORMAT",
      .choices = "hdf5|tfrecord", .help = "file format of the instances"},
 
+    // A resumed run compares what it comes to, which other settings decide, too.
     {INTEGER("training", train_batch_size, "32"), FREE, COMMON, .jobs = JOB_TRAIN,
      BETWEEN(1, 1 << 24), .unit = "N", DEEPSPEED("train_batch_size", NULL), .aliases = "batch_size",
      .help = "number of sequences in an update, over all processes"},

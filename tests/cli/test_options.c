@@ -42,7 +42,11 @@ static void jobs_have_their_own_defaults(void **state) {
     struct berth_config config;
     for (size_t i = 0; i < option_row_count; i++) {
         const struct option_row *row = &option_rows[i];
-        for (const struct option_default *own = row->job_defaults; own->jobs != 0; own++) {
+        for (size_t j = 0; j < sizeof row->job_defaults / sizeof *row->job_defaults; j++) {
+            const struct option_default *own = &row->job_defaults[j];
+            if (own->jobs == 0) {
+                continue;
+            }
             assert_true((own->jobs & row->jobs) == own->jobs);
             assert_true(own->value != NULL || own->shown != NULL);
             expect_good(row, own->value != NULL ? own->value : row->default_value);

@@ -106,6 +106,15 @@ for words in "--deepspeed $work/auto.json" "--deepspeed=$work/auto.json" "--deep
 done
 plan predict squad --model "$work/model" --input "$work/data.json" --output "$work/run" --deepspeed "$work/auto.json"
 expect_err "--deepspeed has no effect in \`berth predict\`"
+# Every flag of theirs without effect says so.
+COLUMNS=1000 run finetune squad --help without-effect
+names=$(sed -n 's/^  --/--/p' "$out" | sed '/ VALUE/s/, /=1 /g; s/ VALUE/=1/; /=/s/$/=1/; s/=1=1/=1/; s/,//g')
+[ "$(echo "$names" | wc -w)" -gt 40 ] || fail "few names: $names"
+# shellcheck disable=SC2086
+plan $base $names
+for name in $names; do
+    expect_err "${name%=1} has no effect: "
+done
 # What a precision comes to is said once, and rightly.
 printf '{"train_batch_size": 4}' >"$work/plain.json"
 plan $base --deepspeed_config "$work/plain.json"
