@@ -69,16 +69,16 @@ struct option_row {
     const char *choices; // OPTION_CHOICE: "a|b|c"; for text fields that accept only these, or for
                          // enum fields, the names of 0, 1, ...
     double minimum, maximum;
-    const char *default_value; // as text; NULL: a text that is not set
-    const char *shown;         // what --help says in place of a default that is a rule; or NULL
-    struct option_default job_defaults[4]; // those of jobs where they differ
-    const char *alone;                     // the value where the flag has none; NULL: it needs one
+    const char *default_value;             // as text; NULL: a text that is not set
+    const char *shown;                     // text for --help if the default follows a rule; or NULL
+    struct option_default job_defaults[4]; // of jobs that have another
+    const char *alone; // the value of a flag given without one; NULL: a value is required
     unsigned jobs;
     enum option_resume resume;
     const char *deepspeed;         // path of a DeepSpeed JSON, "optimizer.params.lr"; NULL: none
     const char *deepspeed_default; // DeepSpeed's value where the key is absent; NULL: none
-    const char *group;             // the heading in --help, where rows of a group follow each other
-    int common;                    // among those that --help shows first
+    const char *group;             // heading in --help; the rows of a group follow each other
+    int common;                    // 1: --help shows it first
     const char *unit;              // what --help shows as the value: "N", "FILE", "RATE"
     const char *help;
 };
@@ -96,27 +96,28 @@ union option_value {
     const char *text;
 };
 
+#define OPTION_NAME_SIZE 64
+
 // The nearest spelling found so far; initialise with {.distance = ~0u}.
 struct option_spelling {
-    char text[64];
+    char text[OPTION_NAME_SIZE];
     unsigned distance;
 };
 
 extern const struct option_row option_rows[];
 extern const size_t option_row_count;
 
-// Every setting as its row's default.
+// Sets every option to the default of its row.
 void option_defaults(struct berth_config *config);
 // The row's default in a job, and what --help shows for it (NULL: the value). `job` 0: in any.
 struct option_default option_default(const struct option_row *row, unsigned job);
 int64_t option_default_integer(const char *name, unsigned job);
-// Gives the setting of that name, or every one, its default in a job, unless it was chosen; it does
+// Sets the option of that name, or every one, to its default in a job unless it was chosen. It does
 // not count as given.
 void option_take_default(struct berth_config *config, const char *name, unsigned job);
 void option_take_defaults(struct berth_config *config, unsigned job);
 
 // Takes the next of the names that are separated by blanks; 0 at the end. NULL is an empty list.
-#define OPTION_NAME_SIZE 64
 int option_next_name(const char **names, char name[OPTION_NAME_SIZE]);
 // 1 when `name` is the row's or one of its aliases; `-` and `_` are the same.
 int option_is_named(const struct option_row *row, const char *name);
