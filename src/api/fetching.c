@@ -36,7 +36,7 @@ static enum berth_status snapshot_folder(const struct fetch *fetch, const char *
     TRY(dir_make(*folder, error));
     return file_lies_in(*folder, fetch->repo)
                ? BERTH_OK
-               : error_set(error, BERTH_BAD_DATA, "%s leaves the cache's folder %s: refused",
+               : error_set(error, BERTH_BAD_DATA, "%s is outside the cache's folder %s: refused",
                            *folder, fetch->repo);
 }
 

@@ -25,13 +25,13 @@ void log_progress(const struct berth_log *log, const char *phase, int64_t done, 
 void log_progress_bytes(const struct berth_log *log, const char *phase, int64_t done,
                         int64_t total);
 
-// --- moments of a run, which dllogger's lines are made of (report/dllogger.c renames the keys) --
+// --- moments of a run, the source of dllogger's lines (report/dllogger.c renames the keys) ------
 
 // "train_start", "loading_checkpoint", ...: {name: true}.
 void log_event(const struct berth_log *log, const char *name);
-// Facts that stand by themselves: features_file, eval_samples, ...
+// Single facts: features_file, eval_samples, ...
 void log_facts(const struct berth_log *log, const struct berth_field *fields, size_t count);
-// "Config": every setting of the jobs `jobs` (core/options.h) by its name, as text.
+// "Config": the name and text of every setting of the jobs `jobs` (core/options.h).
 enum berth_status log_settings(const struct berth_log *log, const struct berth_config *config,
                                unsigned jobs, struct berth_error *error);
 

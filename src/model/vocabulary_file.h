@@ -21,7 +21,7 @@ struct text_rules {
 extern const struct text_rules text_rules_usual; // those of an uncased BERT
 
 struct vocabulary_file {
-    char *bytes; // the text of a vocab.txt: one token a line, line number = id
+    char *bytes; // the text of a vocab.txt: one token per line, line number = id
     size_t length;
     // Of a tokenizer.json:
     int has_rules; // whether it says `rules`

@@ -65,10 +65,10 @@ struct task {
     const char *name;  // the verbs' second word: "squad"
     const char *title; // of the run's summary: "finetune squad"
     unsigned jobs;     // whose settings training has (core/options.h)
+    unsigned defaults; // whose defaults these settings have
     enum param_head head;
-    const char *held_out;   // what an evaluation during training needs: "name ... with --..."
-    int predicts_apart;     // do_predict after training is a job of its own, by the written model
-    int64_t max_seq_length; // unless another is asked for; 0: the default
+    const char *held_out; // what an evaluation during training needs: "name ... with --..."
+    int predicts_apart;   // do_predict after training is a job of its own, by the written model
     // Fills in the task's own defaults and asks for the settings that it cannot do without.
     enum berth_status (*settle)(struct berth_config *config, enum task_use use,
                                 struct berth_error *error);
