@@ -74,18 +74,23 @@ static enum berth_status spread_piece(struct courier *courier, const struct spre
     return BERTH_OK;
 }
 
-enum berth_status calls_broadcast(struct courier *courier, void *data, size_t bytes, int root,
-                                  struct berth_error *error) {
+static enum berth_status spread_from(struct courier *courier, int root, void *data, size_t bytes,
+                                     const char *what, struct berth_error *error) {
     const struct spread spread = spread_of(courier, root);
     struct transport_message messages[CHILDREN];
     struct batch sends = {.messages = messages};
-    char what[64];
-    snprintf(what, sizeof what, "the broadcast of %zu bytes from rank %d", bytes, root);
     for (size_t at = 0; at < bytes; at += PIECE) {
         const size_t piece = bytes - at < PIECE ? bytes - at : PIECE;
         TRY(spread_piece(courier, &spread, &sends, (char *)data + at, piece, what, error));
     }
     return courier_wait(courier, &sends, what, error);
+}
+
+enum berth_status calls_broadcast(struct courier *courier, void *data, size_t bytes, int root,
+                                  struct berth_error *error) {
+    char what[64];
+    snprintf(what, sizeof what, "the broadcast of %zu bytes from rank %d", bytes, root);
+    return spread_from(courier, root, data, bytes, what, error);
 }
 
 // --- from all to rank 0 and back ----------------------------------------------------------------
@@ -110,7 +115,7 @@ static enum berth_status merge_all(struct courier *courier, const struct merger 
             merger->merge(own, other, merger->bytes);
         }
     }
-    return calls_broadcast(courier, own, merger->bytes, 0, error);
+    return spread_from(courier, 0, own, merger->bytes, merger->what, error);
 }
 
 static void merge_sums(void *own, const void *higher, size_t bytes) {
@@ -161,5 +166,5 @@ enum berth_status calls_collect(struct courier *courier, void *blocks, size_t by
     for (int rank = 1; rank < size_of(courier) && rank_of(courier) == 0; rank++) {
         TRY(receive_now(courier, rank, block + (size_t)rank * bytes, bytes, what, error));
     }
-    return calls_broadcast(courier, blocks, bytes * (size_t)size_of(courier), 0, error);
+    return spread_from(courier, 0, blocks, bytes * (size_t)size_of(courier), what, error);
 }

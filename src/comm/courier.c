@@ -14,6 +14,15 @@ double courier_clock(void) {
 
 // --- messages -----------------------------------------------------------------------------------
 
+// A transport speaks of processes; its error is that of a rank.
+static enum berth_status blame(const struct courier *courier, int process, enum berth_status status,
+                               struct berth_error *error) {
+    const int rank = courier->topology->ranks[process];
+    return status == BERTH_OK ? status
+                              : error_prefix(error, status, "rank %d (host %s)", rank,
+                                             courier->topology->names[rank]);
+}
+
 static struct transport_message *next_message(const struct courier *courier, struct batch *batch,
                                               int rank, void *data, size_t bytes) {
     struct transport_message *message = &batch->messages[batch->count++];
@@ -31,21 +40,24 @@ enum berth_status courier_send(struct courier *courier, struct batch *batch, int
         atomic_fetch_add_explicit(&courier->sent, bytes, memory_order_relaxed);
     }
     struct transport_message *message = next_message(courier, batch, rank, (void *)data, bytes);
-    return courier->transport->send(courier->transport, message, error);
+    return blame(courier, message->peer,
+                 courier->transport->send(courier->transport, message, error), error);
 }
 
 enum berth_status courier_receive(struct courier *courier, struct batch *batch, int rank,
                                   void *data, size_t bytes, struct berth_error *error) {
     struct transport_message *message = next_message(courier, batch, rank, data, bytes);
-    return courier->transport->receive(courier->transport, message, error);
+    return blame(courier, message->peer,
+                 courier->transport->receive(courier->transport, message, error), error);
 }
 
 enum berth_status courier_poll(struct courier *courier, struct batch *batch, int *moved,
                                struct berth_error *error) {
     int done = 1;
     while (done && !batch_is_done(batch)) {
-        TRY(courier->transport->test(courier->transport, &batch->messages[batch->done], &done,
-                                     error));
+        struct transport_message *next = &batch->messages[batch->done];
+        TRY(blame(courier, next->peer,
+                  courier->transport->test(courier->transport, next, &done, error), error));
         batch->done += done;
         *moved |= done;
     }

@@ -207,12 +207,17 @@ static enum berth_status try_finish(struct exchange *exchange, int *moved,
     return BERTH_OK;
 }
 
+static enum berth_status poll_step(struct exchange *exchange, struct step *step, int *moved,
+                                   struct berth_error *error) {
+    TRY(courier_poll(&exchange->courier, &step->receives, moved, error));
+    return courier_poll(&exchange->courier, &step->sends, moved, error);
+}
+
 static enum berth_status poll_messages(struct exchange *exchange, int *moved,
                                        struct berth_error *error) {
     for (int64_t number = exchange->finished; number < exchange->begun; number++) {
         struct step *step = step_at(exchange, number);
-        TRY(courier_poll(&exchange->courier, &step->receives, moved, error));
-        TRY(courier_poll(&exchange->courier, &step->sends, moved, error));
+        TRY(step_explain(exchange, step, poll_step(exchange, step, moved, error), error));
     }
     return BERTH_OK;
 }

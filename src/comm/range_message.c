@@ -22,9 +22,8 @@ struct range_label range_label_of(const struct comm_range *range, int is_gather,
 }
 
 void range_label_write(const struct range_label *label, char text[RANGE_TEXT]) {
-    snprintf(text, RANGE_TEXT, "the %s of \"%.39s\" (elements %" PRId64 " to %" PRId64 ")",
-             label->is_gather ? "gathering" : "sum", label->name, label->first,
-             label->first + label->count - 1);
+    snprintf(text, RANGE_TEXT, "the %s of \"%.39s\" (%" PRId64 " elements from %" PRId64 ")",
+             label->is_gather ? "gathering" : "sum", label->name, label->count, label->first);
 }
 
 enum berth_status range_label_mismatch(const struct courier *courier, int rank,
@@ -53,11 +52,15 @@ void range_message_seal(struct range_header *message, size_t bytes) {
     message->checksum = checksum_of(message, bytes);
 }
 
+int range_message_is_whole(const struct range_header *message, size_t bytes) {
+    return message->checksum == checksum_of(message, bytes);
+}
+
 enum berth_status range_message_check(const struct courier *courier, int rank,
                                       const struct range_header *message, size_t bytes,
                                       const struct range_header *expected,
                                       struct berth_error *error) {
-    if (message->checksum != checksum_of(message, bytes)) {
+    if (!range_message_is_whole(message, bytes)) {
         char text[RANGE_TEXT];
         range_label_write(&expected->label, text);
         return error_set(error, BERTH_INTERNAL,

@@ -24,15 +24,14 @@ struct range_header {
     int64_t chunk; // of the owner's part
     int64_t owner;
     int64_t ranks; // whose values are added in it
-    uint64_t unused;
+    uint64_t unused[2];
     uint64_t checksum; // of the header up to here and the elements
-    uint64_t unused_too;
 };
 
 struct range_label range_label_of(const struct comm_range *range, int is_gather, int64_t number,
                                   int size);
 
-// Writes "the sum of "gradients" (elements 0 to 99)".
+// Writes "the sum of "gradients" (100 elements from 0)".
 enum { RANGE_TEXT = 128 };
 void range_label_write(const struct range_label *label, char text[RANGE_TEXT]);
 
@@ -41,9 +40,11 @@ enum berth_status range_label_mismatch(const struct courier *courier, int rank,
                                        const struct range_label *own,
                                        const struct range_label *other, struct berth_error *error);
 
-// A message: the header, followed by `bytes` of elements. seal fills in the checksum; check
-// compares it, and everything else with `expected`, but for the number of ranks.
+// A message: the header, followed by `bytes` of elements. seal fills in the checksum, is_whole
+// compares it; check does so, and compares everything else with `expected`, but for the number of
+// ranks.
 void range_message_seal(struct range_header *message, size_t bytes);
+int range_message_is_whole(const struct range_header *message, size_t bytes);
 enum berth_status range_message_check(const struct courier *courier, int rank,
                                       const struct range_header *message, size_t bytes,
                                       const struct range_header *expected,

@@ -132,6 +132,7 @@ enum berth_status step_send_greeting(struct exchange *exchange, struct step *ste
 enum berth_status step_receive_greeting(struct exchange *exchange, struct step *step,
                                         struct berth_error *error) {
     const struct piece nothing = {0};
+    step->greeting_before = (struct range_header){0};
     if (!has_greeting(exchange, step)) {
         return BERTH_OK;
     }
@@ -146,4 +147,15 @@ enum berth_status step_check_greeting(const struct exchange *exchange, const str
         return BERTH_OK;
     }
     return step_check(exchange, step, nothing.owner, &nothing, &step->greeting_before, error);
+}
+
+enum berth_status step_explain(const struct exchange *exchange, const struct step *step,
+                               enum berth_status status, struct berth_error *error) {
+    const struct range_label *own = &step->operation.label, *other = &step->greeting_before.label;
+    if (status == BERTH_OK || !range_message_is_whole(&step->greeting_before, 0) ||
+        memcmp(own, other, sizeof *own) == 0) {
+        return status;
+    }
+    return range_label_mismatch(&exchange->courier, rank_before(exchange->topology), own, other,
+                                error);
 }

@@ -38,6 +38,10 @@ enum berth_status step_receive_greeting(struct exchange *exchange, struct step *
                                         struct berth_error *error);
 enum berth_status step_check_greeting(const struct exchange *exchange, const struct step *step,
                                       struct berth_error *error);
+// Where a message could not be received because ranks do not call the same, the greeting says so:
+// that error, in place of the one in *error.
+enum berth_status step_explain(const struct exchange *exchange, const struct step *step,
+                               enum berth_status status, struct berth_error *error);
 
 // Fills in the header of a cell whose elements are a sum of `ranks` ranks' values.
 void step_seal(const struct step *step, const struct piece *piece, int64_t ranks,

@@ -9,13 +9,15 @@
 
 #include <stdatomic.h>
 
+// What each rank's thread runs. `transport` is what lies below the communicator.
+typedef void job_body(struct comm *comm, const struct transport *transport, void *context);
+
 struct job {
     int size;
     int hosts[SOCKET_PROCESSES]; // of each process
     struct comm_settings settings;
     struct socket_faults faults[SOCKET_PROCESSES];
-    // Runs in each rank's thread. `transport` is what lies below comm.
-    void (*body)(struct comm *comm, const struct transport *transport, void *context);
+    job_body *body;
     void *context;
     // Out: what opening gave, by process.
     enum berth_status status[SOCKET_PROCESSES];

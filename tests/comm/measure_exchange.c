@@ -82,9 +82,8 @@ static int run(struct socket_job *job, int process, const struct measurement *me
     struct berth_error error;
     struct comm *comm;
     snprintf(host, sizeof host, "%d", process / measurement->local_size);
-    const struct comm_settings settings = {.timeout_seconds = 60,
-                                           .host = host,
-                                           .window_bytes = measurement->window_bytes};
+    const struct comm_settings settings = {
+        .timeout_seconds = 60, .host = host, .window_bytes = measurement->window_bytes};
     socket_job_leave(job, process);
     if (comm_ranks_open(socket_transport_open(job, process, NULL), &settings, &comm, &error) !=
         BERTH_OK) {

@@ -102,7 +102,8 @@ static enum berth_status progress_queue(struct link *link, struct queue *queue, 
         }
         const int moved = move_first(link->end, queue, move);
         if (moved < 0) {
-            return error_set(error, BERTH_UNAVAILABLE, "process %d is gone (%s)", peer, strerror(errno));
+            return error_set(error, BERTH_UNAVAILABLE, "process %d is gone (%s)", peer,
+                             strerror(errno));
         }
         if (moved == 0) {
             return BERTH_OK;
@@ -143,13 +144,21 @@ static enum berth_status sockets_receive(struct transport *transport,
     return BERTH_OK;
 }
 
+static enum berth_status progress_link(struct link *link, int peer, struct berth_error *error) {
+    TRY(progress_queue(link, &link->out, move_out, peer, error));
+    return progress_queue(link, &link->in, move_in, peer, error);
+}
+
 static enum berth_status sockets_test(struct transport *transport,
                                       struct transport_message *message, int *done,
                                       struct berth_error *error) {
     struct link *links = sockets_of(transport)->links[message->channel];
     for (int peer = 0; peer < transport->size; peer++) {
-        TRY(progress_queue(&links[peer], &links[peer].out, move_out, peer, error));
-        TRY(progress_queue(&links[peer], &links[peer].in, move_in, peer, error));
+        struct berth_error *of_peer = peer == message->peer ? error : NULL;
+        const enum berth_status status = progress_link(&links[peer], peer, of_peer);
+        if (status != BERTH_OK && peer == message->peer) {
+            return status;
+        }
     }
     *done = message->request.pointer == &is_done;
     return BERTH_OK;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The communicator of several ranks (comm/ranks.h): what ranges, sums, agreements and broadcasts
 // give, on one host and on several, and what a host sends to others.
+#include "comm/host_window.h"
 #include "comm/numbers.h"
 #include "comm/range_message.h"
 #include "core/harness.h"
@@ -9,8 +10,10 @@
 #include "job.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static const char *const layouts[] = {"1x1", "1x2", "2x1", "1x3", "3x1", "1x4", "2x2", "4x1", "1x5",
                                       "5x1", "2x3", "3+5", "5+3", "1x8", "2x4", "4x2", "8x1"};
@@ -55,7 +58,6 @@ static float value_of(int rank, int64_t element) {
 
 struct exchange_case {
     enum dtype wire;
-    const char *layout;
     float *sums[RANGES]; // out: what all ranks have in the end
 };
 
@@ -107,7 +109,7 @@ static void check_sums(const struct comm *comm, const struct buffers *buffers, e
     }
 }
 
-// Rank 0 hands its copy out; main compares the others' with it by a sum of bits.
+// All ranks have what the last one has.
 static void check_same(struct comm *comm, const struct buffers *buffers) {
     for (int i = 0; i < RANGES; i++) {
         const size_t bytes = (size_t)ranges[i].count * sizeof(float);
@@ -142,17 +144,21 @@ static void exchange_ranges(struct comm *comm, const struct transport *transport
     empty(&buffers);
 }
 
-static struct exchange_case run_case(const char *layout, enum dtype wire, int flat) {
-    struct exchange_case test = {.wire = wire, .layout = layout};
-    struct job job = job_of(layout);
-    job.settings.window_bytes = 1; // the smallest chunks
-    job.settings.flat = flat;
-    job.body = exchange_ranges;
-    job.context = &test;
-    job_run(&job);
-    for (int i = 0; i < job.size; i++) {
-        assert_string_equal(job.errors[i].message, "");
+static void run(struct job *job, job_body *body, void *context) {
+    job->settings.window_bytes = 1; // the smallest chunks
+    job->body = body;
+    job->context = context;
+    job_run(job);
+    for (int i = 0; i < job->size; i++) {
+        assert_int_equal(job->status[i], BERTH_OK);
     }
+}
+
+static struct exchange_case run_case(const char *layout, enum dtype wire, int flat) {
+    struct exchange_case test = {.wire = wire};
+    struct job job = job_of(layout);
+    job.settings.flat = flat;
+    run(&job, exchange_ranges, &test);
     return test;
 }
 
@@ -206,10 +212,371 @@ static void test_layouts_with_one_tree_give_the_same_bits(void **state) {
     done_case(&y);
 }
 
+// --- roundings ----------------------------------------------------------------------------------
+
+static float bf16_of(float value) {
+    uint16_t narrow;
+    numbers_convert(&narrow, DTYPE_BF16, &value, DTYPE_F32, 1);
+    numbers_convert(&value, DTYPE_F32, &narrow, DTYPE_BF16, 1);
+    return value;
+}
+
+// What travels as bf16 is rounded, the owner's own values are not; four ranks, two on each host.
+static float narrow_sum(int owner, int64_t element) {
+    float values[4], sums[2];
+    for (int rank = 0; rank < 4; rank++) {
+        values[rank] = value_of(rank, element);
+        values[rank] = rank == owner ? values[rank] : bf16_of(values[rank]);
+    }
+    for (int host = 0; host < 2; host++) {
+        sums[host] = values[2 * host] + values[2 * host + 1];
+        sums[host] = owner / 2 == host ? sums[host] : bf16_of(sums[host]);
+    }
+    return sums[0] + sums[1];
+}
+
+static void check_roundings(struct comm *comm, const struct transport *transport, void *context) {
+    struct buffers buffers;
+    fill(&buffers, comm, DTYPE_BF16);
+    comm->wait(comm, comm->reduce_begin(comm, &buffers.ranges[0]));
+    const int64_t *starts = buffers.starts[0];
+    for (int64_t i = starts[comm->rank]; i < starts[comm->rank + 1]; i++) {
+        CHECK(buffers.data[0][i - ranges[0].first] == narrow_sum(comm->rank, i));
+    }
+    comm->wait(comm, comm->gather_begin(comm, &buffers.ranges[0]));
+    for (int owner = 0; owner < 4; owner++) {
+        for (int64_t i = starts[owner]; i < starts[owner + 1]; i++) {
+            CHECK(buffers.data[0][i - ranges[0].first] == bf16_of(narrow_sum(owner, i)));
+        }
+    }
+    empty(&buffers);
+}
+
+static void test_only_what_travels_is_rounded(void **state) {
+    struct job job = job_of("2x2");
+    run(&job, check_roundings, NULL);
+}
+
+// Memory in bf16 is gathered as it is, and in f32 on the wire it loses nothing.
+static void gather_narrow(struct comm *comm, const struct transport *transport, void *context) {
+    enum { COUNT = 5001 };
+    static const enum dtype wires[] = {DTYPE_BF16, DTYPE_F32};
+    uint16_t data[COUNT];
+    int64_t starts[SOCKET_PROCESSES + 1];
+    const struct case_range whole = {0, COUNT, EVEN};
+    divide(&whole, comm->size, starts);
+    for (int w = 0; w < 2; w++) {
+        for (int i = 0; i < COUNT; i++) {
+            const int is_own = starts[comm->rank] <= i && i < starts[comm->rank + 1];
+            data[i] = (uint16_t)(is_own ? i * 3 % 0x7f80 : 0x7fff);
+        }
+        const struct comm_range range = {.name = "copies",
+                                         .data = data,
+                                         .count = COUNT,
+                                         .dtype = DTYPE_BF16,
+                                         .wire = wires[w],
+                                         .starts = starts};
+        comm->wait(comm, comm->gather_begin(comm, &range));
+        for (int i = 0; i < COUNT; i++) {
+            CHECK(data[i] == i * 3 % 0x7f80);
+        }
+    }
+}
+
+static void test_memory_in_bf16_is_gathered(void **state) {
+    static const char *const some[] = {"1x1", "1x3", "3x1", "2+3"};
+    for (int i = 0; i < 4; i++) {
+        struct job job = job_of(some[i]);
+        run(&job, gather_narrow, NULL);
+    }
+}
+
+// --- many operations ----------------------------------------------------------------------------
+
+// Sums and gatherings of all ranges, begun without a wait in between, again and again: element k of
+// a range is multiplied with the number of ranks each time.
+static void exchange_in_flight(struct comm *comm, const struct transport *transport,
+                               void *context) {
+    enum { ROUNDS = 6 };
+    struct buffers buffers;
+    int64_t ticket = 0, first_ticket = 0;
+    fill(&buffers, comm, DTYPE_F32);
+    for (int i = 0; i < RANGES; i++) {
+        for (int64_t k = 0; k < ranges[i].count; k++) {
+            buffers.data[i][k] = (float)(k % 100);
+        }
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < RANGES; i++) {
+            comm->reduce_begin(comm, &buffers.ranges[i]);
+            ticket = comm->gather_begin(comm, &buffers.ranges[i]);
+            first_ticket = first_ticket > 0 ? first_ticket : ticket;
+        }
+    }
+    comm->wait(comm, first_ticket);
+    comm->wait(comm, ticket);
+    comm->wait(comm, first_ticket); // done long ago
+    for (int i = 0; i < RANGES; i++) {
+        for (int64_t k = 0; k < ranges[i].count; k++) {
+            CHECK(buffers.data[i][k] == (float)(k % 100) * (float)pow(comm->size, ROUNDS));
+        }
+    }
+    empty(&buffers);
+}
+
+static void test_many_operations_in_flight(void **state) {
+    static const char *const some[] = {"1x1", "1x2", "2x1", "2x2", "3+2", "2x4"};
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+        struct job job = job_of(some[i]);
+        run(&job, exchange_in_flight, NULL);
+    }
+}
+
+// --- seconds ------------------------------------------------------------------------------------
+
+static void sleep_half_a_second(void) {
+    nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
+}
+
+// Rank 1 begins late, so rank 0 waits; then both look only when all is done.
+static void check_seconds(struct comm *comm, const struct transport *transport, void *context) {
+    struct buffers buffers;
+    fill(&buffers, comm, DTYPE_F32);
+    if (comm->rank == 1) {
+        sleep_half_a_second();
+    }
+    comm->wait(comm, comm->reduce_begin(comm, &buffers.ranges[0]));
+    const struct comm_stats first = comm->stats(comm);
+    CHECK(comm->rank == 1 || (first.busy_seconds > 0.4 && first.exposed_seconds > 0.4));
+    const int64_t ticket = comm->reduce_begin(comm, &buffers.ranges[0]);
+    sleep_half_a_second();
+    comm->wait(comm, ticket);
+    const struct comm_stats second = comm->stats(comm);
+    CHECK(second.busy_seconds > first.busy_seconds);
+    CHECK(second.exposed_seconds - first.exposed_seconds < 0.25);
+    empty(&buffers);
+}
+
+static void test_seconds_of_exchanges_and_of_waits_for_them(void **state) {
+    struct job one = job_of("1x2"), two = job_of("2x1");
+    run(&one, check_seconds, NULL);
+    run(&two, check_seconds, NULL);
+}
+
+// --- the order of ranks -------------------------------------------------------------------------
+
+static void check_order(struct comm *comm, const struct transport *transport, void *context) {
+    static const int ranks[] = {0, 2, 4, 1, 3, 5}, locals[] = {0, 0, 0, 1, 1, 1};
+    CHECK(comm->rank == ranks[transport->rank]);
+    CHECK(comm->local_rank == locals[transport->rank]);
+    CHECK(comm->local_size == 2);
+    CHECK(comm->host == transport->rank % 3);
+    CHECK(comm->host_count == 3);
+    CHECK(comm->size == 6);
+}
+
+static void test_ranks_of_a_host_are_consecutive(void **state) {
+    struct job job = job_of("1x6");
+    for (int process = 0; process < job.size; process++) {
+        job.hosts[process] = process % 3; // as "srun --distribution=cyclic" starts them
+    }
+    run(&job, check_order, NULL);
+    struct exchange_case test = {.wire = DTYPE_F32}, usual = run_case("3x2", DTYPE_F32, 0);
+    run(&job, exchange_ranges, &test);
+    assert_true(is_same(&test, &usual));
+    done_case(&test);
+    done_case(&usual);
+}
+
+// --- what travels -------------------------------------------------------------------------------
+
+struct traffic {
+    const struct job *job;
+    enum dtype wire;
+    _Atomic uint64_t payload[2][SOCKET_PROCESSES]; // of reduce and gather, by the sender's host
+};
+
+// Elements sent to other hosts so far, in bytes.
+static uint64_t payload_of(const struct transport *transport, const struct job *job) {
+    uint64_t bytes = 0;
+    for (int peer = 0; peer < transport->size; peer++) {
+        if (job->hosts[peer] != job->hosts[transport->rank]) {
+            bytes += socket_transport_bytes(transport, peer, TRANSPORT_RANGES) -
+                     socket_transport_messages(transport, peer, TRANSPORT_RANGES) *
+                         sizeof(struct range_header);
+        }
+    }
+    return bytes;
+}
+
+static uint64_t sent_to_others(const struct transport *transport, const struct job *job) {
+    uint64_t bytes = 0;
+    for (int peer = 0; peer < transport->size; peer++) {
+        if (job->hosts[peer] != job->hosts[transport->rank]) {
+            bytes += socket_transport_bytes(transport, peer, TRANSPORT_RANGES) +
+                     socket_transport_bytes(transport, peer, TRANSPORT_CALLS);
+        }
+    }
+    return bytes;
+}
+
+enum { TRAFFIC = 24 * 1000 };
+
+static void count_traffic(struct comm *comm, const struct transport *transport, void *context) {
+    struct traffic *traffic = context;
+    const uint64_t opened = sent_to_others(transport, traffic->job);
+    float data[TRAFFIC] = {0};
+    int64_t starts[SOCKET_PROCESSES + 1];
+    const struct case_range whole = {0, TRAFFIC, EVEN};
+    divide(&whole, comm->size, starts);
+    const struct comm_range range = {.name = "gradients",
+                                     .data = data,
+                                     .count = TRAFFIC,
+                                     .wire = traffic->wire,
+                                     .starts = starts};
+    comm->wait(comm, comm->reduce_begin(comm, &range));
+    const uint64_t reduced = payload_of(transport, traffic->job);
+    comm->wait(comm, comm->gather_begin(comm, &range));
+    const uint64_t gathered = payload_of(transport, traffic->job) - reduced;
+    atomic_fetch_add(&traffic->payload[0][comm->host], reduced);
+    atomic_fetch_add(&traffic->payload[1][comm->host], gathered);
+    double one = 1;
+    comm->sum(comm, &one, 1);
+    CHECK(comm->stats(comm).bytes == sent_to_others(transport, traffic->job) - opened);
+}
+
+// Not p times as much, with p ranks on a host.
+static void test_a_host_sends_each_element_once(void **state) {
+    static const char *const some[] = {"2x4", "4x2", "2x1", "3x2", "1x4"};
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+        for (enum dtype wire = DTYPE_F32; wire <= DTYPE_BF16; wire++) {
+            struct job job = job_of(some[i]);
+            struct traffic traffic = {.job = &job, .wire = wire};
+            run(&job, count_traffic, &traffic);
+            const int hosts = job.hosts[job.size - 1] + 1;
+            for (int host = 0; host < hosts; host++) {
+                const uint64_t expected =
+                    (uint64_t)(TRAFFIC / hosts * (hosts - 1)) * dtype_size(wire);
+                assert_int_equal(traffic.payload[0][host], expected);
+                assert_int_equal(traffic.payload[1][host], expected);
+            }
+        }
+    }
+}
+
+// --- small operations ---------------------------------------------------------------------------
+
+static double addend_of(int rank, size_t i) {
+    return ldexp(1 + (double)((i * 7919 + (size_t)rank * 104729) % 65537) / 65537, rank * 11 % 40);
+}
+
+static double tree_sum(int first, int count, size_t i) {
+    if (count == 1) {
+        return addend_of(first, i);
+    }
+    const int half = numbers_split(count);
+    return tree_sum(first, half, i) + tree_sum(first + half, count - half, i);
+}
+
+static void check_calls(struct comm *comm, const struct transport *transport, void *context) {
+    enum { COUNT = 9000 }; // more than a message has
+    double *values = memory_array(COUNT, sizeof *values);
+    for (size_t i = 0; i < COUNT; i++) {
+        values[i] = addend_of(comm->rank, i);
+    }
+    comm->sum(comm, values, COUNT);
+    for (size_t i = 0; i < COUNT; i++) {
+        CHECK(values[i] == tree_sum(0, comm->size, i));
+    }
+    comm->sum(comm, values, 0);
+    for (int root = 0; root < comm->size; root++) {
+        memset(values, comm->rank == root ? root + 1 : 0, COUNT * sizeof *values);
+        comm->broadcast(comm, values, COUNT * sizeof *values - 3, root);
+        const unsigned char *bytes = (const unsigned char *)values;
+        for (size_t i = 0; i < COUNT * sizeof *values - 3; i++) {
+            CHECK(bytes[i] == root + 1);
+        }
+        CHECK(comm->rank == root || bytes[COUNT * sizeof *values - 1] == 0);
+    }
+    memory_free(values);
+}
+
+// Several pieces of what calls.c sends at a time.
+static void check_large_broadcast(struct comm *comm, const struct transport *transport,
+                                  void *context) {
+    const size_t count = (9 << 20) / sizeof(uint32_t) + 1;
+    uint32_t *data = memory_array(count, sizeof *data);
+    for (size_t i = 0; i < count; i++) {
+        data[i] = comm->rank == 1 ? (uint32_t)i * 2654435761U : 0;
+    }
+    comm->broadcast(comm, data, count * sizeof *data, 1);
+    for (size_t i = 0; i < count; i++) {
+        CHECK(data[i] == (uint32_t)i * 2654435761U);
+    }
+    memory_free(data);
+}
+
+static void check_agreements(struct comm *comm, const struct transport *transport, void *context) {
+    struct berth_error error;
+    int stop = comm->rank;
+    CHECK(comm->agree(comm, BERTH_OK, &stop, NULL) == BERTH_OK);
+    CHECK(stop == comm->size - 1);
+    // All ranks but those below `passed` fail.
+    for (int passed = 0; passed < comm->size; passed++) {
+        const int fails = comm->rank >= passed;
+        char expected[32];
+        stop = 0;
+        snprintf(expected, sizeof expected, "rank %d: disk full", passed);
+        error = (struct berth_error){0};
+        const enum berth_status own =
+            fails ? error_set(&error, BERTH_IO, "rank %d: disk full", comm->rank) : BERTH_OK;
+        CHECK(comm->agree(comm, own, &stop, &error) == BERTH_IO);
+        CHECK(strcmp(error.message, expected) == 0);
+        CHECK(stop == 0);
+    }
+    CHECK(comm->status(comm, NULL) == BERTH_OK); // others' failures are not the communicator's
+}
+
+static void test_sums_broadcasts_and_agreements(void **state) {
+    for (size_t i = 0; i < LAYOUTS; i++) {
+        struct job job = job_of(layouts[i]);
+        run(&job, check_calls, NULL);
+        run(&job, check_agreements, NULL);
+    }
+    struct job job = job_of("1x5");
+    run(&job, check_large_broadcast, NULL);
+}
+
+// --- memory -------------------------------------------------------------------------------------
+
+static void test_the_memory_that_will_be_taken_is_known(void **state) {
+    const struct comm_settings small = {.window_bytes = 1}, usual = {0}, flat = {.flat = 1};
+    // In each slot 8 areas of 8 cells of 1,024 elements and a header; marks and a line.
+    const size_t cell = 4096 + sizeof(struct range_header);
+    assert_in_range(comm_ranks_memory(&small, 8, 8, 1).host, WINDOW_SLOTS * 8 * 8 * cell,
+                    WINDOW_SLOTS * 8 * (8 * cell + 256) + 64);
+    // In each slot messages from 7 other hosts, and what describes messages.
+    assert_in_range(comm_ranks_memory(&small, 8, 1, 8).own, WINDOW_SLOTS * 7 * cell,
+                    WINDOW_SLOTS * (7 * cell + 2 * 15 * 64));
+    for (int size = 1; size <= 32; size *= 2) {
+        assert_true(comm_ranks_memory(&usual, size, size, 1).host < (size_t)66 << 20);
+    }
+    assert_int_equal(comm_ranks_memory(&flat, 8, 8, 1).host,
+                     8 * comm_ranks_memory(&usual, 8, 1, 8).host);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums_and_gathers),
         cmocka_unit_test(test_layouts_with_one_tree_give_the_same_bits),
+        cmocka_unit_test(test_only_what_travels_is_rounded),
+        cmocka_unit_test(test_memory_in_bf16_is_gathered),
+        cmocka_unit_test(test_many_operations_in_flight),
+        cmocka_unit_test(test_seconds_of_exchanges_and_of_waits_for_them),
+        cmocka_unit_test(test_ranks_of_a_host_are_consecutive),
+        cmocka_unit_test(test_a_host_sends_each_element_once),
+        cmocka_unit_test(test_sums_broadcasts_and_agreements),
+        cmocka_unit_test(test_the_memory_that_will_be_taken_is_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

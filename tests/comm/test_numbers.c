@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Conversions, the tree of sums and checksums of exchanges (comm/numbers.h).
+#include "comm/numbers.h"
+#include "core/harness.h"
+
+#include <math.h>
+#include <string.h>
+
+static void test_the_first_half_is_the_largest_power_of_two_below(void **state) {
+    static const int halves[] = {1, 2, 2, 4, 4, 4, 4, 8};
+    for (int n = 2; n < 10; n++) {
+        assert_int_equal(numbers_split(n), halves[n - 2]);
+    }
+    assert_int_equal(numbers_split(1000), 512);
+}
+
+static float bf16_of(float value) {
+    uint16_t narrow;
+    numbers_convert(&narrow, DTYPE_BF16, &value, DTYPE_F32, 1);
+    numbers_convert(&value, DTYPE_F32, &narrow, DTYPE_BF16, 1);
+    return value;
+}
+
+static void test_rounding_is_to_the_nearest_even(void **state) {
+    assert_true(bf16_of(1) == 1 && bf16_of(-0.0F) == 0 && signbit(bf16_of(-0.0F)));
+    assert_true(bf16_of(1 + 0x1p-8F) == 1);             // a tie, to the even one below
+    assert_true(bf16_of(1 + 0x3p-8F) == 1 + 0x1p-6F);   // and above
+    assert_true(bf16_of(1 + 0x1.2p-8F) == 1 + 0x1p-7F); // beyond the tie
+    assert_true(isinf(bf16_of(0x1.ffffp127F)) && isinf(bf16_of(INFINITY)));
+    assert_true(isnan(bf16_of(NAN)));
+    const uint32_t least = 0x7f800001; // whose upper half alone is infinity
+    float value;
+    memcpy(&value, &least, sizeof value);
+    assert_true(isnan(bf16_of(value)));
+}
+
+// As the header defines it, on one number.
+static float tree_sum(const float *values, int n) {
+    if (n == 1) {
+        return values[0];
+    }
+    const int half = numbers_split(n);
+    return tree_sum(values, half) + tree_sum(values + half, n - half);
+}
+
+static void test_sums_are_added_along_the_tree(void **state) {
+    enum { MOST = 13, COUNT = 2500 };
+    static float data[MOST][COUNT], sum[COUNT];
+    struct addend addends[MOST];
+    for (int k = 0; k < MOST; k++) {
+        addends[k] = (struct addend){data[k], DTYPE_F32};
+        for (int i = 0; i < COUNT; i++) {
+            data[k][i] = ldexpf(1.0F + (float)((i * 7919 + k * 104729) % 65537) / 65537, k % 5 * 6);
+        }
+    }
+    for (int n = 1; n <= MOST; n++) {
+        numbers_sum(sum, DTYPE_F32, addends, n, COUNT);
+        for (int i = 0; i < COUNT; i++) {
+            float values[MOST];
+            for (int k = 0; k < n; k++) {
+                values[k] = data[k][i];
+            }
+            assert_true(sum[i] == tree_sum(values, n));
+        }
+    }
+}
+
+static void test_a_checksum_finds_flipped_bits_and_words_that_trade_places(void **state) {
+    uint64_t words[40];
+    for (size_t i = 0; i < 40; i++) {
+        words[i] = i * 0x123456789abcdef;
+    }
+    for (size_t bytes = 0; bytes <= sizeof words; bytes += 7) {
+        const uint64_t sum = numbers_checksum(words, bytes);
+        for (size_t bit = 0; bit < bytes * 8; bit++) {
+            ((unsigned char *)words)[bit / 8] ^= 1 << bit % 8;
+            assert_true(numbers_checksum(words, bytes) != sum);
+            ((unsigned char *)words)[bit / 8] ^= 1 << bit % 8;
+        }
+        assert_true(numbers_checksum(words, bytes) == sum);
+    }
+    const uint64_t sum = numbers_checksum(words, sizeof words);
+    for (size_t i = 0; i < 40; i++) {
+        for (size_t k = 0; k < i; k++) {
+            const uint64_t word = words[i];
+            words[i] = words[k];
+            words[k] = word;
+            assert_true(numbers_checksum(words, sizeof words) != sum);
+            words[k] = words[i];
+            words[i] = word;
+        }
+    }
+    // Zeros at the end count, too.
+    assert_true(numbers_checksum((char[9]){0}, 8) != numbers_checksum((char[9]){0}, 9));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_first_half_is_the_largest_power_of_two_below),
+        cmocka_unit_test(test_rounding_is_to_the_nearest_even),
+        cmocka_unit_test(test_sums_are_added_along_the_tree),
+        cmocka_unit_test(test_a_checksum_finds_flipped_bits_and_words_that_trade_places),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a communicator of several ranks (comm/ranks.h) does when something goes wrong: ranks that do
+// not answer, that are killed or call something else, damaged messages, memory that cannot be
+// shared, memory that is out.
+#include "core/harness.h"
+#include "core/memory.h"
+#include "job.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { COUNT = 5000 };
+
+#define DEADLINE 0.6 // seconds; opening has it, too
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+// --- one exchange that something happens to -----------------------------------------------------
+
+enum action { REDUCE, GATHER, AGREE, SUM, BROADCAST, NOTHING };
+
+struct outcome {
+    enum berth_status status;
+    struct berth_error error;
+    double seconds;
+};
+
+struct script {
+    enum action actions[SOCKET_PROCESSES];      // of each rank
+    struct comm_range ranges[SOCKET_PROCESSES]; // name, first, count, types
+    int skewed;                                 // rank whose parts are others; -1: none
+    pthread_barrier_t end; // nobody closes before all are through: only the deadline tells
+    struct outcome outcomes[SOCKET_PROCESSES];
+};
+
+static void divide(const struct comm_range *range, int size, int skew, int64_t *starts) {
+    for (int rank = 0; rank <= size; rank++) {
+        const int64_t share = range->count * rank / size;
+        starts[rank] = range->first + share - (rank > 0 && rank < size ? skew : 0);
+    }
+}
+
+static void exchange(struct comm *comm, const struct script *script) {
+    float data[COUNT * 2] = {0};
+    int64_t starts[SOCKET_PROCESSES + 1];
+    struct comm_range range = script->ranges[comm->rank];
+    divide(&range, comm->size, script->skewed == comm->rank, starts);
+    range.data = data;
+    range.starts = starts;
+    comm->wait(comm, script->actions[comm->rank] == REDUCE ? comm->reduce_begin(comm, &range)
+                                                           : comm->gather_begin(comm, &range));
+    // Nothing waits from now on, whatever the others do.
+    if (comm->status(comm, NULL) != BERTH_OK) {
+        comm->wait(comm, comm->reduce_begin(comm, &range));
+    }
+}
+
+static void act(struct comm *comm, const struct script *script) {
+    double values[2] = {1, 2};
+    int stop = 0;
+    switch (script->actions[comm->rank]) {
+    case REDUCE:
+    case GATHER:
+        exchange(comm, script);
+        break;
+    case AGREE:
+        CHECK(comm->agree(comm, BERTH_OK, &stop, NULL) == comm->status(comm, NULL));
+        break;
+    case SUM:
+        comm->sum(comm, values, 2);
+        break;
+    case BROADCAST:
+        comm->broadcast(comm, values, sizeof values, 0);
+        break;
+    case NOTHING:
+        break;
+    }
+}
+
+static void play(struct comm *comm, const struct transport *transport, void *context) {
+    struct script *script = context;
+    struct outcome *outcome = &script->outcomes[comm->rank];
+    int stop = 0;
+    const double start = now();
+    act(comm, script);
+    outcome->seconds = now() - start;
+    outcome->status = comm->status(comm, &outcome->error);
+    if (outcome->status != BERTH_OK) {
+        CHECK(comm->agree(comm, BERTH_OK, &stop, NULL) == outcome->status);
+        CHECK(now() - start < outcome->seconds + 0.5);
+    }
+    pthread_barrier_wait(&script->end);
+}
+
+static struct script script_of(enum action action) {
+    struct script script = {.skewed = -1};
+    for (int rank = 0; rank < SOCKET_PROCESSES; rank++) {
+        script.actions[rank] = action;
+        script.ranges[rank] = (struct comm_range){.name = "gradients", .count = COUNT};
+    }
+    return script;
+}
+
+static void run_script(struct job *job, struct script *script) {
+    job->body = play;
+    job->context = script;
+    pthread_barrier_init(&script->end, NULL, (unsigned)job->size);
+    job_run(job);
+    pthread_barrier_destroy(&script->end);
+}
+
+static int says(const struct outcome *outcome, const char *text) {
+    return strstr(outcome->error.message, text) != NULL;
+}
+
+// --- deadlines ----------------------------------------------------------------------------------
+
+static void test_a_rank_that_does_not_answer_is_named_when_the_deadline_has_passed(void **state) {
+    static const struct {
+        const char *layout;
+        enum action action;
+        const char *name;
+    } cases[] = {{"2x1", REDUCE, "the sum of \"gradients\" (5000 elements from 0)"},
+                 {"1x2", REDUCE, "the sum of \"gradients\""},
+                 {"2x2", REDUCE, "the sum of \"gradients\""},
+                 {"2x1", GATHER, "the gathering of \"gradients\""},
+                 {"1x2", GATHER, "the gathering of \"gradients\""},
+                 {"2x2", GATHER, "the gathering of \"gradients\""},
+                 {"2x1", AGREE, "an agreement"},
+                 {"1x2", SUM, "the sum of 2 numbers"},
+                 {"1x3", BROADCAST, "the broadcast of 16 bytes from rank 0"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct script script = script_of(cases[i].action);
+        struct job job = job_of(cases[i].layout);
+        job.settings.timeout_seconds = DEADLINE;
+        script.actions[0] = NOTHING;
+        run_script(&job, &script);
+        const struct outcome *outcome = &script.outcomes[1];
+        assert_int_equal(outcome->status, BERTH_UNAVAILABLE);
+        assert_true(says(outcome, "from rank 0 (host host0)"));
+        assert_true(says(outcome, cases[i].name));
+        assert_true(outcome->seconds >= DEADLINE && outcome->seconds < 10 * DEADLINE);
+    }
+}
+
+// --- damaged messages ---------------------------------------------------------------------------
+
+static void test_a_damaged_message_is_found_and_its_sender_named(void **state) {
+    // Of the greeting; of the header and of the elements of the first message with any.
+    static const struct socket_faults faults[] = {{1, 3}, {2, 20}, {2, 1000}, {2, 127}};
+    for (enum action action = REDUCE; action <= GATHER; action++) {
+        for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+            struct script script = script_of(action);
+            struct job job = job_of("2x1");
+            job.faults[1] = faults[i];
+            run_script(&job, &script);
+            assert_int_equal(script.outcomes[0].status, BERTH_INTERNAL);
+            assert_true(says(&script.outcomes[0], "rank 1 (host host1) was damaged"));
+        }
+    }
+}
+
+// --- ranks that do not call the same ------------------------------------------------------------
+
+static void check_mixed(struct script *script, const char *layout) {
+    struct job job = job_of(layout);
+    int named = 0;
+    job.settings.timeout_seconds = DEADLINE;
+    job.settings.window_bytes = 1;
+    run_script(&job, script);
+    for (int rank = 0; rank < job.size; rank++) {
+        assert_int_not_equal(script->outcomes[rank].status, BERTH_OK);
+        named += script->outcomes[rank].status == BERTH_INTERNAL &&
+                 says(&script->outcomes[rank], "do not exchange the same: rank ");
+    }
+    assert_true(named > 0);
+}
+
+static void test_ranks_that_call_something_else_are_found(void **state) {
+    static const char *const layouts[] = {"2x1", "1x2", "3x1", "2x2"};
+    const struct comm_range others[] = {{.name = "weights", .count = COUNT},
+                                        {.name = "gradients", .count = COUNT + 1},
+                                        {.name = "gradients", .count = COUNT * 2},
+                                        {.name = "gradients", .count = 1},
+                                        {.name = "gradients", .first = 64, .count = COUNT},
+                                        {.name = "gradients", .count = COUNT, .wire = DTYPE_BF16}};
+    for (size_t i = 0; i < 4; i++) {
+        for (size_t k = i < 2 ? 0 : 2; k < (i < 2 ? sizeof others / sizeof *others : 4); k++) {
+            struct script script = script_of(k % 2 == 0 ? REDUCE : GATHER);
+            script.ranges[1] = others[k];
+            check_mixed(&script, layouts[i]);
+        }
+        struct script script = script_of(REDUCE);
+        script.actions[1] = GATHER;
+        check_mixed(&script, layouts[i]);
+        script = script_of(REDUCE);
+        script.skewed = 1;
+        check_mixed(&script, layouts[i]);
+    }
+}
+
+// --- processes ----------------------------------------------------------------------------------
+
+// What the processes of a job tell their parent.
+struct report {
+    int local_size, host_count;
+    struct outcome outcome;
+    float sums[COUNT];
+};
+
+enum fate { LIVES, CANNOT_OPEN_FILES, IS_STOPPED, IS_KILLED };
+
+struct processes {
+    int size;
+    enum fate last; // of the last one
+    int apart;      // each on a host of its own
+    struct report *reports;
+    pid_t pids[SOCKET_PROCESSES];
+};
+
+static void reduce_and_gather(struct comm *comm, float *data) {
+    int64_t starts[SOCKET_PROCESSES + 1];
+    struct comm_range range = {.name = "gradients", .data = data, .count = COUNT, .starts = starts};
+    divide(&range, comm->size, 0, starts);
+    for (int i = 0; i < COUNT; i++) {
+        data[i] = (float)(i + 1) * (float)(comm->rank + 1);
+    }
+    comm->reduce_begin(comm, &range);
+    comm->wait(comm, comm->gather_begin(comm, &range)); // of sums that nobody has waited for
+}
+
+static void suffer(enum fate fate) {
+    if (fate == IS_STOPPED || fate == IS_KILLED) {
+        raise(fate == IS_STOPPED ? SIGSTOP : SIGKILL);
+    }
+}
+
+static void run_process(struct socket_job *job, int process, const struct processes *processes) {
+    struct report *report = &processes->reports[process];
+    const enum fate fate = process + 1 == processes->size ? processes->last : LIVES;
+    struct comm_settings settings = {.timeout_seconds =
+                                         processes->last == IS_STOPPED ? DEADLINE : 20};
+    struct rlimit limit;
+    struct comm *comm;
+    char host[16];
+    socket_job_leave(job, process);
+    struct transport *transport = socket_transport_open(job, process, NULL);
+    getrlimit(RLIMIT_NOFILE, &limit);
+    const rlim_t usual = limit.rlim_cur;
+    if (fate == CANNOT_OPEN_FILES) {
+        limit.rlim_cur = 0;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    snprintf(host, sizeof host, "host%d", processes->apart ? process : 0);
+    settings.host = fate == LIVES && !processes->apart && processes->last == LIVES ? NULL : host;
+    report->outcome.status = comm_ranks_open(transport, &settings, &comm, &report->outcome.error);
+    limit.rlim_cur = usual;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    if (report->outcome.status != BERTH_OK) {
+        return;
+    }
+    suffer(fate);
+    const double start = now();
+    reduce_and_gather(comm, report->sums);
+    report->local_size = comm->local_size;
+    report->host_count = comm->host_count;
+    report->outcome.status = comm->status(comm, &report->outcome.error);
+    report->outcome.seconds = now() - start;
+    comm->close(comm);
+}
+
+static struct processes run_processes(int size, enum fate last, int apart) {
+    struct processes processes = {.size = size, .last = last, .apart = apart};
+    struct socket_job job;
+    processes.reports = mmap(NULL, (size_t)size * sizeof *processes.reports, PROT_READ | PROT_WRITE,
+                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(processes.reports != MAP_FAILED);
+    socket_job_init(&job, size);
+    fflush(NULL);
+    for (int process = 0; process < size; process++) {
+        processes.pids[process] = fork();
+        if (processes.pids[process] == 0) {
+            run_process(&job, process, &processes);
+            _exit(0);
+        }
+    }
+    socket_job_done(&job);
+    for (int process = 0; process < size; process++) {
+        if (process + 1 == size && last == IS_STOPPED) {
+            kill(processes.pids[process], SIGKILL);
+        }
+        waitpid(processes.pids[process], NULL, 0);
+    }
+    return processes;
+}
+
+static void processes_done(struct processes *processes) {
+    munmap(processes->reports, (size_t)processes->size * sizeof *processes->reports);
+}
+
+static void check_reports(const struct processes *processes, int local_size) {
+    const int size = processes->size;
+    for (int process = 0; process < size; process++) {
+        const struct report *report = &processes->reports[process];
+        assert_string_equal(report->outcome.error.message, "");
+        assert_int_equal(report->outcome.status, BERTH_OK);
+        assert_int_equal(report->local_size, local_size);
+        assert_int_equal(report->host_count, size / local_size);
+        for (int i = 0; i < COUNT; i++) {
+            assert_true(report->sums[i] == (float)((i + 1) * size * (size + 1) / 2));
+        }
+    }
+}
+
+static void test_processes_share_memory(void **state) {
+    for (int size = 1; size <= 4; size++) {
+        struct processes processes = run_processes(size, LIVES, 0);
+        check_reports(&processes, size);
+        processes_done(&processes);
+    }
+}
+
+static void test_processes_that_cannot_share_memory_send_messages(void **state) {
+    struct processes processes = run_processes(3, CANNOT_OPEN_FILES, 0);
+    check_reports(&processes, 1);
+    processes_done(&processes);
+}
+
+static void test_a_process_that_is_stopped_or_killed_ends_the_others_waits(void **state) {
+    static const struct {
+        enum fate fate;
+        int apart;
+        const char *message;
+    } ends[] = {{IS_STOPPED, 0, "no answer from rank 1 (host host0) for 0.6 s"},
+                {IS_STOPPED, 1, "no answer from rank 1 (host host1) for 0.6 s"},
+                {IS_KILLED, 1, "rank 1 (host host1): process 1 is gone"}};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct processes processes = run_processes(2, ends[i].fate, ends[i].apart);
+        const struct outcome *outcome = &processes.reports[0].outcome;
+        assert_int_equal(outcome->status, BERTH_UNAVAILABLE);
+        assert_true(says(outcome, ends[i].message));
+        assert_true(outcome->seconds < 5);
+        processes_done(&processes);
+    }
+}
+
+// --- memory -------------------------------------------------------------------------------------
+
+static void do_nothing(struct comm *comm, const struct transport *transport, void *context) {
+}
+
+static void test_memory_that_is_out_while_opening(void **state) {
+    struct job job = job_of("1x1");
+    job.body = do_nothing;
+    memory_fail_at(0, 0);
+    job_run(&job);
+    const uint64_t calls = memory_fail_at(0, 0);
+    assert_true(calls > 10);
+    for (uint64_t call = 1; call <= calls; call++) {
+        memory_fail_at(call, 0);
+        job_run(&job);
+        assert_int_equal(job.status[0], BERTH_NO_MEMORY);
+    }
+    memory_fail_at(0, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_rank_that_does_not_answer_is_named_when_the_deadline_has_passed),
+        cmocka_unit_test(test_a_damaged_message_is_found_and_its_sender_named),
+        cmocka_unit_test(test_ranks_that_call_something_else_are_found),
+        cmocka_unit_test(test_processes_share_memory),
+        cmocka_unit_test(test_processes_that_cannot_share_memory_send_messages),
+        cmocka_unit_test(test_a_process_that_is_stopped_or_killed_ends_the_others_waits),
+        cmocka_unit_test(test_memory_that_is_out_while_opening),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
