@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 // As in core/comm.h, but the status that is returned by all but calls_agree is that of the
-// exchange, which fails when a message does.
+// pipeline, which fails when a message does.
 enum berth_status calls_broadcast(struct courier *courier, void *data, size_t bytes, int root,
                                   struct berth_error *error);
 enum berth_status calls_sum(struct courier *courier, double *values, size_t count,

@@ -7,7 +7,7 @@
 
 struct queued_range {
     struct queued_range *next;
-    const struct exchange_kind *kind;
+    const struct pipeline_kind *kind;
     struct comm_range range;
     int64_t ticket;
 };
@@ -40,13 +40,13 @@ static void give_next(struct range_thread *thread) {
     struct queued_range *range = take(thread);
     pthread_mutex_unlock(&thread->mutex);
     if (range != NULL) {
-        exchange_give(thread->exchange, range->kind, &range->range, range->ticket);
+        pipeline_give(thread->pipeline, range->kind, &range->range, range->ticket);
         memory_free(range);
     }
 }
 
 static void tell_completed(struct range_thread *thread) {
-    const int64_t completed = thread->exchange->completed;
+    const int64_t completed = thread->pipeline->completed;
     if (completed != thread->completed) { // only this thread writes it
         pthread_mutex_lock(&thread->mutex);
         thread->completed = completed;
@@ -56,31 +56,31 @@ static void tell_completed(struct range_thread *thread) {
 }
 
 // Exchanges until nothing is queued or under way.
-static enum berth_status exchange_all(struct range_thread *thread, struct berth_error *error) {
-    struct exchange *exchange = thread->exchange;
+static enum berth_status exchange_queued(struct range_thread *thread, struct berth_error *error) {
+    struct pipeline *pipeline = thread->pipeline;
     struct patience patience = patience_new();
     for (;;) {
         int moved = 0;
-        if (exchange_wants(exchange)) {
+        if (pipeline_wants(pipeline)) {
             give_next(thread);
         }
-        if (exchange_is_idle(exchange)) {
+        if (pipeline_is_idle(pipeline)) {
             return BERTH_OK;
         }
-        const uint32_t events = host_window_events(&exchange->window);
+        const uint32_t events = host_window_events(&pipeline->window);
         TRY(fault_status(thread->fault, error));
-        TRY(exchange_progress(exchange, &moved, error));
+        TRY(pipeline_progress(pipeline, &moved, error));
         tell_completed(thread);
         if (moved) {
             patience = patience_new();
             continue;
         }
-        if (patience_is_over(&patience, &exchange->courier)) {
-            return exchange_late(exchange, error);
+        if (patience_is_over(&patience, &pipeline->courier)) {
+            return pipeline_late(pipeline, error);
         }
         const int microseconds = patience_next(&patience);
         if (microseconds > 0) {
-            host_window_sleep(&exchange->window, events, microseconds);
+            host_window_sleep(&pipeline->window, events, microseconds);
         }
     }
 }
@@ -108,7 +108,7 @@ static void *run(void *context) {
     while (wait_for_work(thread)) {
         struct berth_error error;
         const double start = courier_clock();
-        const enum berth_status status = exchange_all(thread, &error);
+        const enum berth_status status = exchange_queued(thread, &error);
         fault_keep(thread->fault, status, &error);
         end_work(thread, courier_clock() - start);
         if (status != BERTH_OK) {
@@ -130,9 +130,9 @@ static int create(struct range_thread *thread) {
     return failure;
 }
 
-enum berth_status range_thread_start(struct range_thread *thread, struct exchange *exchange,
+enum berth_status range_thread_start(struct range_thread *thread, struct pipeline *pipeline,
                                      struct berth_error *error) {
-    *thread = (struct range_thread){.exchange = exchange, .fault = exchange->courier.fault};
+    *thread = (struct range_thread){.pipeline = pipeline, .fault = pipeline->courier.fault};
     pthread_mutex_init(&thread->mutex, NULL);
     pthread_cond_init(&thread->queued, NULL);
     pthread_cond_init(&thread->moved, NULL);
@@ -176,7 +176,7 @@ static struct queued_range *queued_new(struct range_thread *thread) {
     return range;
 }
 
-int64_t range_thread_begin(struct range_thread *thread, const struct exchange_kind *kind,
+int64_t range_thread_begin(struct range_thread *thread, const struct pipeline_kind *kind,
                            const struct comm_range *range) {
     struct queued_range *queued;
     if (fault_is_set(thread->fault) || (queued = queued_new(thread)) == NULL) {
@@ -209,5 +209,5 @@ void range_thread_stats(struct range_thread *thread, struct comm_stats *stats) {
     stats->busy_seconds += thread->busy_seconds;
     stats->exposed_seconds += thread->exposed_seconds;
     pthread_mutex_unlock(&thread->mutex);
-    stats->bytes += atomic_load(&thread->exchange->courier.sent);
+    stats->bytes += atomic_load(&thread->pipeline->courier.sent);
 }

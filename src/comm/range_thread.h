@@ -3,7 +3,7 @@
 #ifndef BERTH_COMM_RANGE_THREAD_H
 #define BERTH_COMM_RANGE_THREAD_H
 
-#include "comm/exchange.h"
+#include "comm/pipeline.h"
 
 #include <pthread.h>
 #include <stdint.h>
@@ -11,7 +11,7 @@
 struct queued_range;
 
 struct range_thread {
-    struct exchange *exchange;
+    struct pipeline *pipeline;
     struct fault *fault;
     pthread_t thread;
     int is_running;
@@ -24,13 +24,13 @@ struct range_thread {
     double busy_seconds, exposed_seconds;
 };
 
-enum berth_status range_thread_start(struct range_thread *thread, struct exchange *exchange,
+enum berth_status range_thread_start(struct range_thread *thread, struct pipeline *pipeline,
                                      struct berth_error *error);
 // Waits for what was begun, unless there was an error. Harmless when it was not started.
 void range_thread_end(struct range_thread *thread);
 
 // As in core/comm.h.
-int64_t range_thread_begin(struct range_thread *thread, const struct exchange_kind *kind,
+int64_t range_thread_begin(struct range_thread *thread, const struct pipeline_kind *kind,
                            const struct comm_range *range);
 void range_thread_wait(struct range_thread *thread, int64_t ticket);
 

@@ -18,7 +18,7 @@ struct ranks {
     struct fault fault;
     struct topology topology;
     struct courier calls;
-    struct exchange exchange;
+    struct pipeline pipeline;
     struct range_thread thread;
 };
 
@@ -68,11 +68,11 @@ static void ranks_sum(struct comm *comm, double *values, size_t count) {
 }
 
 static int64_t ranks_reduce_begin(struct comm *comm, const struct comm_range *range) {
-    return range_thread_begin(&ranks_of(comm)->thread, &exchange_reduce, range);
+    return range_thread_begin(&ranks_of(comm)->thread, &pipeline_reduce, range);
 }
 
 static int64_t ranks_gather_begin(struct comm *comm, const struct comm_range *range) {
-    return range_thread_begin(&ranks_of(comm)->thread, &exchange_gather, range);
+    return range_thread_begin(&ranks_of(comm)->thread, &pipeline_gather, range);
 }
 
 static void ranks_wait(struct comm *comm, int64_t ticket) {
@@ -87,7 +87,7 @@ static struct comm_stats ranks_stats(struct comm *comm) {
 }
 
 static void release(struct ranks *ranks) {
-    exchange_done(&ranks->exchange);
+    pipeline_done(&ranks->pipeline);
     topology_done(&ranks->topology);
     fault_done(&ranks->fault);
     memory_free(ranks);
@@ -150,10 +150,10 @@ static int shares_memory(const struct ranks *ranks) {
 static struct window_place make_window(struct ranks *ranks, const struct window_shape *shape) {
     const int is_first = topology_local(&ranks->topology, ranks->topology.rank) == 0;
     if (!shares_memory(ranks) || !is_first ||
-        host_window_make(&ranks->exchange.window, shape, NULL) != BERTH_OK) {
+        host_window_make(&ranks->pipeline.window, shape, NULL) != BERTH_OK) {
         return (struct window_place){.descriptor = -1};
     }
-    return (struct window_place){getpid(), ranks->exchange.window.descriptor};
+    return (struct window_place){getpid(), ranks->pipeline.window.descriptor};
 }
 
 // Whether this rank has the window that the first one of its host has made.
@@ -166,7 +166,7 @@ static int open_window(struct ranks *ranks, const struct window_place *places,
         return !shares_memory(ranks) || place->descriptor >= 0;
     }
     return place->descriptor >= 0 &&
-           host_window_open(&ranks->exchange.window, shape, place->process, (int)place->descriptor,
+           host_window_open(&ranks->pipeline.window, shape, place->process, (int)place->descriptor,
                             NULL) == BERTH_OK;
 }
 
@@ -174,20 +174,20 @@ static int open_window(struct ranks *ranks, const struct window_place *places,
 static enum berth_status share_memory(struct ranks *ranks, struct window_place *places,
                                       char *refused, struct berth_error *error) {
     struct topology *topology = &ranks->topology;
-    struct exchange *exchange = &ranks->exchange;
-    struct window_shape shape = exchange_window_shape(topology, exchange->chunk_elements);
+    struct pipeline *pipeline = &ranks->pipeline;
+    struct window_shape shape = pipeline_window_shape(topology, pipeline->chunk_elements);
     places[topology->rank] = make_window(ranks, &shape);
     TRY(calls_collect(&ranks->calls, places, sizeof *places, error));
     refused[topology->rank] = !open_window(ranks, places, &shape);
     TRY(calls_collect(&ranks->calls, refused, sizeof *refused, error));
-    host_window_close_file(&exchange->window);
+    host_window_close_file(&pipeline->window);
     topology_split(topology, refused);
     if (shares_memory(ranks)) {
         return BERTH_OK;
     }
-    host_window_done(&exchange->window);
-    shape = exchange_window_shape(topology, exchange->chunk_elements);
-    return host_window_alone(&exchange->window, &shape, error);
+    host_window_done(&pipeline->window);
+    shape = pipeline_window_shape(topology, pipeline->chunk_elements);
+    return host_window_alone(&pipeline->window, &shape, error);
 }
 
 static enum berth_status find_window(struct ranks *ranks, struct berth_error *error) {
@@ -206,7 +206,7 @@ static enum berth_status find_window(struct ranks *ranks, struct berth_error *er
 // --- opening ------------------------------------------------------------------------------------
 
 static int64_t chunk_elements(const struct comm_settings *settings, int size, int local_size) {
-    return exchange_chunk_elements(size, local_size,
+    return pipeline_chunk_elements(size, local_size,
                                    settings->window_bytes > 0 ? settings->window_bytes
                                                               : DEFAULT_WINDOW_BYTES);
 }
@@ -229,16 +229,16 @@ static struct courier courier_of(struct ranks *ranks, const struct comm_settings
                             .timeout_seconds = settings->timeout_seconds};
 }
 
-static enum berth_status open_exchange(struct ranks *ranks, const struct comm_settings *settings,
+static enum berth_status open_pipeline(struct ranks *ranks, const struct comm_settings *settings,
                                        struct berth_error *error) {
-    struct exchange *exchange = &ranks->exchange;
-    exchange->courier = courier_of(ranks, settings, TRANSPORT_RANGES);
-    exchange->topology = &ranks->topology;
-    exchange->chunk_elements =
+    struct pipeline *pipeline = &ranks->pipeline;
+    pipeline->courier = courier_of(ranks, settings, TRANSPORT_RANGES);
+    pipeline->topology = &ranks->topology;
+    pipeline->chunk_elements =
         chunk_elements(settings, ranks->topology.size, largest_local_size(&ranks->topology));
     TRY(find_window(ranks, error));
-    TRY(exchange_init(exchange, error));
-    return range_thread_start(&ranks->thread, exchange, error);
+    TRY(pipeline_init(pipeline, error));
+    return range_thread_start(&ranks->thread, pipeline, error);
 }
 
 static void fill(struct ranks *ranks) {
@@ -269,7 +269,7 @@ static enum berth_status open_ranks(struct ranks *ranks, const struct comm_setti
     int stop = 0;
     ranks->calls = courier_of(ranks, settings, TRANSPORT_CALLS);
     TRY(find_topology(ranks, settings, error));
-    const enum berth_status status = open_exchange(ranks, settings, &own);
+    const enum berth_status status = open_pipeline(ranks, settings, &own);
     fill(ranks);
     TRY(ranks_agree(&ranks->comm, status, &stop, &own) == BERTH_OK
             ? BERTH_OK
@@ -303,6 +303,6 @@ struct comm_ranks_memory comm_ranks_memory(const struct comm_settings *settings,
     const struct window_shape shape = {
         .local_size = sharing, .size = size, .payload = (size_t)chunk * sizeof(float)};
     const size_t window = host_window_bytes(&shape) * (size_t)(local_size / sharing);
-    return (struct comm_ranks_memory){.own = exchange_bytes(size, sharing, hosts, chunk),
+    return (struct comm_ranks_memory){.own = pipeline_bytes(size, sharing, hosts, chunk),
                                       .host = window};
 }

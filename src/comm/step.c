@@ -5,12 +5,12 @@
 
 // --- elements and cells -------------------------------------------------------------------------
 
-struct piece step_piece(const struct exchange *exchange, const struct step *step, int owner) {
+struct piece step_piece(const struct pipeline *pipeline, const struct step *step, int owner) {
     const struct comm_range *range = &step->operation.range;
     const int64_t end = range->starts[owner + 1];
-    const int64_t first = range->starts[owner] + step->chunk * exchange->chunk_elements;
+    const int64_t first = range->starts[owner] + step->chunk * pipeline->chunk_elements;
     int64_t count = end > first ? end - first : 0;
-    count = count < exchange->chunk_elements ? count : exchange->chunk_elements;
+    count = count < pipeline->chunk_elements ? count : pipeline->chunk_elements;
     const int64_t offset = count > 0 ? first - range->first : 0;
     return (struct piece){.owner = owner,
                           .data = (char *)range->data + (size_t)offset * dtype_size(range->dtype),
@@ -18,41 +18,41 @@ struct piece step_piece(const struct exchange *exchange, const struct step *step
                           .bytes = (size_t)count * dtype_size(range->wire)};
 }
 
-struct range_header *step_cell(const struct exchange *exchange, const struct step *step, int local,
+struct range_header *step_cell(const struct pipeline *pipeline, const struct step *step, int local,
                                int owner) {
-    return host_window_cell(&exchange->window, step->number, local, owner);
+    return host_window_cell(&pipeline->window, step->number, local, owner);
 }
 
-struct range_header *step_received(const struct exchange *exchange, const struct step *step,
+struct range_header *step_received(const struct pipeline *pipeline, const struct step *step,
                                    int i) {
-    const size_t others = (size_t)exchange->topology->host_count - 1;
+    const size_t others = (size_t)pipeline->topology->host_count - 1;
     const size_t slot = (size_t)(step->number % WINDOW_SLOTS);
-    return (void *)(exchange->received + (slot * others + (size_t)i) * exchange->received_bytes);
+    return (void *)(pipeline->received + (slot * others + (size_t)i) * pipeline->received_bytes);
 }
 
 // --- marks --------------------------------------------------------------------------------------
 
-static struct window_mark *mark_of(const struct exchange *exchange, const struct step *step,
+static struct window_mark *mark_of(const struct pipeline *pipeline, const struct step *step,
                                    int local) {
-    return host_window_mark(&exchange->window, step->number, local);
+    return host_window_mark(&pipeline->window, step->number, local);
 }
 
-void step_mark_filled(struct exchange *exchange, const struct step *step) {
-    struct window_mark *mark = mark_of(exchange, step, exchange->local);
+void step_mark_filled(struct pipeline *pipeline, const struct step *step) {
+    struct window_mark *mark = mark_of(pipeline, step, pipeline->local);
     mark->label = step->operation.label;
     atomic_store_explicit(&mark->filled, step->number + 1, memory_order_release);
-    host_window_signal(&exchange->window);
+    host_window_signal(&pipeline->window);
 }
 
-void step_mark_emptied(struct exchange *exchange, const struct step *step) {
-    struct window_mark *mark = mark_of(exchange, step, exchange->local);
+void step_mark_emptied(struct pipeline *pipeline, const struct step *step) {
+    struct window_mark *mark = mark_of(pipeline, step, pipeline->local);
     atomic_store_explicit(&mark->emptied, step->number + 1, memory_order_release);
-    host_window_signal(&exchange->window);
+    host_window_signal(&pipeline->window);
 }
 
-int step_unfilled(const struct exchange *exchange, const struct step *step) {
-    for (int local = 0; local < exchange->local_size; local++) {
-        struct window_mark *mark = mark_of(exchange, step, local);
+int step_unfilled(const struct pipeline *pipeline, const struct step *step) {
+    for (int local = 0; local < pipeline->local_size; local++) {
+        struct window_mark *mark = mark_of(pipeline, step, local);
         if (atomic_load_explicit(&mark->filled, memory_order_acquire) != step->number + 1) {
             return local;
         }
@@ -60,14 +60,14 @@ int step_unfilled(const struct exchange *exchange, const struct step *step) {
     return -1;
 }
 
-enum berth_status step_check_filled(const struct exchange *exchange, const struct step *step,
+enum berth_status step_check_filled(const struct pipeline *pipeline, const struct step *step,
                                     struct berth_error *error) {
     const struct range_label *own = &step->operation.label;
-    for (int local = 0; local < exchange->local_size; local++) {
-        const struct range_label *other = &mark_of(exchange, step, local)->label;
+    for (int local = 0; local < pipeline->local_size; local++) {
+        const struct range_label *other = &mark_of(pipeline, step, local)->label;
         if (memcmp(own, other, sizeof *own) != 0) {
-            const int rank = exchange->topology->first[exchange->topology->host] + local;
-            return range_label_mismatch(&exchange->courier, rank, own, other, error);
+            const int rank = pipeline->topology->first[pipeline->topology->host] + local;
+            return range_label_mismatch(&pipeline->courier, rank, own, other, error);
         }
     }
     return BERTH_OK;
@@ -86,76 +86,76 @@ void step_seal(const struct step *step, const struct piece *piece, int64_t ranks
     range_message_seal(cell, piece->bytes);
 }
 
-enum berth_status step_send(struct exchange *exchange, struct step *step, int rank,
+enum berth_status step_send(struct pipeline *pipeline, struct step *step, int rank,
                             const struct piece *piece, const struct range_header *cell,
                             struct berth_error *error) {
-    return courier_send(&exchange->courier, &step->sends, rank, cell, sizeof *cell + piece->bytes,
+    return courier_send(&pipeline->courier, &step->sends, rank, cell, sizeof *cell + piece->bytes,
                         error);
 }
 
-enum berth_status step_receive(struct exchange *exchange, struct step *step, int rank,
+enum berth_status step_receive(struct pipeline *pipeline, struct step *step, int rank,
                                const struct piece *piece, struct range_header *cell,
                                struct berth_error *error) {
-    return courier_receive(&exchange->courier, &step->receives, rank, cell,
+    return courier_receive(&pipeline->courier, &step->receives, rank, cell,
                            sizeof *cell + piece->bytes, error);
 }
 
-enum berth_status step_check(const struct exchange *exchange, const struct step *step, int rank,
+enum berth_status step_check(const struct pipeline *pipeline, const struct step *step, int rank,
                              const struct piece *piece, const struct range_header *cell,
                              struct berth_error *error) {
     const struct range_header expected = header_of(step, piece->owner, 0);
-    return range_message_check(&exchange->courier, rank, cell, piece->bytes, &expected, error);
+    return range_message_check(&pipeline->courier, rank, cell, piece->bytes, &expected, error);
 }
 
 // --- greetings ----------------------------------------------------------------------------------
 
-static int has_greeting(const struct exchange *exchange, const struct step *step) {
-    return step->chunk == 0 && exchange->topology->host_count > 1;
+static int has_greeting(const struct pipeline *pipeline, const struct step *step) {
+    return step->chunk == 0 && pipeline->topology->host_count > 1;
 }
 
 static int rank_before(const struct topology *topology) {
     return (topology->rank + topology->size - 1) % topology->size;
 }
 
-enum berth_status step_send_greeting(struct exchange *exchange, struct step *step,
+enum berth_status step_send_greeting(struct pipeline *pipeline, struct step *step,
                                      struct berth_error *error) {
-    const struct topology *topology = exchange->topology;
+    const struct topology *topology = pipeline->topology;
     const struct piece nothing = {.owner = topology->rank};
-    if (!has_greeting(exchange, step)) {
+    if (!has_greeting(pipeline, step)) {
         return BERTH_OK;
     }
     step_seal(step, &nothing, 0, &step->greeting);
-    return step_send(exchange, step, (topology->rank + 1) % topology->size, &nothing,
+    return step_send(pipeline, step, (topology->rank + 1) % topology->size, &nothing,
                      &step->greeting, error);
 }
 
-enum berth_status step_receive_greeting(struct exchange *exchange, struct step *step,
+enum berth_status step_receive_greeting(struct pipeline *pipeline, struct step *step,
                                         struct berth_error *error) {
     const struct piece nothing = {0};
     step->greeting_before = (struct range_header){0};
-    if (!has_greeting(exchange, step)) {
+    if (!has_greeting(pipeline, step)) {
         return BERTH_OK;
     }
-    return step_receive(exchange, step, rank_before(exchange->topology), &nothing,
+    return step_receive(pipeline, step, rank_before(pipeline->topology), &nothing,
                         &step->greeting_before, error);
 }
 
-enum berth_status step_check_greeting(const struct exchange *exchange, const struct step *step,
+enum berth_status step_check_greeting(const struct pipeline *pipeline, const struct step *step,
                                       struct berth_error *error) {
-    const struct piece nothing = {.owner = rank_before(exchange->topology)};
-    if (!has_greeting(exchange, step)) {
+    const struct piece nothing = {.owner = rank_before(pipeline->topology)};
+    if (!has_greeting(pipeline, step)) {
         return BERTH_OK;
     }
-    return step_check(exchange, step, nothing.owner, &nothing, &step->greeting_before, error);
+    return step_check(pipeline, step, nothing.owner, &nothing, &step->greeting_before, error);
 }
 
-enum berth_status step_explain(const struct exchange *exchange, const struct step *step,
+enum berth_status step_explain(const struct pipeline *pipeline, const struct step *step,
                                enum berth_status status, struct berth_error *error) {
     const struct range_label *own = &step->operation.label, *other = &step->greeting_before.label;
     if (status == BERTH_OK || !range_message_is_whole(&step->greeting_before, 0) ||
         memcmp(own, other, sizeof *own) == 0) {
         return status;
     }
-    return range_label_mismatch(&exchange->courier, rank_before(exchange->topology), own, other,
+    return range_label_mismatch(&pipeline->courier, rank_before(pipeline->topology), own, other,
                                 error);
 }

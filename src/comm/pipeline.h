@@ -21,8 +21,8 @@
 // Messages from one rank to another have no names, so both must begin them in the same order. A
 // reduce sends when it passes, a gather when it begins; so a gather begins when all steps before it
 // are finished. Then it may also be of sums that nobody has waited for.
-#ifndef BERTH_COMM_EXCHANGE_H
-#define BERTH_COMM_EXCHANGE_H
+#ifndef BERTH_COMM_PIPELINE_H
+#define BERTH_COMM_PIPELINE_H
 
 #include "comm/courier.h"
 #include "comm/host_window.h"
@@ -33,25 +33,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct exchange;
+struct pipeline;
 struct step;
 
-struct exchange_kind {
-    enum berth_status (*begin)(struct exchange *exchange, struct step *step,
+struct pipeline_kind {
+    enum berth_status (*begin)(struct pipeline *pipeline, struct step *step,
                                struct berth_error *error);
-    int (*may_pass)(const struct exchange *exchange, const struct step *step);
-    enum berth_status (*pass)(struct exchange *exchange, struct step *step,
+    int (*may_pass)(const struct pipeline *pipeline, const struct step *step);
+    enum berth_status (*pass)(struct pipeline *pipeline, struct step *step,
                               struct berth_error *error);
-    int (*may_finish)(const struct exchange *exchange, const struct step *step);
-    enum berth_status (*finish)(struct exchange *exchange, struct step *step,
+    int (*may_finish)(const struct pipeline *pipeline, const struct step *step);
+    enum berth_status (*finish)(struct pipeline *pipeline, struct step *step,
                                 struct berth_error *error);
     int sends_late; // when it passes
 };
 
-extern const struct exchange_kind exchange_reduce, exchange_gather;
+extern const struct pipeline_kind pipeline_reduce, pipeline_gather;
 
 struct operation {
-    const struct exchange_kind *kind;
+    const struct pipeline_kind *kind;
     struct comm_range range;
     struct range_label label;
     int64_t chunks; // steps, at least one
@@ -67,7 +67,7 @@ struct step {
     struct range_header greeting, greeting_before;
 };
 
-struct exchange {
+struct pipeline {
     struct courier courier;
     const struct topology *topology;
     struct host_window window;
@@ -88,35 +88,35 @@ struct exchange {
 };
 
 // Elements of a part in a step, where the windows shall take about `window_bytes` each.
-int64_t exchange_chunk_elements(int size, int local_size, size_t window_bytes);
+int64_t pipeline_chunk_elements(int size, int local_size, size_t window_bytes);
 
-struct window_shape exchange_window_shape(const struct topology *topology, int64_t chunk_elements);
+struct window_shape pipeline_window_shape(const struct topology *topology, int64_t chunk_elements);
 
-// Bytes that exchange_init takes besides the window.
-size_t exchange_bytes(int size, int local_size, int host_count, int64_t chunk_elements);
+// Bytes that pipeline_init takes besides the window.
+size_t pipeline_bytes(int size, int local_size, int host_count, int64_t chunk_elements);
 
 // Courier, topology, window and chunk_elements are filled in before; the window is closed by done,
 // which frees, also after an error.
-enum berth_status exchange_init(struct exchange *exchange, struct berth_error *error);
-void exchange_done(struct exchange *exchange);
+enum berth_status pipeline_init(struct pipeline *pipeline, struct berth_error *error);
+void pipeline_done(struct pipeline *pipeline);
 
 // Whether all steps of the operation have begun, so that the next one can be given.
-static inline int exchange_wants(const struct exchange *exchange) {
-    return exchange->chunks_begun == exchange->current.chunks;
+static inline int pipeline_wants(const struct pipeline *pipeline) {
+    return pipeline->chunks_begun == pipeline->current.chunks;
 }
 
-static inline int exchange_is_idle(const struct exchange *exchange) {
-    return exchange_wants(exchange) && exchange->finished == exchange->begun;
+static inline int pipeline_is_idle(const struct pipeline *pipeline) {
+    return pipeline_wants(pipeline) && pipeline->finished == pipeline->begun;
 }
 
-void exchange_give(struct exchange *exchange, const struct exchange_kind *kind,
+void pipeline_give(struct pipeline *pipeline, const struct pipeline_kind *kind,
                    const struct comm_range *range, int64_t number);
 
 // Does all that can be done without waiting. *moved becomes 1 when that was anything.
-enum berth_status exchange_progress(struct exchange *exchange, int *moved,
+enum berth_status pipeline_progress(struct pipeline *pipeline, int *moved,
                                     struct berth_error *error);
 
-// The error of an exchange that makes no progress: names the rank that is waited for.
-enum berth_status exchange_late(const struct exchange *exchange, struct berth_error *error);
+// The error of a pipeline that makes no progress: names the rank that is waited for.
+enum berth_status pipeline_late(const struct pipeline *pipeline, struct berth_error *error);
 
 #endif

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/pipeline.h"
+
+#include "comm/step.h"
+#include "core/memory.h"
+
+#include <stdio.h>
+
+// A chunk is small enough for the caches and large enough that a message's cost does not count.
+enum { LARGEST_CHUNK = 128 * 1024, SMALLEST_CHUNK = 1024 };
+
+// --- sizes --------------------------------------------------------------------------------------
+
+int64_t pipeline_chunk_elements(int size, int local_size, size_t window_bytes) {
+    const size_t cells = (size_t)WINDOW_SLOTS * (size_t)local_size * (size_t)size;
+    const size_t elements = window_bytes / cells / sizeof(float);
+    if (elements >= LARGEST_CHUNK) {
+        return LARGEST_CHUNK;
+    }
+    return elements > SMALLEST_CHUNK ? (int64_t)(elements - elements % 16) : SMALLEST_CHUNK;
+}
+
+struct window_shape pipeline_window_shape(const struct topology *topology, int64_t chunk_elements) {
+    return (struct window_shape){.local_size = topology_local_size(topology, topology->host),
+                                 .size = topology->size,
+                                 .payload = (size_t)chunk_elements * sizeof(float)};
+}
+
+static size_t received_bytes(int64_t chunk_elements) {
+    return sizeof(struct range_header) + (size_t)chunk_elements * sizeof(float);
+}
+
+// The most messages of a step in one direction: to or from the owners that a rank handles, and the
+// other hosts; and a greeting.
+static size_t most_messages(int handled, int host_count) {
+    return (size_t)handled + (size_t)host_count;
+}
+
+size_t pipeline_bytes(int size, int local_size, int host_count, int64_t chunk_elements) {
+    const size_t others = (size_t)host_count - 1;
+    const int handled = (size - local_size + local_size - 1) / local_size;
+    return WINDOW_SLOTS *
+           (others * received_bytes(chunk_elements) +
+            2 * most_messages(handled, host_count) * sizeof(struct transport_message));
+}
+
+// --- opening ------------------------------------------------------------------------------------
+
+static int max(int x, int y) {
+    return x > y ? x : y;
+}
+
+// The other hosts from the next one on, so that not all ranks send to the same one first, and the
+// ranks there whose parts this one handles.
+static void find_others(struct pipeline *pipeline) {
+    const struct topology *topology = pipeline->topology;
+    for (int i = 0; i + 1 < topology->host_count; i++) {
+        const int host = (topology->host + 1 + i) % topology->host_count;
+        pipeline->hosts[i] = host;
+        for (int rank = topology->first[host]; rank < topology->first[host + 1]; rank++) {
+            if (topology_handler(topology, topology->host, rank) == topology->rank) {
+                pipeline->handled[pipeline->handled_count++] = rank;
+            }
+        }
+    }
+}
+
+static void place_messages(struct pipeline *pipeline) {
+    const size_t most = most_messages(pipeline->handled_count, pipeline->topology->host_count);
+    struct transport_message *next = pipeline->messages;
+    for (int slot = 0; slot < WINDOW_SLOTS; slot++) {
+        pipeline->steps[slot].receives.messages = next;
+        pipeline->steps[slot].sends.messages = next + most;
+        next += 2 * most;
+    }
+}
+
+enum berth_status pipeline_init(struct pipeline *pipeline, struct berth_error *error) {
+    const struct topology *topology = pipeline->topology;
+    const size_t size = (size_t)topology->size, hosts = (size_t)topology->host_count;
+    pipeline->local = topology_local(topology, topology->rank);
+    pipeline->local_size = topology_local_size(topology, topology->host);
+    pipeline->received_bytes = received_bytes(pipeline->chunk_elements);
+    pipeline->hosts = memory_array(hosts, sizeof(int));
+    pipeline->handled = memory_array(size, sizeof(int));
+    pipeline->addends = memory_array((size_t)max(pipeline->local_size, topology->host_count),
+                                     sizeof *pipeline->addends);
+    pipeline->received = memory_array(WINDOW_SLOTS * (hosts - 1), pipeline->received_bytes);
+    if (pipeline->hosts != NULL && pipeline->handled != NULL) {
+        find_others(pipeline);
+        pipeline->messages = memory_array(
+            2 * WINDOW_SLOTS * most_messages(pipeline->handled_count, topology->host_count),
+            sizeof *pipeline->messages);
+    }
+    if (pipeline->messages == NULL || pipeline->addends == NULL || pipeline->received == NULL) {
+        return error_no_memory(error,
+                               pipeline_bytes(topology->size, pipeline->local_size,
+                                              topology->host_count, pipeline->chunk_elements),
+                               "messages of exchanges");
+    }
+    place_messages(pipeline);
+    return BERTH_OK;
+}
+
+void pipeline_done(struct pipeline *pipeline) {
+    memory_free(pipeline->hosts);
+    memory_free(pipeline->handled);
+    memory_free(pipeline->addends);
+    memory_free(pipeline->received);
+    memory_free(pipeline->messages);
+    host_window_done(&pipeline->window);
+}
+
+// --- operations and their steps -----------------------------------------------------------------
+
+static int64_t chunks_of(const struct pipeline *pipeline, const struct comm_range *range) {
+    int64_t largest = 1;
+    for (int rank = 0; rank < pipeline->topology->size; rank++) {
+        const int64_t part = range->starts[rank + 1] - range->starts[rank];
+        largest = part > largest ? part : largest;
+    }
+    return (largest + pipeline->chunk_elements - 1) / pipeline->chunk_elements;
+}
+
+void pipeline_give(struct pipeline *pipeline, const struct pipeline_kind *kind,
+                   const struct comm_range *range, int64_t number) {
+    pipeline->current = (struct operation){
+        .kind = kind,
+        .range = *range,
+        .label = range_label_of(range, kind == &pipeline_gather, number, pipeline->topology->size),
+        .chunks = chunks_of(pipeline, range)};
+    pipeline->chunks_begun = 0;
+}
+
+static struct step *step_at(struct pipeline *pipeline, int64_t number) {
+    return &pipeline->steps[number % WINDOW_SLOTS];
+}
+
+// The first rank of the host that has not read what was in the slot of the next step, or -1.
+static int unemptied(const struct pipeline *pipeline) {
+    const int64_t before = pipeline->begun - WINDOW_SLOTS;
+    for (int local = 0; local < pipeline->local_size && before >= 0; local++) {
+        struct window_mark *mark = host_window_mark(&pipeline->window, before, local);
+        if (atomic_load_explicit(&mark->emptied, memory_order_acquire) != before + 1) {
+            return local;
+        }
+    }
+    return -1;
+}
+
+static int may_begin(const struct pipeline *pipeline) {
+    const int sums_are_there = pipeline->current.kind != NULL &&
+                               (pipeline->current.kind->sends_late || pipeline->chunks_begun > 0 ||
+                                pipeline->finished == pipeline->begun);
+    return !pipeline_wants(pipeline) && sums_are_there &&
+           pipeline->begun - pipeline->finished < WINDOW_SLOTS && unemptied(pipeline) < 0;
+}
+
+static struct step *next_step(struct pipeline *pipeline) {
+    struct step *step = step_at(pipeline, pipeline->begun);
+    step->operation = pipeline->current;
+    step->number = pipeline->begun;
+    step->chunk = pipeline->chunks_begun;
+    step->receives.count = step->receives.done = 0;
+    step->sends.count = step->sends.done = 0;
+    return step;
+}
+
+static enum berth_status try_begin(struct pipeline *pipeline, int *moved,
+                                   struct berth_error *error) {
+    if (!may_begin(pipeline)) {
+        return BERTH_OK;
+    }
+    struct step *step = next_step(pipeline);
+    TRY(step->operation.kind->begin(pipeline, step, error));
+    pipeline->begun++;
+    pipeline->chunks_begun++;
+    *moved = 1;
+    return BERTH_OK;
+}
+
+static enum berth_status try_pass(struct pipeline *pipeline, int *moved,
+                                  struct berth_error *error) {
+    struct step *step = step_at(pipeline, pipeline->passed);
+    if (pipeline->passed == pipeline->begun || !step->operation.kind->may_pass(pipeline, step)) {
+        return BERTH_OK;
+    }
+    TRY(step->operation.kind->pass(pipeline, step, error));
+    pipeline->passed++;
+    *moved = 1;
+    return BERTH_OK;
+}
+
+static enum berth_status try_finish(struct pipeline *pipeline, int *moved,
+                                    struct berth_error *error) {
+    struct step *step = step_at(pipeline, pipeline->finished);
+    if (pipeline->finished == pipeline->passed ||
+        !step->operation.kind->may_finish(pipeline, step)) {
+        return BERTH_OK;
+    }
+    TRY(step->operation.kind->finish(pipeline, step, error));
+    pipeline->finished++;
+    if (step->chunk + 1 == step->operation.chunks) {
+        pipeline->completed = step->operation.label.number;
+    }
+    *moved = 1;
+    return BERTH_OK;
+}
+
+static enum berth_status poll_step(struct pipeline *pipeline, struct step *step, int *moved,
+                                   struct berth_error *error) {
+    TRY(courier_poll(&pipeline->courier, &step->receives, moved, error));
+    return courier_poll(&pipeline->courier, &step->sends, moved, error);
+}
+
+static enum berth_status poll_messages(struct pipeline *pipeline, int *moved,
+                                       struct berth_error *error) {
+    for (int64_t number = pipeline->finished; number < pipeline->begun; number++) {
+        struct step *step = step_at(pipeline, number);
+        TRY(step_explain(pipeline, step, poll_step(pipeline, step, moved, error), error));
+    }
+    return BERTH_OK;
+}
+
+enum berth_status pipeline_progress(struct pipeline *pipeline, int *moved,
+                                    struct berth_error *error) {
+    TRY(poll_messages(pipeline, moved, error));
+    TRY(try_finish(pipeline, moved, error));
+    TRY(try_pass(pipeline, moved, error));
+    return try_begin(pipeline, moved, error);
+}
+
+// --- what is waited for -------------------------------------------------------------------------
+
+static int awaited_local(const struct pipeline *pipeline, int local) {
+    return pipeline->topology->first[pipeline->topology->host] + local;
+}
+
+// The rank that the oldest step waits for.
+static int awaited_by(const struct pipeline *pipeline, const struct step *step) {
+    if (!batch_is_done(&step->receives)) {
+        return courier_awaited(&pipeline->courier, &step->receives);
+    }
+    if (!batch_is_done(&step->sends)) {
+        return courier_awaited(&pipeline->courier, &step->sends);
+    }
+    const int local = step_unfilled(pipeline, step);
+    return local >= 0 ? awaited_local(pipeline, local) : pipeline->topology->rank;
+}
+
+enum berth_status pipeline_late(const struct pipeline *pipeline, struct berth_error *error) {
+    char what[RANGE_TEXT];
+    int rank;
+    if (pipeline->finished < pipeline->begun) {
+        const struct step *step = &pipeline->steps[pipeline->finished % WINDOW_SLOTS];
+        rank = awaited_by(pipeline, step);
+        range_label_write(&step->operation.label, what);
+    } else {
+        rank = awaited_local(pipeline, max(0, unemptied(pipeline)));
+        range_label_write(&pipeline->current.label, what);
+    }
+    return courier_late(&pipeline->courier, rank, what, error);
+}
