@@ -20,17 +20,17 @@ static int size_of(const struct courier *courier) {
 static enum berth_status send_now(struct courier *courier, int rank, const void *data, size_t bytes,
                                   const char *what, struct berth_error *error) {
     struct transport_message message;
-    struct batch batch = {.messages = &message};
-    TRY(courier_send(courier, &batch, rank, data, bytes, error));
-    return courier_wait(courier, &batch, what, error);
+    struct message_list list = {.messages = &message};
+    TRY(courier_send(courier, &list, rank, data, bytes, error));
+    return courier_wait(courier, &list, what, error);
 }
 
 static enum berth_status receive_now(struct courier *courier, int rank, void *data, size_t bytes,
                                      const char *what, struct berth_error *error) {
     struct transport_message message;
-    struct batch batch = {.messages = &message};
-    TRY(courier_receive(courier, &batch, rank, data, bytes, error));
-    return courier_wait(courier, &batch, what, error);
+    struct message_list list = {.messages = &message};
+    TRY(courier_receive(courier, &list, rank, data, bytes, error));
+    return courier_wait(courier, &list, what, error);
 }
 
 // --- from a root to all -------------------------------------------------------------------------
@@ -61,7 +61,7 @@ static struct spread spread_of(const struct courier *courier, int root) {
 
 // A piece goes on to the children while the next one comes from the parent.
 static enum berth_status spread_piece(struct courier *courier, const struct spread *spread,
-                                      struct batch *sends, void *data, size_t bytes,
+                                      struct message_list *sends, void *data, size_t bytes,
                                       const char *what, struct berth_error *error) {
     if (spread->parent >= 0) {
         TRY(receive_now(courier, spread->parent, data, bytes, what, error));
@@ -78,7 +78,7 @@ static enum berth_status spread_from(struct courier *courier, int root, void *da
                                      const char *what, struct berth_error *error) {
     const struct spread spread = spread_of(courier, root);
     struct transport_message messages[CHILDREN];
-    struct batch sends = {.messages = messages};
+    struct message_list sends = {.messages = messages};
     for (size_t at = 0; at < bytes; at += PIECE) {
         const size_t piece = bytes - at < PIECE ? bytes - at : PIECE;
         TRY(spread_piece(courier, &spread, &sends, (char *)data + at, piece, what, error));

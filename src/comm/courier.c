@@ -23,9 +23,10 @@ static enum berth_status blame(const struct courier *courier, int process, enum 
                                              courier->topology->names[rank]);
 }
 
-static struct transport_message *next_message(const struct courier *courier, struct batch *batch,
-                                              int rank, void *data, size_t bytes) {
-    struct transport_message *message = &batch->messages[batch->count++];
+static struct transport_message *next_message(const struct courier *courier,
+                                              struct message_list *list, int rank, void *data,
+                                              size_t bytes) {
+    struct transport_message *message = &list->messages[list->count++];
     *message = (struct transport_message){.peer = courier->topology->processes[rank],
                                           .channel = courier->channel,
                                           .data = data,
@@ -33,39 +34,39 @@ static struct transport_message *next_message(const struct courier *courier, str
     return message;
 }
 
-enum berth_status courier_send(struct courier *courier, struct batch *batch, int rank,
+enum berth_status courier_send(struct courier *courier, struct message_list *list, int rank,
                                const void *data, size_t bytes, struct berth_error *error) {
     const struct topology *topology = courier->topology;
     if (topology->hosts[rank] != topology->host) {
         atomic_fetch_add_explicit(&courier->sent, bytes, memory_order_relaxed);
     }
-    struct transport_message *message = next_message(courier, batch, rank, (void *)data, bytes);
+    struct transport_message *message = next_message(courier, list, rank, (void *)data, bytes);
     return blame(courier, message->peer,
                  courier->transport->send(courier->transport, message, error), error);
 }
 
-enum berth_status courier_receive(struct courier *courier, struct batch *batch, int rank,
+enum berth_status courier_receive(struct courier *courier, struct message_list *list, int rank,
                                   void *data, size_t bytes, struct berth_error *error) {
-    struct transport_message *message = next_message(courier, batch, rank, data, bytes);
+    struct transport_message *message = next_message(courier, list, rank, data, bytes);
     return blame(courier, message->peer,
                  courier->transport->receive(courier->transport, message, error), error);
 }
 
-enum berth_status courier_poll(struct courier *courier, struct batch *batch, int *moved,
+enum berth_status courier_poll(struct courier *courier, struct message_list *list, int *moved,
                                struct berth_error *error) {
     int done = 1;
-    while (done && !batch_is_done(batch)) {
-        struct transport_message *next = &batch->messages[batch->done];
+    while (done && !message_list_is_done(list)) {
+        struct transport_message *next = &list->messages[list->done];
         TRY(blame(courier, next->peer,
                   courier->transport->test(courier->transport, next, &done, error), error));
-        batch->done += done;
+        list->done += done;
         *moved |= done;
     }
     return BERTH_OK;
 }
 
-int courier_awaited(const struct courier *courier, const struct batch *batch) {
-    return courier->topology->ranks[batch->messages[batch->done].peer];
+int courier_awaited(const struct courier *courier, const struct message_list *list) {
+    return courier->topology->ranks[list->messages[list->done].peer];
 }
 
 // --- waiting ------------------------------------------------------------------------------------
@@ -102,20 +103,20 @@ static void nap(int microseconds) {
     }
 }
 
-enum berth_status courier_wait(struct courier *courier, struct batch *batch, const char *what,
+enum berth_status courier_wait(struct courier *courier, struct message_list *list, const char *what,
                                struct berth_error *error) {
     struct patience patience = patience_new();
     for (;;) {
         int moved = 0;
         TRY(fault_status(courier->fault, error));
-        TRY(courier_poll(courier, batch, &moved, error));
-        if (batch_is_done(batch)) {
+        TRY(courier_poll(courier, list, &moved, error));
+        if (message_list_is_done(list)) {
             return BERTH_OK;
         }
         if (moved) {
             patience = patience_new();
         } else if (patience_is_over(&patience, courier)) {
-            return courier_late(courier, courier_awaited(courier, batch), what, error);
+            return courier_late(courier, courier_awaited(courier, list), what, error);
         }
         nap(patience_next(&patience));
     }

@@ -21,30 +21,30 @@ struct courier {
 };
 
 // Messages that were begun, in this order; the first `done` of them have arrived.
-struct batch {
+struct message_list {
     struct transport_message *messages;
     int count, done;
 };
 
-// Begin another message of a batch, whose array has room.
-enum berth_status courier_send(struct courier *courier, struct batch *batch, int rank,
+// Begin another message of a list, whose array has room.
+enum berth_status courier_send(struct courier *courier, struct message_list *list, int rank,
                                const void *data, size_t bytes, struct berth_error *error);
-enum berth_status courier_receive(struct courier *courier, struct batch *batch, int rank,
+enum berth_status courier_receive(struct courier *courier, struct message_list *list, int rank,
                                   void *data, size_t bytes, struct berth_error *error);
 
 // Makes progress; *moved becomes 1 when another message is done.
-enum berth_status courier_poll(struct courier *courier, struct batch *batch, int *moved,
+enum berth_status courier_poll(struct courier *courier, struct message_list *list, int *moved,
                                struct berth_error *error);
 
-static inline int batch_is_done(const struct batch *batch) {
-    return batch->done == batch->count;
+static inline int message_list_is_done(const struct message_list *list) {
+    return list->done == list->count;
 }
 
 // The rank that the first message that is not done goes to or comes from.
-int courier_awaited(const struct courier *courier, const struct batch *batch);
+int courier_awaited(const struct courier *courier, const struct message_list *list);
 
-// Waits for the whole batch. `what` is for messages: "the sum of 3 numbers".
-enum berth_status courier_wait(struct courier *courier, struct batch *batch, const char *what,
+// Waits for the whole list. `what` is for messages: "the sum of 3 numbers".
+enum berth_status courier_wait(struct courier *courier, struct message_list *list, const char *what,
                                struct berth_error *error);
 
 // The error of a deadline that has passed.

@@ -51,7 +51,7 @@ static enum berth_status begin(struct pipeline *pipeline, struct step *step,
 // --- pass ---------------------------------------------------------------------------------------
 
 static int may_pass(const struct pipeline *pipeline, const struct step *step) {
-    return batch_is_done(&step->receives);
+    return message_list_is_done(&step->receives);
 }
 
 static enum berth_status pass(struct pipeline *pipeline, struct step *step,
@@ -71,7 +71,7 @@ static enum berth_status pass(struct pipeline *pipeline, struct step *step,
 // --- finish -------------------------------------------------------------------------------------
 
 static int may_finish(const struct pipeline *pipeline, const struct step *step) {
-    return batch_is_done(&step->sends) && step_unfilled(pipeline, step) < 0;
+    return message_list_is_done(&step->sends) && step_unfilled(pipeline, step) < 0;
 }
 
 static enum berth_status finish(struct pipeline *pipeline, struct step *step,

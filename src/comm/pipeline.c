@@ -238,10 +238,10 @@ static int awaited_local(const struct pipeline *pipeline, int local) {
 
 // The rank that the oldest step waits for.
 static int awaited_by(const struct pipeline *pipeline, const struct step *step) {
-    if (!batch_is_done(&step->receives)) {
+    if (!message_list_is_done(&step->receives)) {
         return courier_awaited(&pipeline->courier, &step->receives);
     }
-    if (!batch_is_done(&step->sends)) {
+    if (!message_list_is_done(&step->sends)) {
         return courier_awaited(&pipeline->courier, &step->sends);
     }
     const int local = step_unfilled(pipeline, step);

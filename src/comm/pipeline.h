@@ -61,7 +61,7 @@ struct step {
     struct operation operation;
     int64_t number; // counted since the communicator was opened
     int64_t chunk;
-    struct batch receives, sends;
+    struct message_list receives, sends;
     // An operation begins with a message around the ring of ranks, which has no elements: a rank
     // that calls something else is found out before sizes of messages differ.
     struct range_header greeting, greeting_before;

@@ -87,7 +87,7 @@ static enum berth_status pass(struct pipeline *pipeline, struct step *step,
 // --- finish -------------------------------------------------------------------------------------
 
 static int may_finish(const struct pipeline *pipeline, const struct step *step) {
-    return batch_is_done(&step->receives) && batch_is_done(&step->sends);
+    return message_list_is_done(&step->receives) && message_list_is_done(&step->sends);
 }
 
 static enum berth_status check_sums(const struct pipeline *pipeline, const struct step *step,
