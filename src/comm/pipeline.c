@@ -149,10 +149,9 @@ static int unemptied(const struct pipeline *pipeline) {
 }
 
 static int may_begin(const struct pipeline *pipeline) {
-    const int sums_are_there = pipeline->current.kind != NULL &&
-                               (pipeline->current.kind->sends_late || pipeline->chunks_begun > 0 ||
-                                pipeline->finished == pipeline->begun);
-    return !pipeline_wants(pipeline) && sums_are_there &&
+    const int is_in_order =
+        pipeline->current.kind == &pipeline_reduce || pipeline->finished >= pipeline->sums_end;
+    return !pipeline_wants(pipeline) && is_in_order &&
            pipeline->begun - pipeline->finished < WINDOW_SLOTS && unemptied(pipeline) < 0;
 }
 
@@ -175,6 +174,9 @@ static enum berth_status try_begin(struct pipeline *pipeline, int *moved,
     TRY(step->operation.kind->begin(pipeline, step, error));
     pipeline->begun++;
     pipeline->chunks_begun++;
+    if (step->operation.kind == &pipeline_reduce) {
+        pipeline->sums_end = pipeline->begun;
+    }
     *moved = 1;
     return BERTH_OK;
 }

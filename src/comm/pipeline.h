@@ -19,7 +19,7 @@
 // that waits for it.
 //
 // Messages from one rank to another have no names, so both must begin them in the same order. A
-// reduce sends when it passes, a gather when it begins; so a gather begins when all steps before it
+// reduce sends when it passes, a gather when it begins; so a gather begins when all sums before it
 // are finished. Then it may also be of sums that nobody has waited for.
 #ifndef BERTH_COMM_PIPELINE_H
 #define BERTH_COMM_PIPELINE_H
@@ -45,7 +45,6 @@ struct pipeline_kind {
     int (*may_finish)(const struct pipeline *pipeline, const struct step *step);
     enum berth_status (*finish)(struct pipeline *pipeline, struct step *step,
                                 struct berth_error *error);
-    int sends_late; // when it passes
 };
 
 extern const struct pipeline_kind pipeline_reduce, pipeline_gather;
@@ -82,6 +81,7 @@ struct pipeline {
     struct transport_message *messages;
     struct step steps[WINDOW_SLOTS];
     int64_t begun, passed, finished; // steps
+    int64_t sums_end;                // the step after the last one of a reduce that has begun
     struct operation current;        // whose steps are begun
     int64_t chunks_begun;            // of it
     int64_t completed;               // number of the last operation that is done

@@ -127,9 +127,5 @@ static enum berth_status finish(struct pipeline *pipeline, struct step *step,
     return BERTH_OK;
 }
 
-const struct pipeline_kind pipeline_reduce = {.begin = begin,
-                                              .may_pass = may_pass,
-                                              .pass = pass,
-                                              .may_finish = may_finish,
-                                              .finish = finish,
-                                              .sends_late = 1};
+const struct pipeline_kind pipeline_reduce = {
+    .begin = begin, .may_pass = may_pass, .pass = pass, .may_finish = may_finish, .finish = finish};

@@ -14,7 +14,7 @@
 // Calls of the job's thread; ranges that the communicator's own thread exchanges.
 enum transport_channel { TRANSPORT_CALLS, TRANSPORT_RANGES, TRANSPORT_CHANNELS };
 
-// A message on its way. The memory belongs to the transport until `test` says that it is done.
+// A message on its way. It and its data belong to the transport until `test` says that it is done.
 struct transport_message {
     int peer; // process that it goes to, or comes from
     enum transport_channel channel;
@@ -37,8 +37,8 @@ struct transport {
                               struct berth_error *error);
     enum berth_status (*receive)(struct transport *transport, struct transport_message *message,
                                  struct berth_error *error);
-    // Makes progress; *done becomes 1 when the message was sent or received. BERTH_UNAVAILABLE: the
-    // peer is gone.
+    // Makes progress with all messages of the channel; *done becomes 1 when this one was sent or
+    // received, else 0. BERTH_UNAVAILABLE: its peer is gone.
     enum berth_status (*test)(struct transport *transport, struct transport_message *message,
                               int *done, struct berth_error *error);
     // `failed`: leaves without waiting for the other processes.

@@ -64,7 +64,7 @@ struct comm {
     // its range is undefined. dtype is f32.
     int64_t (*reduce_begin)(struct comm *comm, const struct comm_range *range);
     // Gather: every rank gets each rank's own part of the range, rounded to `wire`; so does the
-    // part's owner.
+    // part's owner. It may be of sums that were begun before and that nobody has waited for.
     int64_t (*gather_begin)(struct comm *comm, const struct comm_range *range);
     void (*wait)(struct comm *comm, int64_t ticket);
 
