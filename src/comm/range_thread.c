@@ -45,14 +45,15 @@ static void give_next(struct range_thread *thread) {
     }
 }
 
-static void tell_completed(struct range_thread *thread) {
-    const int64_t completed = thread->pipeline->completed;
-    if (completed != thread->completed) { // only this thread writes it
-        pthread_mutex_lock(&thread->mutex);
-        thread->completed = completed;
-        pthread_cond_broadcast(&thread->moved);
-        pthread_mutex_unlock(&thread->mutex);
-    }
+// Tells callers what is completed, and how long it took.
+static void tell(struct range_thread *thread) {
+    const double now = courier_clock();
+    pthread_mutex_lock(&thread->mutex);
+    thread->completed = thread->pipeline->completed;
+    thread->busy_seconds += now - thread->busy_since;
+    pthread_cond_broadcast(&thread->moved);
+    pthread_mutex_unlock(&thread->mutex);
+    thread->busy_since = now;
 }
 
 // Exchanges until nothing is queued or under way.
@@ -70,7 +71,9 @@ static enum berth_status exchange_queued(struct range_thread *thread, struct ber
         const uint32_t events = host_window_events(&pipeline->window);
         TRY(fault_status(thread->fault, error));
         TRY(pipeline_progress(pipeline, &moved, error));
-        tell_completed(thread);
+        if (pipeline->completed != thread->completed) { // only this thread writes it
+            tell(thread);
+        }
         if (moved) {
             patience = patience_new();
             continue;
@@ -96,21 +99,14 @@ static int wait_for_work(struct range_thread *thread) {
     return is_work;
 }
 
-static void end_work(struct range_thread *thread, double seconds) {
-    pthread_mutex_lock(&thread->mutex);
-    thread->busy_seconds += seconds;
-    pthread_cond_broadcast(&thread->moved);
-    pthread_mutex_unlock(&thread->mutex);
-}
-
 static void *run(void *context) {
     struct range_thread *thread = context;
     while (wait_for_work(thread)) {
         struct berth_error error;
-        const double start = courier_clock();
+        thread->busy_since = courier_clock();
         const enum berth_status status = exchange_queued(thread, &error);
         fault_keep(thread->fault, status, &error);
-        end_work(thread, courier_clock() - start);
+        tell(thread);
         if (status != BERTH_OK) {
             break;
         }

@@ -15,6 +15,7 @@ struct range_thread {
     struct fault *fault;
     pthread_t thread;
     int is_running;
+    double busy_since;     // what `busy_seconds` does not have; the thread's own
     pthread_mutex_t mutex; // of all below
     pthread_cond_t queued; // something was begun, or the thread shall end
     pthread_cond_t moved;  // something is completed, or an error was met

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "socket_transport.h"
 
+#include "comm/range_message.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,6 +124,13 @@ static enum berth_status progress_queue(struct link *link, struct queue *queue, 
 
 // --- the transport ------------------------------------------------------------------------------
 
+static void damage(const struct socket_faults *faults, const struct transport_message *message) {
+    ((char *)message->data)[faults->flip_byte] ^= 1;
+    if (faults->seals_again) {
+        range_message_seal(message->data, message->bytes - sizeof(struct range_header));
+    }
+}
+
 static enum berth_status sockets_send(struct transport *transport,
                                       struct transport_message *message,
                                       struct berth_error *error) {
@@ -130,7 +139,7 @@ static enum berth_status sockets_send(struct transport *transport,
     link->bytes += message->bytes;
     link->messages++;
     if (message->channel == TRANSPORT_RANGES && ++sockets->sent == sockets->faults.flip_message) {
-        ((char *)message->data)[sockets->faults.flip_byte] ^= 1;
+        damage(&sockets->faults, message);
     }
     append(&link->out, message);
     return progress_queue(link, &link->out, move_out, message->peer, error);

@@ -22,6 +22,7 @@ struct socket_faults {
     int64_t
         flip_message; // number of the message, counted from 1, of which a bit is flipped; 0: none
     size_t flip_byte;
+    int seals_again; // so that the checksum fits
 };
 
 void socket_job_init(struct socket_job *job, int size);

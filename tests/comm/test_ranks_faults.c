@@ -2,6 +2,7 @@
 // What a communicator of several ranks (comm/ranks.h) does when something goes wrong: ranks that do
 // not answer, that are killed or call something else, damaged messages, memory that cannot be
 // shared, memory that is out.
+#include "comm/range_message.h"
 #include "core/harness.h"
 #include "core/memory.h"
 #include "job.h"
@@ -158,7 +159,7 @@ static void test_a_rank_that_does_not_answer_is_named_when_the_deadline_has_pass
 
 static void test_a_damaged_message_is_found_and_its_sender_named(void **state) {
     // Of the greeting; of the header and of the elements of the first message with any.
-    static const struct socket_faults faults[] = {{1, 3}, {2, 20}, {2, 1000}, {2, 127}};
+    static const struct socket_faults faults[] = {{1, 3, 0}, {2, 20, 0}, {2, 1000, 0}, {2, 127, 0}};
     for (enum action action = REDUCE; action <= GATHER; action++) {
         for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
             struct script script = script_of(action);
@@ -168,6 +169,25 @@ static void test_a_damaged_message_is_found_and_its_sender_named(void **state) {
             assert_int_equal(script.outcomes[0].status, BERTH_INTERNAL);
             assert_true(says(&script.outcomes[0], "rank 1 (host host1) was damaged"));
         }
+    }
+}
+
+// A peer that leaves a rank out, or takes one chunk for another, with a checksum that fits.
+static void test_a_sum_without_all_ranks_is_no_sum(void **state) {
+    static const struct {
+        size_t byte;
+        const char *message;
+    } cases[] = {
+        {offsetof(struct range_header, ranks), "has the values of 1 ranks, not of 2"},
+        {offsetof(struct range_header, chunk), "rank 1 (host host1) has piece 1 of rank 0's part"},
+        {offsetof(struct range_header, owner), "rank 1 (host host1) has piece 0 of rank 1's part"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct script script = script_of(REDUCE);
+        struct job job = job_of("2x1");
+        job.faults[1] = (struct socket_faults){2, cases[i].byte, 1};
+        run_script(&job, &script);
+        assert_int_equal(script.outcomes[0].status, BERTH_INTERNAL);
+        assert_true(says(&script.outcomes[0], cases[i].message));
     }
 }
 
@@ -379,6 +399,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_rank_that_does_not_answer_is_named_when_the_deadline_has_passed),
         cmocka_unit_test(test_a_damaged_message_is_found_and_its_sender_named),
+        cmocka_unit_test(test_a_sum_without_all_ranks_is_no_sum),
         cmocka_unit_test(test_ranks_that_call_something_else_are_found),
         cmocka_unit_test(test_processes_share_memory),
         cmocka_unit_test(test_processes_that_cannot_share_memory_send_messages),
