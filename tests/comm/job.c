@@ -35,51 +35,79 @@ struct job job_of(const char *layout) {
     return job;
 }
 
+// --- one thread for each process ----------------------------------------------------------------
+
 struct process {
     struct job *job;
-    struct socket_job *sockets;
     int number;
-    pthread_t thread;
 };
 
-static void *run(void *context) {
+static void run_all(struct job *job, void *(*run)(void *)) {
+    struct process processes[SOCKET_PROCESSES];
+    pthread_t threads[SOCKET_PROCESSES];
+    for (int i = 0; i < job->size; i++) {
+        processes[i] = (struct process){job, i};
+        assert_int_equal(pthread_create(&threads[i], NULL, run, &processes[i]), 0);
+    }
+    for (int i = 0; i < job->size; i++) {
+        pthread_join(threads[i], NULL);
+    }
+}
+
+static void *open_rank(void *context) {
     const struct process *process = context;
     struct job *job = process->job;
-    struct transport *transport =
-        socket_transport_open(process->sockets, process->number, &job->faults[process->number]);
+    const int number = process->number;
     struct comm_settings settings = job->settings;
-    enum berth_status *status = &job->status[process->number];
-    struct comm *comm;
     char host[16];
-    snprintf(host, sizeof host, "host%d", job->hosts[process->number]);
+    snprintf(host, sizeof host, "host%d", job->hosts[number]);
     settings.host = host;
-    *status = comm_ranks_open(transport, &settings, &comm, &job->errors[process->number]);
-    if (*status != BERTH_OK) {
-        transport->close(transport, 1);
-        return NULL;
+    job->status[number] = comm_ranks_open(job->transports[number], &settings, &job->comms[number],
+                                          &job->errors[number]);
+    if (job->status[number] != BERTH_OK) {
+        job->transports[number]->close(job->transports[number], 1);
+        job->comms[number] = NULL;
     }
-    job->body(comm, transport, job->context);
-    comm->close(comm);
     return NULL;
 }
 
-void job_run(struct job *job) {
+void job_open(struct job *job) {
     struct socket_job sockets;
-    struct process processes[SOCKET_PROCESSES];
     socket_job_init(&sockets, job->size);
-    atomic_store(&failures, 0);
     for (int i = 0; i < job->size; i++) {
-        processes[i] = (struct process){.job = job, .sockets = &sockets, .number = i};
-        assert_int_equal(pthread_create(&processes[i].thread, NULL, run, &processes[i]), 0);
+        job->transports[i] = socket_transport_open(&sockets, i, &job->faults[i]);
     }
-    for (int i = 0; i < job->size; i++) {
-        pthread_join(processes[i].thread, NULL);
-    }
-    socket_job_done(&sockets);
+    run_all(job, open_rank);
     for (int i = 0; i < job->size; i++) {
         if (job->status[i] != BERTH_OK) {
             print_message("process %d: %s\n", i, job->errors[i].message);
         }
     }
+}
+
+void job_close(struct job *job) {
+    for (int i = 0; i < job->size; i++) {
+        if (job->comms[i] != NULL) {
+            job->comms[i]->close(job->comms[i]);
+            job->comms[i] = NULL;
+        }
+    }
+}
+
+static void *run_body(void *context) {
+    const struct process *process = context;
+    const struct job *job = process->job;
+    struct comm *comm = job->comms[process->number];
+    if (comm != NULL) {
+        job->body(comm, job->transports[process->number], job->context);
+    }
+    return NULL;
+}
+
+void job_run(struct job *job) {
+    atomic_store(&failures, 0);
+    job_open(job);
+    run_all(job, run_body);
+    job_close(job);
     assert_int_equal(atomic_load(&failures), 0);
 }

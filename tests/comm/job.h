@@ -19,14 +19,22 @@ struct job {
     struct socket_faults faults[SOCKET_PROCESSES];
     job_body *body;
     void *context;
-    // Out: what opening gave, by process.
+    // What opening gave, by process; comms NULL after an error.
+    struct comm *comms[SOCKET_PROCESSES];
+    struct transport *transports[SOCKET_PROCESSES];
     enum berth_status status[SOCKET_PROCESSES];
     struct berth_error errors[SOCKET_PROCESSES];
 };
 
 // "2x4" (hosts x ranks) or "3+5" (ranks of each host); the settings are the usual ones.
 struct job job_of(const char *layout);
+
+// Opens all ranks, runs `body` in a thread for each that is open, and closes them when all are
+// through.
 void job_run(struct job *job);
+// The first and the last of these alone.
+void job_open(struct job *job);
+void job_close(struct job *job);
 
 // cmocka's assertions are for the main thread only: a check that fails anywhere makes job_run fail.
 #define CHECK(condition) job_check(condition, #condition, __FILE__, __LINE__)

@@ -7,7 +7,6 @@
 #include "core/memory.h"
 #include "job.h"
 
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,7 +40,6 @@ struct script {
     enum action actions[SOCKET_PROCESSES];      // of each rank
     struct comm_range ranges[SOCKET_PROCESSES]; // name, first, count, types
     int skewed;                                 // rank whose parts are others; -1: none
-    pthread_barrier_t end; // nobody closes before all are through: only the deadline tells
     struct outcome outcomes[SOCKET_PROCESSES];
 };
 
@@ -101,7 +99,6 @@ static void play(struct comm *comm, const struct transport *transport, void *con
         CHECK(comm->agree(comm, BERTH_OK, &stop, NULL) == outcome->status);
         CHECK(now() - start < outcome->seconds + 0.5);
     }
-    pthread_barrier_wait(&script->end);
 }
 
 static struct script script_of(enum action action) {
@@ -116,9 +113,7 @@ static struct script script_of(enum action action) {
 static void run_script(struct job *job, struct script *script) {
     job->body = play;
     job->context = script;
-    pthread_barrier_init(&script->end, NULL, (unsigned)job->size);
     job_run(job);
-    pthread_barrier_destroy(&script->end);
 }
 
 static int says(const struct outcome *outcome, const char *text) {
@@ -377,19 +372,16 @@ static void test_a_process_that_is_stopped_or_killed_ends_the_others_waits(void 
 
 // --- memory -------------------------------------------------------------------------------------
 
-static void do_nothing(struct comm *comm, const struct transport *transport, void *context) {
-}
-
 static void test_memory_that_is_out_while_opening(void **state) {
     struct job job = job_of("1x1");
-    job.body = do_nothing;
     memory_fail_at(0, 0);
-    job_run(&job);
+    job_open(&job);
     const uint64_t calls = memory_fail_at(0, 0);
+    job_close(&job);
     assert_true(calls > 10);
     for (uint64_t call = 1; call <= calls; call++) {
         memory_fail_at(call, 0);
-        job_run(&job);
+        job_open(&job);
         assert_int_equal(job.status[0], BERTH_NO_MEMORY);
     }
     memory_fail_at(0, 0);
