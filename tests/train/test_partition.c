@@ -2,16 +2,17 @@
 // Optimizer state in parts (train/optimizer/partition.h): parts cover the table, two ranks with a
 // part each update as one process with the whole does, to the bit, and a file of moments is the
 // same whoever wrote it and is read by any number of ranks.
+#include "comm/job.h"
 #include "core/harness.h"
 #include "core/memory.h"
 #include "core/options.h"
 #include "core/rng.h"
 #include "core/scratch.h"
-#include "pair_comm.h"
 #include "train/checkpoint/optimizer_file.h"
 #include "train/optimizer/optimizer_plan.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -160,11 +161,11 @@ static void assert_same_norms(const struct rank *part, const struct rank *whole)
 }
 
 static void run_two(struct rank parts[2], const char *name) {
-    struct pair pair;
+    struct job job = job_of("1x2");
     pthread_t threads[2];
-    pair_init(&pair);
+    job_open(&job);
     for (int i = 0; i < 2; i++) {
-        open_rank(&parts[i], name, i, 2, &pair.ranks[i].comm);
+        open_rank(&parts[i], name, i, 2, job.comms[i]);
         assert_true(parts[i].state.partition.elements > 0);
     }
     for (int i = 0; i < 2; i++) {
@@ -173,7 +174,7 @@ static void run_two(struct rank parts[2], const char *name) {
     for (int i = 0; i < 2; i++) {
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     }
-    pair_done(&pair);
+    job_close(&job);
 }
 
 static void test_two_parts_update_as_one(void **state) {
