@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <time.h>
 
-enum { ROUNDS_AWAKE = 50, NAP_MICROSECONDS = 60 };
+enum { ROUNDS_AWAKE = 20, SHORTEST_NAP = 50, LONGEST_NAP = 200 }; // microseconds
 
 double courier_clock(void) {
     struct timespec now;
@@ -72,7 +72,7 @@ int courier_awaited(const struct courier *courier, const struct message_list *li
 // --- waiting ------------------------------------------------------------------------------------
 
 struct patience patience_new(void) {
-    return (struct patience){.since = courier_clock()};
+    return (struct patience){.since = courier_clock(), .nap = SHORTEST_NAP / 2};
 }
 
 int patience_next(struct patience *patience) {
@@ -81,7 +81,8 @@ int patience_next(struct patience *patience) {
         sched_yield();
         return 0;
     }
-    return NAP_MICROSECONDS;
+    patience->nap = patience->nap < LONGEST_NAP / 2 ? patience->nap * 2 : LONGEST_NAP;
+    return patience->nap;
 }
 
 int patience_is_over(const struct patience *patience, const struct courier *courier) {

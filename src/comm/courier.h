@@ -51,11 +51,12 @@ enum berth_status courier_wait(struct courier *courier, struct message_list *lis
 enum berth_status courier_late(const struct courier *courier, int rank, const char *what,
                                struct berth_error *error);
 
-// A wait that makes no progress: first gives way to other threads, then sleeps. Ranks may share
-// cores, so one that spins would take the time of one that computes.
+// A wait that makes no progress: first gives way to other threads, then sleeps, longer each time up
+// to a limit. Ranks may share cores, so one that spins would take the time of one that computes.
 struct patience {
     double since; // when there was progress last
     int rounds;   // looks since then
+    int nap;      // the last one, in microseconds
 };
 
 struct patience patience_new(void);

@@ -377,6 +377,16 @@ static void check_order(struct comm *comm, const struct transport *transport, vo
     CHECK(comm->size == 6);
 }
 
+static void check_flat(struct comm *comm, const struct transport *transport, void *context) {
+    CHECK(comm->host_count == 3 && comm->local_size == 1 && comm->host == comm->rank);
+}
+
+static void test_a_flat_job_has_a_host_for_each_rank(void **state) {
+    struct job job = job_of("1x3");
+    job.settings.flat = 1;
+    run(&job, check_flat, NULL);
+}
+
 static void test_ranks_of_a_host_are_consecutive(void **state) {
     struct job job = job_of("1x6");
     for (int process = 0; process < job.size; process++) {
@@ -575,6 +585,7 @@ int main(void) {
         cmocka_unit_test(test_memory_in_bf16_is_gathered),
         cmocka_unit_test(test_many_operations_in_flight),
         cmocka_unit_test(test_seconds_of_exchanges_and_of_waits_for_them),
+        cmocka_unit_test(test_a_flat_job_has_a_host_for_each_rank),
         cmocka_unit_test(test_ranks_of_a_host_are_consecutive),
         cmocka_unit_test(test_a_host_sends_each_element_once),
         cmocka_unit_test(test_sums_broadcasts_and_agreements),
