@@ -8,6 +8,7 @@
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 struct mpi_job {
     struct transport transport;
@@ -126,9 +127,28 @@ static enum berth_status open_channels(struct mpi_job *job, struct berth_error *
     return BERTH_OK;
 }
 
+// MPICH before 4.2 over UCX: a process whose connections are closed no longer answers the others,
+// which wait for ever in MPI_Finalize if they begin to close theirs later. So all meet, and call
+// nothing of MPI until the last one has noticed: then each begins before any other can be through.
+static void settle(struct mpi_job *job) {
+#if defined MPICH_NUMVERSION && MPICH_NUMVERSION < 40200000
+    const struct timespec pause = {.tv_nsec = 500000000};
+    MPI_Comm host;
+    int host_size;
+    MPI_Comm_split_type(job->channels[0], MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+    MPI_Comm_size(host, &host_size);
+    MPI_Comm_free(&host);
+    if (host_size < job->transport.size) {
+        MPI_Barrier(job->channels[0]);
+        nanosleep(&pause, NULL);
+    }
+#endif
+}
+
 static void mpi_close(struct transport *transport, int failed) {
     struct mpi_job *job = job_of(transport);
     if (!failed) {
+        settle(job);
         for (int i = 0; i < TRANSPORT_CHANNELS; i++) {
             MPI_Comm_free(&job->channels[i]);
         }

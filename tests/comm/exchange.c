@@ -8,6 +8,7 @@
 #include "comm/mpi.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +42,7 @@ static void finish(struct transport *transport, struct transport_message *messag
     struct berth_error error;
     for (int done = 0; !done;) {
         must(transport->test(transport, message, &done, &error), &error);
+        sched_yield();
     }
 }
 
