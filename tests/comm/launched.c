@@ -3,7 +3,7 @@
 // channels at once from two threads, sizes from nothing to above every MPI's eager limit. test_mpi.sh
 // starts it under real launchers.
 //
-// usage: exchange MODULE [stay | again]
+// usage: launched MODULE [stay | again]
 // stay: leaves without closing, as after an error; again: opens a second time after closing.
 #include "comm/mpi.h"
 
@@ -33,7 +33,7 @@ static uint8_t byte_of(int from, int to, int channel, size_t message, size_t at)
 
 static void must(enum berth_status status, const struct berth_error *error) {
     if (status != BERTH_OK) {
-        fprintf(stderr, "exchange: %s\n", error->message);
+        fprintf(stderr, "launched: %s\n", error->message);
         exit(status);
     }
 }
