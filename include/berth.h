@@ -219,6 +219,8 @@ struct berth_config {
     const char *device;       /* "cpu", "cuda" or "auto" */
     int64_t threads;          /* 0: all that the process may use */
     const char *instructions; /* "auto", "generic", "avx2", "avx512", "avx512bf16" */
+    const char *comm;         /* "self", "openmpi", "mpich"; "auto": as the launcher says */
+    int64_t comm_timeout;     /* seconds to wait for other processes */
 
     /* reports */
     int64_t logging_steps;

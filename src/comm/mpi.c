@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define VERSION_LIMIT 8192 // of any MPI (MPI_MAX_LIBRARY_VERSION_STRING)
 #define FOLDERS_SIZE 2048 // of the list in a message
 #define MODULE_PATH_VARIABLE "BERTH_MODULE_PATH"
 
@@ -126,15 +127,18 @@ int mpi_module_version(const char *name, char text[COMM_VERSION_SIZE]) {
     return 1;
 }
 
-const char *mpi_of_program(void) {
-    int (*get_version)(char *, int *);
+const char *mpi_of_program(int *initialized) {
+    int (*get_version)(char *, int *), (*is_initialized)(int *);
     *(void **)&get_version = dlsym(RTLD_DEFAULT, "MPI_Get_library_version");
-    if (get_version == NULL) {
+    *(void **)&is_initialized = dlsym(RTLD_DEFAULT, "MPI_Initialized");
+    *initialized = 0;
+    if (get_version == NULL || is_initialized == NULL) {
         return NULL;
     }
-    char text[8192]; // no MPI's version is longer
+    char text[VERSION_LIMIT];
     int length;
     get_version(text, &length);
+    is_initialized(initialized);
     return strncmp(text, "Open MPI", strlen("Open MPI")) == 0 ? "openmpi" : "mpich";
 }
 

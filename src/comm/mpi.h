@@ -12,8 +12,9 @@ extern const char *const mpi_modules[];
 // Whether there is a module of that name that opens; `text` then holds its MPI's version.
 int mpi_module_version(const char *name, char text[COMM_VERSION_SIZE]);
 
-// The name of the MPI that the program itself has loaded; NULL: none.
-const char *mpi_of_program(void);
+// The name of the MPI that the program itself has loaded, and whether it has initialized it; NULL:
+// none.
+const char *mpi_of_program(int *initialized);
 
 // Joins the processes that the launch tells of. BERTH_UNAVAILABLE: there is no such module, or it
 // does not open; BERTH_CONFIG: MPI connects another number of processes than were started.

@@ -397,6 +397,11 @@ const struct option_row option_rows[] = {
      .help = "threads to use", .fallback = "0: all that the process may use"},
     {FIELD(instructions), .type = OPTION_TEXT, .jobs = MACHINE_JOBS, .unit = "SET",
      .choices = "auto|generic|avx2|avx512|avx512bf16", .help = "instruction set to use"},
+    {FIELD(comm), .type = OPTION_TEXT, .jobs = JOB_TRAIN, .unit = "NAME",
+     .choices = "auto|self|openmpi|mpich", .help = "what connects the processes of a job",
+     .fallback = "auto: the MPI of the launcher that started them"},
+    {FIELD(comm_timeout), .type = OPTION_INTEGER, .jobs = JOB_TRAIN, BETWEEN(1, 1000000),
+     .unit = "N", .help = "seconds to wait for other processes"},
 
     // --- reports ---
     {FIELD(logging_steps), .type = OPTION_INTEGER, .jobs = JOB_TRAIN, AT_LEAST(1), .unit = "N",
@@ -511,6 +516,8 @@ void option_defaults(struct berth_config *config) {
         .max_answer_length = 30,
         .device = "auto",
         .instructions = "auto",
+        .comm = "auto",
+        .comm_timeout = 300,
         .logging_steps = 10,
         .loss_plot_alpha = 0.2,
         .log_format = "plain",
