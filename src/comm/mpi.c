@@ -144,18 +144,22 @@ const char *mpi_of_program(int *initialized) {
 
 // --- opening ------------------------------------------------------------------------------------
 
-// A launcher of another MPI leaves each process alone in its own.
+// A launcher that does not work with this MPI leaves each process alone. Without a variable for
+// their number, the launch counts the processes up to this one.
 static enum berth_status check_size(const struct transport *transport, const struct launch *launch,
                                     struct berth_error *error) {
-    if (launch->launcher == NULL || launch->launcher->size == NULL ||
-        launch->size == transport->size) {
+    const struct launcher *launcher = launch->launcher;
+    if (launcher == NULL || launch->size == transport->size ||
+        (launcher->size == NULL && launch->size < transport->size)) {
         return BERTH_OK;
     }
     return error_set(error, BERTH_CONFIG,
-                     "%s connects %d of the %" PRId64 " processes that %s started (%s): use the "
-                     "launcher of this MPI, or the --comm of this launcher",
-                     transport->version, transport->size, launch->size, launch->launcher->name,
-                     launch->variable);
+                     "%s connects %d of the %s%" PRId64 " processes that %s started (%s is %s): the "
+                     "launcher does not work with this MPI; use the mpirun of this MPI, or name "
+                     "another MPI with --comm",
+                     transport->version, transport->size,
+                     launcher->size == NULL ? "at least " : "", launch->size, launcher->name,
+                     launch->variable, getenv(launch->variable));
 }
 
 enum berth_status mpi_transport_open(const char *name, const struct launch *launch,

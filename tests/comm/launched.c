@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// One process of a job whose processes exchange messages over a transport: every pair, both
-// channels at once from two threads, sizes from nothing to above every MPI's eager limit. test_mpi.sh
-// starts it under real launchers.
+// One process of a job that a real launcher starts (test_mpi.sh, ../lab/test_hosts.sh).
 //
-// usage: launched MODULE [stay | again]
-// stay: leaves without closing, as after an error; again: opens a second time after closing.
+// usage: launched MODULE [stay | again]    messages over the transport: every pair, both channels at
+//                                          once from two threads, sizes from nothing to above every
+//                                          MPI's eager limit. stay: leaves as after an error; again:
+//                                          opens a second time after closing
+//        launched NAME ranks ELEMENTS      a communicator: sums, and a range of so many elements
+//                                          reduced and gathered
 #include "comm/mpi.h"
+#include "core/comm.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -89,7 +92,52 @@ static void *run_lane(void *argument) {
     return NULL;
 }
 
+// --- a communicator -----------------------------------------------------------------------------
+
+// Element i of rank r's range is (r + 1) (i % 1000), so that sums are exact in fp32.
+static int run_ranks(const char *name, int64_t count) {
+    const struct comm_options options = {.name = name, .timeout_seconds = 60.0};
+    struct comm *comm;
+    struct berth_error error;
+    must(comm_open(&options, &comm, &error), &error);
+    const int size = comm->size;
+    const float total = (float)size * (float)(size + 1) / 2.0f;
+    float *values = malloc((size_t)count * sizeof *values);
+    int64_t *starts = malloc(((size_t)size + 1) * sizeof *starts);
+    for (int64_t i = 0; i < count; i++) {
+        values[i] = (float)(comm->rank + 1) * (float)(i % 1000);
+    }
+    for (int i = 0; i <= size; i++) {
+        starts[i] = count * i / size;
+    }
+    const struct comm_range range = {.name = "test",
+                                     .data = values,
+                                     .count = count,
+                                     .dtype = DTYPE_F32,
+                                     .wire = DTYPE_F32,
+                                     .starts = starts};
+    comm->wait(comm, comm->reduce_begin(comm, &range));
+    comm->wait(comm, comm->gather_begin(comm, &range));
+    double sum = comm->rank;
+    comm->sum(comm, &sum, 1);
+    int64_t wrong = sum != size * (size - 1) / 2.0;
+    for (int64_t i = 0; i < count; i++) {
+        wrong += values[i] != total * (float)(i % 1000);
+    }
+    must(comm->agree(comm, BERTH_OK, &(int){0}, &error), &error);
+    printf("%s rank %d of %d, place %d of %d on host %d of %d, %llu bytes sent: %lld wrong\n",
+           comm->name, comm->rank, size, comm->local_rank, comm->local_size, comm->host,
+           comm->host_count, (unsigned long long)comm->stats(comm).bytes, (long long)wrong);
+    comm->close(comm);
+    free(values);
+    free(starts);
+    return wrong == 0 ? 0 : 1;
+}
+
 int main(int count, char **words) {
+    if (count > 3) {
+        return run_ranks(words[1], atoll(words[3]));
+    }
     const char *manner = count > 2 ? words[2] : "";
     struct launch launch = launch_find();
     struct transport *transport;
