@@ -42,12 +42,13 @@ AccountingStorageType=accounting_storage/none
 MpiDefault=none
 ReturnToService=2
 SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
+SelectTypeParameters=CR_CPU
+SlurmdParameters=config_overrides
 KillWait=5
 SlurmdTimeout=30
 END
         for k in $(seq "$lab_hosts"); do
-            echo "NodeName=${lab}h$k NodeAddr=$lab_net.$k CPUs=$(nproc) RealMemory=1000 State=UNKNOWN"
+            echo "NodeName=${lab}h$k NodeAddr=$lab_net.$k CPUs=8 RealMemory=1000 State=UNKNOWN"
         done
         echo "PartitionName=all Nodes=${lab}h[1-$lab_hosts] Default=YES State=UP"
     } >"$SLURM_CONF"
