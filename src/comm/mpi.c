@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define VERSION_LIMIT 8192 // of any MPI (MPI_MAX_LIBRARY_VERSION_STRING)
-#define FOLDERS_SIZE 2048 // of the list in a message
+#define FOLDERS_SIZE 2048  // of the list in a message
 #define MODULE_PATH_VARIABLE "BERTH_MODULE_PATH"
 
 const char *const mpi_modules[] = {"openmpi", "mpich", NULL};
@@ -50,8 +50,8 @@ struct search {
 };
 
 static int is_in(struct search *search, const char *folder) {
-    int length = snprintf(search->path, sizeof search->path, "%s/berth-comm-%s.so", folder,
-                          search->name);
+    int length =
+        snprintf(search->path, sizeof search->path, "%s/berth-comm-%s.so", folder, search->name);
     const size_t room = sizeof search->folders - search->used;
     int listed = snprintf(search->folders + search->used, room, "%s%s",
                           search->used > 0 ? ", " : "", folder);
@@ -154,12 +154,12 @@ static enum berth_status check_size(const struct transport *transport, const str
         return BERTH_OK;
     }
     return error_set(error, BERTH_CONFIG,
-                     "%s connects %d of the %s%" PRId64 " processes that %s started (%s is %s): the "
+                     "%s connects %d of the %s%" PRId64
+                     " processes that %s started (%s is %s): the "
                      "launcher does not work with this MPI; use the mpirun of this MPI, or name "
                      "another MPI with --comm",
-                     transport->version, transport->size,
-                     launcher->size == NULL ? "at least " : "", launch->size, launcher->name,
-                     launch->variable, getenv(launch->variable));
+                     transport->version, transport->size, launcher->size == NULL ? "at least " : "",
+                     launch->size, launcher->name, launch->variable, getenv(launch->variable));
 }
 
 enum berth_status mpi_transport_open(const char *name, const struct launch *launch,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages over MPI. This file is a module of its own, compiled once for each MPI, because no two of
-// them agree on a binary interface; it uses nothing of MPI but messages between two processes.
+// Messages over MPI. This file is a module of its own, compiled once for each MPI, because no two
+// of them agree on a binary interface; it uses nothing of MPI but messages between two processes.
 #include "comm/module.h"
 #include "core/memory.h"
 
@@ -14,7 +14,7 @@ struct mpi_job {
     struct transport transport;
     char version[COMM_VERSION_SIZE];
     MPI_Comm channels[TRANSPORT_CHANNELS]; // duplicates: a program's own messages are apart
-    int initialized_here;                      // MPI: so it is finalized here, too
+    int initialized_here;                  // MPI: so it is finalized here, too
 };
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(((struct transport_message *)0)->request),
@@ -94,24 +94,25 @@ static enum berth_status initialize(int *initialized_here, struct berth_error *e
     MPI_Initialized(&initialized);
     MPI_Finalized(&finalized);
     if (finalized) {
-        return error_set(error, BERTH_CONFIG,
-                         "MPI was finalized in this process and cannot be initialized again: run one job "
-                         "in each process, or call MPI_Init_thread and MPI_Finalize in the program, "
-                         "before and after all jobs");
+        return error_set(
+            error, BERTH_CONFIG,
+            "MPI was finalized in this process and cannot be initialized again: run one job "
+            "in each process, or call MPI_Init_thread and MPI_Finalize in the program, "
+            "before and after all jobs");
     }
     *initialized_here = !initialized;
     int code = initialized ? MPI_Query_thread(&level)
-                       : MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
+                           : MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
     if (code != MPI_SUCCESS) {
         return mpi_failed(code, "MPI cannot be initialized", error);
     }
     return level == MPI_THREAD_MULTIPLE
                ? BERTH_OK
-               : error_set(error, BERTH_CONFIG,
-                           "MPI runs without support for several threads: %s",
-                           initialized ? "the program must initialize it with MPI_Init_thread and "
-                                     "MPI_THREAD_MULTIPLE"
-                                   : "Berth needs one that was built with it (MPI_THREAD_MULTIPLE)");
+               : error_set(error, BERTH_CONFIG, "MPI runs without support for several threads: %s",
+                           initialized
+                               ? "the program must initialize it with MPI_Init_thread and "
+                                 "MPI_THREAD_MULTIPLE"
+                               : "Berth needs one that was built with it (MPI_THREAD_MULTIPLE)");
 }
 
 static enum berth_status open_channels(struct mpi_job *job, struct berth_error *error) {

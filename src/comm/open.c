@@ -28,8 +28,7 @@ static void describe_launch(const struct launch *launch, char text[256]) {
 }
 
 // No copy of the whole job in each process.
-static enum berth_status choose_self(const struct situation *situation,
-                                     struct berth_error *error) {
+static enum berth_status choose_self(const struct situation *situation, struct berth_error *error) {
     char launch[256];
     if (!launch_is_of_several(&situation->launch)) {
         return BERTH_OK;

@@ -56,8 +56,9 @@ static const struct launcher launchers[] = {
     {.name = SRUN,
      .size = "SLURM_STEP_NUM_TASKS",
      .ranks = {"SLURM_PROCID"},
-     .instead = "use srun --mpi=pmix for Open MPI, srun --mpi=pmi2 for MPICH (srun --mpi=list names "
-                "what this Slurm has), or mpirun within salloc or sbatch",
+     .instead =
+         "use srun --mpi=pmix for Open MPI, srun --mpi=pmi2 for MPICH (srun --mpi=list names "
+         "what this Slurm has), or mpirun within salloc or sbatch",
      .alone = SRUN_ALONE},
     {.name = "a launcher with PMIx",
      .ranks = {"PMIX_RANK"},

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // One process of a job that a real launcher starts (test_mpi.sh, ../lab/test_hosts.sh).
 //
-// usage: launched MODULE [stay | again]    messages over the transport: every pair, both channels at
+// usage: launched MODULE [stay | again]    messages over the transport: every pair, both channels
+// at
 //                                          once from two threads, sizes from nothing to above every
-//                                          MPI's eager limit. stay: leaves as after an error; again:
-//                                          opens a second time after closing
+//                                          MPI's eager limit. stay: leaves as after an error;
+//                                          again: opens a second time after closing
 //        launched NAME ranks ELEMENTS      a communicator: sums, and a range of so many elements
 //                                          reduced and gathered
 #include "comm/mpi.h"
