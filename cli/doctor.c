@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth doctor: what this machine and this build offer. Looks inside the library: it opens the
-// device to see what it would choose, and tries every instruction set.
+// communicator and the device to see what it would choose, and tries every instruction set.
 #include "cli.h"
+#include "comm/mpi.h"
+#include "core/comm.h"
 #include "core/json_line.h"
 #include "core/launcher.h"
 #include "train/machine/machine.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#define COMM_SECONDS 60.0 // for processes to meet
 
 // CMake says how the program was built and with which libraries.
 #ifndef BERTH_BUILD_TYPE
@@ -24,6 +29,8 @@
 
 static const struct option_row options[] = {
     {CLI_FLAG("json"), .help = "print one JSON object"},
+    {CLI_TEXT("comm", "auto"), .unit = "NAME", .choices = "auto|self|openmpi|mpich",
+     .help = "what connects the processes of a job"},
 };
 
 // One fact at a time, for people or as a member of an object.
@@ -147,11 +154,46 @@ static void put_memories(struct facts *facts) {
     }
 }
 
+// "openmpi (Open MPI v4.1.4), mpich (MPICH 4.0.2)"
+static void put_modules(struct facts *facts) {
+    char found[512] = "", version[COMM_VERSION_SIZE];
+    for (const char *const *name = mpi_modules; *name != NULL; name++) {
+        size_t used = strlen(found);
+        if (mpi_module_version(*name, version)) {
+            snprintf(found + used, sizeof found - used, "%s%s (%s)", used > 0 ? ", " : "", *name,
+                     version);
+        }
+    }
+    put_text(facts, "comm_modules", found[0] != '\0' ? found : "none");
+}
+
 static void put_launch(struct facts *facts) {
     struct launch launch = launch_find();
     put_text(facts, "launcher", launch.launcher != NULL ? launch.launcher->name : "none");
     put_integer(facts, "processes", launch.size);
     put_integer(facts, "process_rank", launch.rank);
+    put_modules(facts);
+}
+
+// Opens it, so that `mpirun berth doctor` tells whether jobs of several processes would start.
+static enum berth_status put_comm(struct facts *facts, const struct cli_call *call,
+                                  struct berth_error *error) {
+    struct comm_options wanted = {cli_value(call, "comm"), .timeout_seconds = COMM_SECONDS};
+    char host[HOST_NAME_MAX + 1] = "";
+    struct comm *comm;
+    wanted.name = wanted.name != NULL ? wanted.name : "auto";
+    gethostname(host, sizeof host - 1);
+    put_text(facts, "host", host);
+    TRY(comm_open(&wanted, &comm, error));
+    put_text(facts, "comm", comm->name);
+    put_integer(facts, "ranks", comm->size);
+    put_integer(facts, "rank", comm->rank);
+    put_integer(facts, "ranks_of_host", comm->local_size);
+    put_integer(facts, "hosts", comm->host_count);
+    int stop = 0;
+    enum berth_status status = comm->agree(comm, BERTH_OK, &stop, error);
+    comm->close(comm);
+    return status;
 }
 
 static void put_build(struct facts *facts) {
@@ -172,7 +214,10 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     put_instructions(&facts);
     put_memories(&facts);
     put_launch(&facts);
-    enum berth_status status = put_device(&facts, &call->config, error);
+    enum berth_status status = put_comm(&facts, call, error);
+    if (status == BERTH_OK) {
+        status = put_device(&facts, &call->config, error);
+    }
     if (facts.json && status == BERTH_OK) {
         json_line_close(&facts.line, '}');
         status = cli_put_json(&facts.line, error);
@@ -184,8 +229,8 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
 const struct cli_verb cli_doctor = {
     .name = "doctor",
     .summary = "tell what this machine and this build offer",
-    .usage = "[--json]",
-    .example = "berth doctor",
+    .usage = "[--json] [--comm NAME]",
+    .example = "berth doctor\nmpirun -n 2 berth doctor --json",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run,

@@ -220,6 +220,14 @@ struct berth_config {
     int64_t threads;          /* 0: all that the process may use */
     const char *instructions; /* "auto", "generic", "avx2", "avx512", "avx512bf16" */
 
+    /* ranks: the processes of a job */
+    const char *comm;      /* "self", "openmpi", "mpich"; "auto": as the launcher says */
+    int64_t comm_timeout;  /* seconds to wait for another process */
+    int64_t zero_stage;    /* what they divide: 1 moments and master weights, 2 gradients too */
+    int64_t virtual_ranks; /* parts of an update, added in a fixed order; 0: one for each rank */
+    const char *communication_data_type; /* of exchanged gradients: "fp32", "bf16"; NULL: that of
+                                            the precision */
+
     /* reports */
     int64_t logging_steps;
     const char *log_format;   /* "plain", "deepspeed" or "dllogger" */

@@ -72,7 +72,19 @@ struct comm {
     struct comm_stats (*stats)(struct comm *comm);
 };
 
-// The job of one process. It is a constant in all but type: never closed, shared by all.
+// The job of one process. It is a constant in all but type: closing it does nothing, all share it.
 struct comm *comm_self(void);
+
+struct comm_options {
+    const char *name;       // "self", or the MPI: "openmpi", "mpich"; "auto": as the launcher says
+    double timeout_seconds; // of each wait for other ranks
+};
+
+// The communicator of the processes that were started together, all of which call it; that of the
+// process alone where it is. Closed by the caller. BERTH_CONFIG: the launcher, `name` and the MPI
+// do not go together; BERTH_UNAVAILABLE: the MPI or another process is not there. Never is a
+// process of several made a job of its own.
+enum berth_status comm_open(const struct comm_options *options, struct comm **comm,
+                            struct berth_error *error);
 
 #endif

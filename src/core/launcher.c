@@ -10,33 +10,61 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-// The first row that says several processes were started wins; the search ends at the first
-// innermost launcher that is set.
+#define SRUN "srun of Slurm"
+#define SRUN_ALONE "run it without srun, or with srun --ntasks=1"
+
+// The first row that says several processes were started wins, or else the first row; the search
+// ends at the first innermost launcher that is set.
 static const struct launcher launchers[] = {
     {.name = "torchrun or deepspeed",
      .size = "WORLD_SIZE",
      .ranks = {"RANK", "LOCAL_RANK"},
+     .instead = "start the processes with mpirun, mpiexec or srun",
      .alone = "run it without the launcher and without WORLD_SIZE"},
     {.name = "mpirun of Open MPI",
      .size = "OMPI_COMM_WORLD_SIZE",
      .ranks = {"OMPI_COMM_WORLD_RANK"},
      .is_innermost = 1,
+     .mpi = "openmpi",
      .alone = "run it without mpirun, or with mpirun -n 1"},
     {.name = "mpirun of MVAPICH2",
      .size = "MV2_COMM_WORLD_SIZE",
      .ranks = {"MV2_COMM_WORLD_RANK"},
      .is_innermost = 1,
+     .mpi = "mpich",
      .alone = "run it without mpirun, or with mpirun -n 1"},
+    {.name = SRUN,
+     .size = "PMI_SIZE",
+     .ranks = {"PMI_RANK"},
+     .with = "PMI_JOBID",
+     .is_innermost = 1,
+     .mpi = "mpich",
+     .alone = SRUN_ALONE},
     {.name = "mpiexec of MPICH, Intel MPI or MVAPICH",
      .size = "PMI_SIZE",
      .ranks = {"PMI_RANK"},
      .is_innermost = 1,
+     .mpi = "mpich",
      .alone = "run it without mpiexec, or with mpiexec -n 1"},
-    {.name = "srun of Slurm",
+    {.name = SRUN,
      .size = "SLURM_STEP_NUM_TASKS",
      .ranks = {"SLURM_PROCID"},
-     .alone = "run it without srun, or with srun --ntasks=1"},
-    {.name = "a launcher with PMIx", .ranks = {"PMIX_RANK"}, .alone = "start one process"},
+     .with = "PMIX_RANK",
+     .mpi = "openmpi",
+     .is_any_mpi = 1,
+     .alone = SRUN_ALONE},
+    {.name = SRUN,
+     .size = "SLURM_STEP_NUM_TASKS",
+     .ranks = {"SLURM_PROCID"},
+     .instead =
+         "use srun --mpi=pmix for Open MPI, srun --mpi=pmi2 for MPICH (srun --mpi=list names "
+         "what this Slurm has), or mpirun within salloc or sbatch",
+     .alone = SRUN_ALONE},
+    {.name = "a launcher with PMIx",
+     .ranks = {"PMIX_RANK"},
+     .mpi = "openmpi",
+     .is_any_mpi = 1,
+     .alone = "start one process"},
 };
 
 static int64_t number_of(const char *variable, int64_t otherwise) {
@@ -47,6 +75,9 @@ static int64_t number_of(const char *variable, int64_t otherwise) {
 
 static int is_here(const struct launcher *launcher, struct launch *launch) {
     int64_t rank = -1;
+    if (launcher->with != NULL && getenv(launcher->with) == NULL) {
+        return 0;
+    }
     for (size_t i = 0; i < 2 && rank < 0; i++) {
         rank = number_of(launcher->ranks[i], -1);
     }
@@ -65,11 +96,13 @@ static int is_here(const struct launcher *launcher, struct launch *launch) {
 struct launch launch_find(void) {
     struct launch found = {.size = 1}, launch;
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
-        if (is_here(&launchers[i], &launch)) {
-            found = launch;
-            if (launch.size > 1 || launchers[i].is_innermost) {
-                break;
-            }
+        if (!is_here(&launchers[i], &launch)) {
+            continue;
+        }
+        const int decides = launch.size > 1 || launchers[i].is_innermost;
+        found = decides || found.launcher == NULL ? launch : found;
+        if (decides) {
+            break;
         }
     }
     return found;

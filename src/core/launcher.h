@@ -3,6 +3,7 @@
 #ifndef BERTH_CORE_LAUNCHER_H
 #define BERTH_CORE_LAUNCHER_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 // A launcher and the environment variables that it sets. A launcher without a variable for the
@@ -11,7 +12,11 @@ struct launcher {
     const char *name;     // "mpirun of Open MPI"
     const char *size;     // the variable with the number of processes; NULL: none
     const char *ranks[2]; // the variables with the rank: the first that is set counts; NULL: none
+    const char *with;     // a variable that must be set as well; NULL: none
     int is_innermost;     // starts processes itself, even under another launcher
+    const char *mpi;      // the MPI that connects the processes: "openmpi", "mpich"; NULL: none
+    int is_any_mpi;       // `mpi` is only the usual one; the number of ranks shows what is right
+    const char *instead;  // if there is no MPI: how to start processes that one connects
     const char *alone;    // how to start a single process
 };
 
@@ -21,6 +26,11 @@ struct launch {
     const char *variable;            // the variable that says so
     int64_t size, rank;              // number of processes, and the rank of this one, from 0
 };
+
+// Whether there are, or may be, other processes.
+static inline int launch_is_of_several(const struct launch *launch) {
+    return launch->size > 1 || (launch->launcher != NULL && launch->launcher->size == NULL);
+}
 
 // From the environment.
 struct launch launch_find(void);

@@ -68,6 +68,9 @@ def dynamic(value):
 # What no pair of runs shows on every machine: the source that must read the setting.
 READERS = {
     "threads": ("src/train/machine/machine.c", r"config->threads"),           # the same results for any number
+    # Other processes are there or not (tests/comm, tests/lab).
+    "comm": ("src/train/machine/machine.c", r"config->comm"),
+    "comm_timeout": ("src/train/machine/machine.c", r"config->comm_timeout"),
     "consecutive_hysteresis": ("src/train/optimizer/loss_scale.c", r"config->consecutive_hysteresis"),
     "min_loss_scale": ("src/train/optimizer/loss_scale.c", r"config->min_loss_scale"),
     # The same results in another number of batches.

@@ -189,6 +189,18 @@ enum berth_status machine_device_open(const struct berth_config *config,
     return status;
 }
 
+enum berth_status machine_comm_open(const struct berth_config *config, const struct berth_log *log,
+                                    struct comm **comm, struct berth_error *error) {
+    const struct comm_options options = {.name = config->comm != NULL ? config->comm : "auto",
+                                         .timeout_seconds = (double)config->comm_timeout};
+    TRY(comm_open(&options, comm, error));
+    if ((*comm)->size > 1) {
+        log_note(log, "ranks: %d on %d host%s, connected by %s", (*comm)->size, (*comm)->host_count,
+                 (*comm)->host_count > 1 ? "s" : "", (*comm)->name);
+    }
+    return BERTH_OK;
+}
+
 // Of enum berth_precision, as --precision says them.
 static const struct {
     const char *name;

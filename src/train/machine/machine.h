@@ -4,6 +4,7 @@
 #ifndef BERTH_TRAIN_MACHINE_H
 #define BERTH_TRAIN_MACHINE_H
 
+#include "core/comm.h"
 #include "core/device.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -34,6 +35,11 @@ enum berth_status machine_start_threads(const struct berth_config *config,
 enum berth_status machine_device_open(const struct berth_config *config,
                                       const struct berth_log *log, struct device **device,
                                       struct berth_error *error);
+
+// The communicator of config->comm ("auto": as the launcher says), which all processes that were
+// started together open; the caller closes it. The log is told of several processes.
+enum berth_status machine_comm_open(const struct berth_config *config, const struct berth_log *log,
+                                    struct comm **comm, struct berth_error *error);
 
 // The dtype to compute in: what config->precision says, or where that is auto, the device's fast
 // one, which the log is told. config->precision then names it. BERTH_CONFIG: the device lacks it.

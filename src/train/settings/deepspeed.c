@@ -95,6 +95,7 @@ static enum berth_status take_top_level(struct reading *r, struct berth_error *e
             TRY(take(r, option_rows[i].name, error));
         }
     }
+    TRY(take(r, "zero_stage", error));
     if (!has_key(r, "train_batch_size") && !has_key(r, "train_micro_batch_size_per_gpu") &&
         !is_given(r, "train_batch_size") && !is_given(r, "per_device_train_batch_size")) {
         return error_set(error, BERTH_CONFIG,

@@ -16,7 +16,7 @@ const struct deepspeed_keys deepspeed_keys[] = {
     {"", KEY_OBJECT, KEY_PROCESSES, "comms_logger elasticity"},
     {"", KEY_REAL, KEY_PROCESSES, "gradient_predivide_factor"},
     {"", KEY_TEXT, KEY_PROCESSES,
-     "communication_data_type seq_parallel_communication_data_type gradient_allreduce_op"},
+     "seq_parallel_communication_data_type gradient_allreduce_op"},
     {"", KEY_BOOLEAN, KEY_WITHOUT,
      "dump_state disable_python_gc dataloader_drop_last memory_breakdown"},
     {"", KEY_OBJECT, KEY_WITHOUT,
@@ -54,7 +54,6 @@ const struct deepspeed_keys deepspeed_keys[] = {
      "mics_hierarchical_params_gather memory_efficient_linear pipeline_loading_checkpoint "
      "override_module_apply log_trace_cache_warnings stage3_gather_16bit_weights_on_model_save "
      "stage3_gather_fp16_weights_on_model_save"},
-    {ZERO, KEY_INTEGER, KEY_PROCESSES, "stage"},
     {ZERO, KEY_REAL, KEY_PROCESSES,
      "allgather_bucket_size reduce_bucket_size sub_group_size stage3_max_live_parameters "
      "stage3_max_reuse_distance stage3_prefetch_bucket_size stage3_param_persistence_threshold "

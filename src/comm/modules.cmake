@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+# The communication modules berth-comm-NAME.so: mpi_module.c once for each MPI whose compiler is in
+# the path. NAME is the binary interface: openmpi, or mpich for MPICH and what descends from it
+# (Intel MPI, MVAPICH, Cray MPICH). Nothing else of Berth knows an MPI, so a build without one is
+# complete but for these files.
+set(BERTH_MPI_COMPILERS mpicc mpicc.openmpi mpicc.mpich CACHE STRING
+    "MPI's compilers to build communication modules with; the first of each kind counts")
+
+# --- what a compiler stands for -------------------------------------------------------------------
+# Sets `name` (empty: no MPI) and `flags` to its own.
+function(berth_mpi_of compiler name flags)
+  set(${name} "" PARENT_SCOPE)
+  execute_process(COMMAND ${compiler} -show OUTPUT_VARIABLE command ERROR_QUIET
+                  OUTPUT_STRIP_TRAILING_WHITESPACE)
+  separate_arguments(words UNIX_COMMAND "${command}")
+  list(FILTER words INCLUDE REGEX "^-[IDLlW]")
+  file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/mpi_kind.c "#include <mpi.h>\n"
+       "#ifdef OPEN_MPI\nkind_openmpi\n#elif defined MPICH_VERSION || defined I_MPI_VERSION\nkind_mpich\n#endif\n")
+  execute_process(COMMAND ${compiler} -E ${CMAKE_CURRENT_BINARY_DIR}/mpi_kind.c OUTPUT_VARIABLE text ERROR_QUIET)
+  if(text MATCHES "kind_(openmpi|mpich)")
+    set(${name} ${CMAKE_MATCH_1} PARENT_SCOPE)
+    set(${flags} "${words}" PARENT_SCOPE)
+  endif()
+endfunction()
+
+# --- modules --------------------------------------------------------------------------------------
+# Of core, what the module needs, in no one's sight but its own.
+add_library(berth_core_archive STATIC $<TARGET_OBJECTS:berth_core>)
+file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/module.map
+     CONTENT "{ global: berth_comm_module; local: *; };\n")
+
+function(berth_mpi_module name flags)
+  set(module berth-comm-${name})
+  set(compile_flags ${flags})
+  list(FILTER compile_flags INCLUDE REGEX "^-[ID]")
+  list(TRANSFORM compile_flags REPLACE "^-I" "-isystem")
+  set(link_flags ${flags})
+  list(FILTER link_flags INCLUDE REGEX "^-[LlW]")
+  foreach(flag IN LISTS flags) # an MPI outside the system's folders is found without LD_LIBRARY_PATH
+    if(flag MATCHES "^-L(/.*)" AND NOT CMAKE_MATCH_1 IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES)
+      list(APPEND link_flags -Wl,-rpath,${CMAKE_MATCH_1})
+    endif()
+  endforeach()
+  add_library(${module} MODULE ${CMAKE_CURRENT_SOURCE_DIR}/comm/mpi_module.c)
+  set_target_properties(${module} PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}
+                                             LINK_DEPENDS ${CMAKE_CURRENT_BINARY_DIR}/module.map)
+  target_compile_definitions(${module} PRIVATE BERTH_MODULE_NAME="${name}")
+  target_include_directories(${module} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+  target_compile_options(${module} PRIVATE ${compile_flags})
+  target_link_options(${module} PRIVATE -Wl,--version-script=${CMAKE_CURRENT_BINARY_DIR}/module.map)
+  target_link_libraries(${module} PRIVATE berth_core_archive ${link_flags})
+  install(TARGETS ${module} LIBRARY DESTINATION ${BERTH_MODULE_DIR})
+endfunction()
+
+set(BERTH_MPIS)
+foreach(candidate IN LISTS BERTH_MPI_COMPILERS)
+  find_program(compiler ${candidate} NO_CACHE)
+  if(compiler)
+    berth_mpi_of(${compiler} name flags)
+    if(name AND NOT name IN_LIST BERTH_MPIS)
+      berth_mpi_module(${name} "${flags}")
+      list(APPEND BERTH_MPIS ${name})
+    endif()
+  endif()
+  unset(compiler)
+endforeach()
+set(BERTH_MPIS ${BERTH_MPIS} PARENT_SCOPE) # for the tests
+list(JOIN BERTH_MPIS " and " names)
+message(STATUS "  communication modules: ${names}")

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages over MPI. This file is a module of its own, compiled once for each MPI, because no two
+// of them agree on a binary interface; it uses nothing of MPI but messages between two processes.
+#include "comm/module.h"
+#include "core/memory.h"
+
+#include <limits.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+struct mpi_job {
+    struct transport transport;
+    char version[COMM_VERSION_SIZE];
+    MPI_Comm channels[TRANSPORT_CHANNELS]; // duplicates: a program's own messages are apart
+    int initialized_here;                  // MPI: so it is finalized here, too
+};
+
+_Static_assert(sizeof(MPI_Request) <= sizeof(((struct transport_message *)0)->request),
+               "a message holds any MPI's request");
+
+// "Open MPI v4.1.4, package: ..." and "MPICH Version:\t4.0.2\nMPICH Release date..." without what
+// follows the number and the word before it.
+static void mpi_version(char text[COMM_VERSION_SIZE]) {
+    char whole[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length;
+    MPI_Get_library_version(whole, &length);
+    whole[strcspn(whole, ",\n")] = '\0';
+    char *word = strstr(whole, " Version");
+    if (word != NULL) {
+        char *number = word + strlen(" Version");
+        number += strspn(number, " \t:");
+        memmove(word + 1, number, strlen(number) + 1);
+    }
+    snprintf(text, COMM_VERSION_SIZE, "%.*s", COMM_VERSION_SIZE - 1, whole);
+}
+
+static enum berth_status mpi_failed(int code, const char *what, struct berth_error *error) {
+    char text[MPI_MAX_ERROR_STRING];
+    int length;
+    MPI_Error_string(code, text, &length);
+    return error_set(error, BERTH_UNAVAILABLE, "%s: %s", what, text);
+}
+
+static enum berth_status message_failed(int code, const struct transport_message *message,
+                                        const char *verb, struct berth_error *error) {
+    char what[64];
+    snprintf(what, sizeof what, "%s process %d", verb, message->peer);
+    return mpi_failed(code, what, error);
+}
+
+// --- messages -----------------------------------------------------------------------------------
+
+static struct mpi_job *job_of(struct transport *transport) {
+    return transport->state;
+}
+
+static enum berth_status mpi_send(struct transport *transport, struct transport_message *message,
+                                  struct berth_error *error) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    int code = MPI_Isend(message->data, (int)message->bytes, MPI_BYTE, message->peer, 0,
+                         job_of(transport)->channels[message->channel], &request);
+    memcpy(&message->request, &request, sizeof request);
+    return code == MPI_SUCCESS ? BERTH_OK : message_failed(code, message, "cannot send to", error);
+}
+
+static enum berth_status mpi_receive(struct transport *transport, struct transport_message *message,
+                                     struct berth_error *error) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    int code = MPI_Irecv(message->data, (int)message->bytes, MPI_BYTE, message->peer, 0,
+                         job_of(transport)->channels[message->channel], &request);
+    memcpy(&message->request, &request, sizeof request);
+    return code == MPI_SUCCESS ? BERTH_OK
+                               : message_failed(code, message, "cannot receive from", error);
+}
+
+static enum berth_status mpi_test(struct transport *transport, struct transport_message *message,
+                                  int *done, struct berth_error *error) {
+    MPI_Request request;
+    MPI_Status status[1]; // MPICH's MPI_STATUS_IGNORE looks like an overflow to compilers
+    memcpy(&request, &message->request, sizeof request);
+    int code = MPI_Test(&request, done, status);
+    memcpy(&message->request, &request, sizeof request);
+    return code == MPI_SUCCESS ? BERTH_OK
+                               : message_failed(code, message, "lost the message with", error);
+}
+
+// --- joining and leaving ------------------------------------------------------------------------
+
+// Initializes MPI where the program has not.
+static enum berth_status initialize(int *initialized_here, struct berth_error *error) {
+    int initialized, finalized, level = MPI_THREAD_SINGLE;
+    MPI_Initialized(&initialized);
+    MPI_Finalized(&finalized);
+    if (finalized) {
+        return error_set(
+            error, BERTH_CONFIG,
+            "MPI was finalized in this process and cannot be initialized again: run one job "
+            "in each process, or call MPI_Init_thread and MPI_Finalize in the program, "
+            "before and after all jobs");
+    }
+    *initialized_here = !initialized;
+    int code = initialized ? MPI_Query_thread(&level)
+                           : MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
+    if (code != MPI_SUCCESS) {
+        return mpi_failed(code, "MPI cannot be initialized", error);
+    }
+    return level == MPI_THREAD_MULTIPLE
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG, "MPI runs without support for several threads: %s",
+                           initialized
+                               ? "the program must initialize it with MPI_Init_thread and "
+                                 "MPI_THREAD_MULTIPLE"
+                               : "Berth needs one that was built with it (MPI_THREAD_MULTIPLE)");
+}
+
+static enum berth_status open_channels(struct mpi_job *job, struct berth_error *error) {
+    for (int i = 0; i < TRANSPORT_CHANNELS; i++) {
+        int code = MPI_Comm_dup(MPI_COMM_WORLD, &job->channels[i]);
+        if (code == MPI_SUCCESS) {
+            code = MPI_Comm_set_errhandler(job->channels[i], MPI_ERRORS_RETURN);
+        }
+        if (code != MPI_SUCCESS) {
+            return mpi_failed(code, "MPI cannot duplicate its communicator", error);
+        }
+    }
+    return BERTH_OK;
+}
+
+// MPICH before 4.2 over UCX: a process whose connections are closed no longer answers the others,
+// which wait for ever in MPI_Finalize if they begin to close theirs later. So all meet, and call
+// nothing of MPI until the last one has noticed: then each begins before any other can be through.
+static void settle(struct mpi_job *job) {
+#if defined MPICH_NUMVERSION && MPICH_NUMVERSION < 40200000
+    const struct timespec pause = {.tv_nsec = 500000000};
+    MPI_Comm host;
+    int host_size;
+    MPI_Comm_split_type(job->channels[0], MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+    MPI_Comm_size(host, &host_size);
+    MPI_Comm_free(&host);
+    if (host_size < job->transport.size) {
+        MPI_Barrier(job->channels[0]);
+        nanosleep(&pause, NULL);
+    }
+#endif
+}
+
+static void mpi_close(struct transport *transport, int failed) {
+    struct mpi_job *job = job_of(transport);
+    if (!failed) {
+        settle(job);
+        for (int i = 0; i < TRANSPORT_CHANNELS; i++) {
+            MPI_Comm_free(&job->channels[i]);
+        }
+        if (job->initialized_here) {
+            MPI_Finalize();
+        }
+    }
+    memory_free(job);
+}
+
+static enum berth_status mpi_open(struct transport **transport, struct berth_error *error) {
+    struct mpi_job *job = memory_array_zeroed(1, sizeof *job);
+    if (job == NULL) {
+        return error_no_memory(error, sizeof *job, "the connection to MPI");
+    }
+    enum berth_status status = initialize(&job->initialized_here, error);
+    if (status == BERTH_OK) {
+        status = open_channels(job, error);
+    }
+    if (status != BERTH_OK) {
+        memory_free(job);
+        return status;
+    }
+    mpi_version(job->version);
+    job->transport = (struct transport){
+        .name = BERTH_MODULE_NAME,
+        .state = job,
+        .version = job->version,
+        .send = mpi_send,
+        .receive = mpi_receive,
+        .test = mpi_test,
+        .close = mpi_close,
+    };
+    MPI_Comm_rank(job->channels[0], &job->transport.rank);
+    MPI_Comm_size(job->channels[0], &job->transport.size);
+    *transport = &job->transport;
+    return BERTH_OK;
+}
+
+extern const struct comm_module berth_comm_module;
+const struct comm_module berth_comm_module = {
+    .berth = BERTH_VERSION,
+    .transport_size = sizeof(struct transport),
+    .version = mpi_version,
+    .open = mpi_open,
+};

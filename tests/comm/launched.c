@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// One process of a job that a real launcher starts (test_mpi.sh, ../lab/test_hosts.sh).
+//
+// usage: launched MODULE [stay | again]    messages over the transport: every pair, both channels
+// at
+//                                          once from two threads, sizes from nothing to above every
+//                                          MPI's eager limit. stay: leaves as after an error;
+//                                          again: opens a second time after closing
+//        launched NAME ranks ELEMENTS      a communicator: sums, and a range of so many elements
+//                                          reduced and gathered
+#include "comm/mpi.h"
+#include "core/comm.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROUNDS 3
+#define LARGEST ((size_t)3 << 20)
+
+static const size_t sizes[] = {0, 1, 4, 1000, 4096, 65536, 70001, LARGEST};
+#define SIZES (sizeof sizes / sizeof *sizes)
+
+struct lane {
+    struct transport *transport;
+    enum transport_channel channel;
+    uint64_t wrong;
+};
+
+// What a byte of a message is, so that any message in the wrong place is noticed.
+static uint8_t byte_of(int from, int to, int channel, size_t message, size_t at) {
+    return (uint8_t)(from * 31 + to * 17 + channel * 101 + (int)message * 7 + (int)(at * 13 % 251));
+}
+
+static void must(enum berth_status status, const struct berth_error *error) {
+    if (status != BERTH_OK) {
+        fprintf(stderr, "launched: %s\n", error->message);
+        exit(status);
+    }
+}
+
+static void finish(struct transport *transport, struct transport_message *message) {
+    struct berth_error error;
+    for (int done = 0; !done;) {
+        must(transport->test(transport, message, &done, &error), &error);
+        sched_yield();
+    }
+}
+
+// All messages to and from one peer at once: they arrive in the order in which they were sent.
+static void exchange_with(struct lane *lane, int peer) {
+    struct transport *transport = lane->transport;
+    struct transport_message sent[SIZES], received[SIZES];
+    struct berth_error error;
+    for (size_t i = 0; i < SIZES; i++) {
+        uint8_t *out = malloc(sizes[i] + 1), *in = malloc(sizes[i] + 1);
+        for (size_t j = 0; j < sizes[i]; j++) {
+            out[j] = byte_of(transport->rank, peer, lane->channel, i, j);
+        }
+        in[sizes[i]] = 0xA5;
+        sent[i] = (struct transport_message){
+            .peer = peer, .channel = lane->channel, .data = out, .bytes = sizes[i]};
+        received[i] = (struct transport_message){
+            .peer = peer, .channel = lane->channel, .data = in, .bytes = sizes[i]};
+        must(transport->receive(transport, &received[i], &error), &error);
+        must(transport->send(transport, &sent[i], &error), &error);
+    }
+    for (size_t i = SIZES; i-- > 0;) {
+        finish(transport, &received[i]);
+        finish(transport, &sent[i]);
+        const uint8_t *in = received[i].data;
+        for (size_t j = 0; j < sizes[i]; j++) {
+            lane->wrong += in[j] != byte_of(peer, transport->rank, lane->channel, i, j);
+        }
+        lane->wrong += in[sizes[i]] != 0xA5;
+        free(sent[i].data);
+        free(received[i].data);
+    }
+}
+
+static void *run_lane(void *argument) {
+    struct lane *lane = argument;
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int peer = 0; peer < lane->transport->size; peer++) {
+            if (peer != lane->transport->rank) {
+                exchange_with(lane, peer);
+            }
+        }
+    }
+    return NULL;
+}
+
+// --- a communicator -----------------------------------------------------------------------------
+
+// Element i of rank r's range is (r + 1) (i % 1000), so that sums are exact in fp32.
+static int run_ranks(const char *name, int64_t count) {
+    const struct comm_options options = {.name = name, .timeout_seconds = 60.0};
+    struct comm *comm;
+    struct berth_error error;
+    must(comm_open(&options, &comm, &error), &error);
+    const int size = comm->size;
+    const float total = (float)size * (float)(size + 1) / 2.0f;
+    float *values = malloc((size_t)count * sizeof *values);
+    int64_t *starts = malloc(((size_t)size + 1) * sizeof *starts);
+    for (int64_t i = 0; i < count; i++) {
+        values[i] = (float)(comm->rank + 1) * (float)(i % 1000);
+    }
+    for (int i = 0; i <= size; i++) {
+        starts[i] = count * i / size;
+    }
+    const struct comm_range range = {.name = "test",
+                                     .data = values,
+                                     .count = count,
+                                     .dtype = DTYPE_F32,
+                                     .wire = DTYPE_F32,
+                                     .starts = starts};
+    comm->wait(comm, comm->reduce_begin(comm, &range));
+    comm->wait(comm, comm->gather_begin(comm, &range));
+    double sum = comm->rank;
+    comm->sum(comm, &sum, 1);
+    int64_t wrong = sum != size * (size - 1) / 2.0;
+    for (int64_t i = 0; i < count; i++) {
+        wrong += values[i] != total * (float)(i % 1000);
+    }
+    must(comm->agree(comm, BERTH_OK, &(int){0}, &error), &error);
+    printf("%s rank %d of %d, place %d of %d on host %d of %d, %llu bytes sent: %lld wrong\n",
+           comm->name, comm->rank, size, comm->local_rank, comm->local_size, comm->host,
+           comm->host_count, (unsigned long long)comm->stats(comm).bytes, (long long)wrong);
+    comm->close(comm);
+    free(values);
+    free(starts);
+    return wrong == 0 ? 0 : 1;
+}
+
+int main(int count, char **words) {
+    if (count > 3) {
+        return run_ranks(words[1], atoll(words[3]));
+    }
+    const char *manner = count > 2 ? words[2] : "";
+    struct launch launch = launch_find();
+    struct transport *transport;
+    struct berth_error error;
+    must(mpi_transport_open(words[1], &launch, &transport, &error), &error);
+    struct lane lanes[TRANSPORT_CHANNELS];
+    pthread_t threads[TRANSPORT_CHANNELS];
+    for (int i = 0; i < TRANSPORT_CHANNELS; i++) {
+        lanes[i] = (struct lane){.transport = transport, .channel = (enum transport_channel)i};
+        if (pthread_create(&threads[i], NULL, run_lane, &lanes[i]) != 0) {
+            return 1;
+        }
+    }
+    uint64_t wrong = 0;
+    for (int i = 0; i < TRANSPORT_CHANNELS; i++) {
+        pthread_join(threads[i], NULL);
+        wrong += lanes[i].wrong;
+    }
+    printf("%s process %d of %d, %s: %llu wrong\n", transport->name, transport->rank,
+           transport->size, transport->version, (unsigned long long)wrong);
+    fflush(stdout);
+    if (strcmp(manner, "stay") == 0) {
+        transport->close(transport, 1);
+        return 75;
+    }
+    transport->close(transport, 0);
+    if (strcmp(manner, "again") == 0) {
+        must(mpi_transport_open(words[1], &launch, &transport, &error), &error);
+    }
+    return wrong == 0 ? 0 : 1;
+}

@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Hosts on one machine: network namespaces on a bridge that is in a namespace of its own, so that nothing
+# leaves the machine. Sourced; needs root. Not simulated: other clocks, other processors, lost packets.
+#
+#   hosts_up N             hosts 1 to N, named ${lab}h1 ...; 77 where they cannot be made
+#   hosts_rate K 1gbit     shapes what host K sends and receives; `off` ends it
+#   hosts_link K up|down   its cable
+#   hosts_bytes K          bytes that host K has sent to others
+#   hosts_exec K COMMAND   as on host K: its name, its network, its shared memory; sw is the bridge's
+#   hosts_down
+#   hosts_openmpi N SLOTS WORDS...    mpirun of Open MPI on N hosts of SLOTS processes, from host 1
+#   hosts_mpich N SLOTS WORDS...      mpiexec of MPICH
+#
+# Two labs at once have different names, and may have the same addresses.
+lab=${LAB:-b$BASHPID}
+lab_net=10.77.0
+lab_tools=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+hosts_up() {
+    local k
+    [ "$(id -u)" -eq 0 ] || { echo "hosts need root"; return 77; }
+    for tool in ip tc nsenter unshare; do
+        command -v $tool >/dev/null || { echo "hosts need $tool (packages iproute2, util-linux)"; return 77; }
+    done
+    ip netns add "${lab}sw" 2>/dev/null || { echo "network namespaces cannot be made here"; return 77; }
+    lab_hosts=$1
+    ip -n "${lab}sw" link set lo up
+    ip -n "${lab}sw" link add br0 type bridge
+    ip -n "${lab}sw" link set br0 up
+    ip -n "${lab}sw" addr add $lab_net.254/24 dev br0
+    mkdir -p "/etc/netns/${lab}sw"
+    {
+        echo "127.0.0.1 localhost"
+        for k in $(seq "$1"); do echo "$lab_net.$k ${lab}h$k"; done
+        echo "$lab_net.254 ${lab}sw"
+    } >"/etc/netns/${lab}sw/hosts"
+    for k in $(seq "$1"); do
+        ip netns add "${lab}h$k"
+        ip -n "${lab}h$k" link set lo up
+        ip -n "${lab}sw" link add "p$k" type veth peer name eth0 netns "${lab}h$k"
+        ip -n "${lab}sw" link set "p$k" master br0 up
+        ip -n "${lab}h$k" addr add "$lab_net.$k/24" dev eth0
+        ip -n "${lab}h$k" link set eth0 up
+        cp -r "/etc/netns/${lab}sw" "/etc/netns/${lab}h$k"
+    done
+}
+
+hosts_rate() {
+    ip netns exec "${lab}h$1" tc qdisc del dev eth0 root 2>/dev/null
+    ip netns exec "${lab}sw" tc qdisc del dev "p$1" root 2>/dev/null
+    [ "$2" != off ] || return 0
+    ip netns exec "${lab}h$1" tc qdisc add dev eth0 root tbf rate "$2" burst 256kb latency 20ms &&
+        ip netns exec "${lab}sw" tc qdisc add dev "p$1" root tbf rate "$2" burst 256kb latency 20ms
+}
+
+hosts_link() {
+    ip -n "${lab}sw" link set "p$1" "$2"
+}
+
+hosts_bytes() {
+    ip netns exec "${lab}h$1" cat /sys/class/net/eth0/statistics/tx_bytes
+}
+
+# /sys shows the network of the namespace that mounted it; its control groups are the machine's.
+hosts_exec() {
+    local host=${lab}h$1
+    [ "$1" != sw ] || host=${lab}sw
+    shift
+    nsenter --net="/run/netns/$host" unshare --uts --mount sh -c '
+        host=$1
+        shift
+        hostname "$host" &&
+            mount --rbind /sys /mnt && mount -t sysfs sysfs /sys &&
+            mount --rbind /mnt/fs/cgroup /sys/fs/cgroup && umount -l /mnt &&
+            mount --bind "/etc/netns/$host/hosts" /etc/hosts && mount -t tmpfs tmpfs /dev/shm &&
+            exec "$@"' sh "$host" "$@"
+}
+
+hosts_down() {
+    local k pid
+    for k in $(seq "${lab_hosts:-0}") w; do
+        k=${lab}$([ "$k" = w ] && echo sw || echo "h$k")
+        for pid in $(ip netns pids "$k" 2>/dev/null); do kill -9 "$pid" 2>/dev/null; done
+        ip netns del "$k" 2>/dev/null
+        rm -rf "/etc/netns/$k"
+    done
+    lab_hosts=0
+}
+
+# "h1:2,h2:2"
+hosts_list() { # N SLOTS
+    seq -s, -f "${lab}h%g:$2" "$1"
+}
+
+hosts_openmpi() {
+    local n=$1 slots=$2
+    shift 2
+    LAB=$lab hosts_exec 1 mpirun.openmpi --allow-run-as-root --bind-to none \
+        -np $((n * slots)) --host "$(hosts_list "$n" "$slots")" \
+        --mca plm rsh --mca plm_rsh_agent "$lab_tools/host-shell" --mca plm_rsh_no_tree_spawn 1 \
+        --mca oob_tcp_if_include $lab_net.0/24 --mca btl_tcp_if_include $lab_net.0/24 --mca pml ob1 \
+        --mca btl self,vader,tcp --mca mpi_yield_when_idle 1 "$@"
+}
+
+hosts_mpich() {
+    local n=$1 slots=$2
+    shift 2
+    LAB=$lab UCX_TLS=${UCX_TLS:-tcp,self,posix} UCX_NET_DEVICES=eth0 hosts_exec 1 mpiexec.mpich \
+        -np $((n * slots)) -hosts "$(hosts_list "$n" "$slots")" \
+        -launcher ssh -launcher-exec "$lab_tools/host-shell" -iface eth0 -localhost "${lab}h1" "$@"
+}

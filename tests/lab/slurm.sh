@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Slurm on the hosts of hosts.sh, which are up. Sourced after it.
+#
+#   slurm_up FOLDER    munge, the controller and a daemon for each host; 77 where a package is missing
+#   slurm WORDS...     srun, salloc, sinfo ... on the bridge's host
+#   slurm_down
+slurm_up() {
+    local k tool
+    for tool in slurmctld slurmd srun munged; do
+        PATH=$PATH:/usr/sbin command -v $tool >/dev/null ||
+            { echo "Slurm needs $tool (packages slurm-wlm, munge)"; return 77; }
+    done
+    PATH=$PATH:/usr/sbin
+    slurm_dir=$1
+    export SLURM_CONF=$slurm_dir/slurm.conf
+    mkdir -p "$slurm_dir/state"
+    head -c 1024 /dev/urandom >"$slurm_dir/munge.key"
+    chmod 600 "$slurm_dir/munge.key"
+    munged --force --key-file="$slurm_dir/munge.key" --socket="$slurm_dir/munge" \
+        --pid-file="$slurm_dir/munged.pid" --log-file="$slurm_dir/munged.log" \
+        --seed-file="$slurm_dir/munge.seed" || return 1
+    echo "PMIxCliTmpDirBase=/dev/shm" >"$slurm_dir/mpi.conf" # each host's own
+    {
+        cat <<END
+ClusterName=lab
+SlurmctldHost=${lab}sw($lab_net.254)
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket=$slurm_dir/munge
+StateSaveLocation=$slurm_dir/state
+SlurmdSpoolDir=$slurm_dir/%n
+SlurmctldPidFile=$slurm_dir/slurmctld.pid
+SlurmdPidFile=$slurm_dir/slurmd.%n.pid
+SlurmctldLogFile=$slurm_dir/slurmctld.log
+SlurmdLogFile=$slurm_dir/slurmd.%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+MpiDefault=none
+ReturnToService=2
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SlurmdParameters=config_overrides
+KillWait=5
+SlurmdTimeout=30
+END
+        for k in $(seq "$lab_hosts"); do
+            echo "NodeName=${lab}h$k NodeAddr=$lab_net.$k CPUs=8 RealMemory=1000 State=UNKNOWN"
+        done
+        echo "PartitionName=all Nodes=${lab}h[1-$lab_hosts] Default=YES State=UP"
+    } >"$SLURM_CONF"
+    hosts_exec sw slurmctld -c || return 1
+    for k in $(seq "$lab_hosts"); do
+        mkdir -p "$slurm_dir/${lab}h$k"
+        hosts_exec "$k" slurmd -N "${lab}h$k" -c || return 1
+    done
+    for k in $(seq 100); do
+        [ "$(slurm sinfo -h -t idle -o %D)" = "$lab_hosts" ] && return 0
+        sleep 0.1
+    done
+    echo "Slurm's hosts are not up:"
+    slurm sinfo
+    return 1
+}
+
+slurm() {
+    hosts_exec sw "$@"
+}
+
+slurm_down() {
+    local file
+    for file in "$slurm_dir"/*.pid; do
+        [ ! -s "$file" ] || kill "$(cat "$file")" 2>/dev/null
+    done
+}

@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Jobs over several hosts (hosts.sh), started by each MPI's own launcher and by Slurm: results, what
+# travels between hosts, shaped links, and launches that cannot be served. Skipped without root.
+. "$(dirname "$0")/../cli/lib.sh"
+. "$(dirname "$0")/hosts.sh"
+. "$(dirname "$0")/slurm.sh"
+unset "${!SLURM_@}" "${!OMPI_@}" "${!PMI_@}" "${!PMIX_@}" WORLD_SIZE RANK LOCAL_RANK
+export OMP_NUM_THREADS=1 BERTH_MODULE_PATH
+BERTH_MODULE_PATH=$(dirname "$BERTH")
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 # an MPI keeps memory until the end
+trap '[ "$BASHPID" -ne $$ ] || { slurm_down; hosts_down; rm -rf "$work"; }' EXIT
+hosts_up 2 || exit
+
+tried=0
+has() { # MPI
+    [[ " $BERTH_MPIS " == *" $1 "* ]] && command -v "mpiexec.$1" >/dev/null
+}
+as() { # WHAT WORDS...
+    what=$1
+    shift
+    "$@" >"$out" 2>"$err" </dev/null
+    code=$?
+}
+expect_lines() { # COUNT PATTERN
+    [ "$(grep -cE -- "$2" "$out")" -eq "$1" ] || fail "not $1 lines like \"$2\""
+}
+sent() { echo $(($(hosts_bytes 1) + $(hosts_bytes 2))); }
+
+# A range of 4 MB over two hosts of two ranks: each host sends the other half of it when sums are
+# made and half of it when they are gathered, whatever the number of ranks; 5 % are headers.
+elements=1000000
+expect_traffic() { # BYTES BEFORE
+    local bytes=$(($(sent) - $1))
+    [ $bytes -ge $((elements * 8)) ] && [ $bytes -le $((elements * 8 * 120 / 100)) ] ||
+        fail "$bytes bytes between the hosts for $((elements * 8))"
+}
+for mpi in openmpi mpich; do
+    has $mpi || { echo "$mpi was not tried: no module or no launcher"; continue; }
+    tried=$((tried + 1))
+    as "$mpi, 2 hosts of 2" hosts_$mpi 2 2 "$LAUNCHED" $mpi
+    expect_code 0
+    expect_lines 4 "^$mpi process [0-3] of 4, .*: 0 wrong\$"
+    before=$(sent)
+    as "$mpi, a range over 2 hosts of 2" hosts_$mpi 2 2 "$LAUNCHED" auto ranks $elements
+    expect_code 0
+    expect_lines 2 "^$mpi rank [01] of 4, place [01] of 2 on host 0 of 2, .*: 0 wrong\$"
+    expect_lines 2 "^$mpi rank [23] of 4, place [01] of 2 on host 1 of 2, .*: 0 wrong\$"
+    expect_traffic "$before"
+    # 8 MB at 40 Mbit/s in both directions at once are 0.8 s at least.
+    hosts_rate 1 40mbit
+    hosts_rate 2 40mbit
+    start=$(date +%s%N)
+    as "$mpi, shaped hosts" hosts_$mpi 2 1 "$LAUNCHED" auto ranks $elements
+    expect_code 0
+    [ $(($(date +%s%N) - start)) -ge 800000000 ] || fail "faster than the link"
+    hosts_rate 1 off
+    hosts_rate 2 off
+done
+[ $tried -gt 0 ] || { echo "no MPI and its launcher are installed: skipped"; exit 77; }
+
+if slurm_up "$work/slurm"; then
+    if has openmpi; then
+        as "srun --mpi=pmix" slurm timeout 60 srun -N2 -n4 --ntasks-per-node=2 --mpi=pmix "$LAUNCHED" auto ranks 10000
+        expect_code 0
+        expect_lines 4 '^openmpi rank [0-3] of 4, place [01] of 2 on host [01] of 2, .*: 0 wrong$'
+    fi
+    if has mpich; then
+        as "srun --mpi=pmi2" slurm timeout 60 srun -N2 -n4 --ntasks-per-node=2 --mpi=pmi2 \
+            env UCX_TLS=tcp,self,posix UCX_NET_DEVICES=eth0 "$LAUNCHED" auto ranks 10000
+        expect_code 0
+        expect_lines 4 '^mpich rank [0-3] of 4, place [01] of 2 on host [01] of 2, .*: 0 wrong$'
+        as "srun --mpi=pmix with MPICH" slurm timeout 60 srun -N2 -n2 --mpi=pmix "$BERTH" doctor --comm mpich
+        expect_code 78
+        expect_err 'connects 1 of the 2 processes that srun of Slurm started'
+    fi
+    as "srun --mpi=none" slurm timeout 60 srun -N2 -n2 --mpi=none "$BERTH" doctor
+    expect_code 78
+    expect_err 'use srun --mpi=pmix for Open MPI, srun --mpi=pmi2 for MPICH'
+    as "srun --mpi=pmi2 with Open MPI" slurm timeout 60 srun -N2 -n2 --mpi=pmi2 "$BERTH" doctor --comm openmpi
+    expect_code 78
+    expect_err 'srun of Slurm (PMI_SIZE), which is for mpich and not for openmpi'
+    as "one process in an allocation" slurm timeout 60 salloc -N2 -n2 "$BERTH" doctor
+    expect_code 0
+    expect_lines 1 '^comm +self$'
+else
+    echo "Slurm was not tried"
+fi
+finish
