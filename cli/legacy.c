@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The original scripts' flags that are no rows of the option table (BingBertSquad, run_squad,
-// run_pretraining, run_qa): some set a row, some are the hardware's or the framework's and change
-// nothing here (a note says so).
+// Flags of the original scripts that are not rows of the option table (BingBertSquad, run_squad,
+// run_pretraining, run_qa). Some set a row; others belong to the hardware or the framework and have
+// no effect, which a note says.
 #include "cli.h"
 #include "core/number.h"
 
@@ -10,20 +10,20 @@
 #include <sys/stat.h>
 
 enum legacy_kind {
-    SETS,           // flag: sets a row, to another value when false
+    SETS,           // flag: sets a row; to another value if false
     IGNORED,        // flag without effect
-    IGNORED_1,      // the same with a value
-    ALIAS,          // takes the value of a row that this verb does not show
+    IGNORED_1,      // option with a value, without effect
+    ALIAS,          // sets a row that this verb does not show
     SPECIAL,        // flag handled by name
     SPECIAL_1,      // option with a value handled by name
-    FILE_OR_NOTHING // flag, or option with a file that a row names
+    FILE_OR_NOTHING // flag, or option with a file for a row
 };
 
 struct legacy {
     const char *name;
     enum legacy_kind kind;
     const char *row, *value;
-    const char *off;  // SETS: the row's value where the flag is false; NULL: the flag says nothing
+    const char *off;  // SETS: the row's value if the flag is false; NULL: no effect
     const char *note; // why it has no effect
 };
 
@@ -34,8 +34,8 @@ static const char no_cache[] = "only `finetune squad` and `predict squad` keep f
 static const char own_config[] = "the model folder's config.json is used";
 
 static const struct legacy legacies[] = {
-    // do_eval and do_predict where they are no rows: there the verb predicts, and scores what has
-    // labels; SQuAD's fine-tuning calls its evaluation so.
+    // do_eval and do_predict of verbs in which they are not rows: the verb predicts, and scores
+    // what has labels; SQuAD's fine-tuning uses do_predict for its evaluation.
     {.name = "do_train", .kind = SPECIAL},
     {.name = "do_predict", .kind = SPECIAL},
     {.name = "do_eval", .kind = SPECIAL},
@@ -87,7 +87,9 @@ static const struct legacy legacies[] = {
     {.name = "verbose_logging", .kind = IGNORED, .note = "--json_summary FILE logs everything"},
     {.name = "profile", .kind = IGNORED, .note = "--wall_clock_breakdown times the phases"},
     {.name = "job_name", .kind = SPECIAL_1},
-    {.name = "ckpt_type", .kind = IGNORED_1, .note = "the checkpoint's own files tell its type"},
+    {.name = "ckpt_type",
+     .kind = IGNORED_1,
+     .note = "the checkpoint's own files determine its type"},
     {.name = "origin_bert_config_file", .kind = IGNORED_1, .note = own_config},
     {.name = "bert_config_file", .kind = IGNORED_1, .note = own_config},
     {.name = "config_file", .kind = IGNORED_1, .note = own_config},
@@ -102,7 +104,9 @@ static const struct legacy legacies[] = {
     {.name = "num_inter_threads", .kind = IGNORED_1, .note = framework},
     {.name = "inter_op", .kind = IGNORED_1, .note = framework},
     {.name = "optimized_softmax", .kind = IGNORED, .note = "every kernel is optimised"},
-    {.name = "experimental_gelu", .kind = IGNORED, .note = "hidden_act of config.json decides"},
+    {.name = "experimental_gelu",
+     .kind = IGNORED,
+     .note = "hidden_act of config.json determines it"},
     {.name = "mpi_workers_sync_gradients", .kind = IGNORED, .note = "there is one process"},
     {.name = "throughput_warmup_steps",
      .kind = IGNORED_1,
@@ -123,10 +127,10 @@ static const struct legacy legacies[] = {
     {.name = "allreduce_post_accumulation_fp16", .kind = IGNORED, .note = "there is one process"},
     {.name = "enable_packed_data_mode",
      .kind = IGNORED,
-     .note = "shards tell whether they are packed"},
-    {.name = "use_nvidia_dataset", .kind = IGNORED, .note = "shards tell their layout"},
+     .note = "shards state whether they are packed"},
+    {.name = "use_nvidia_dataset", .kind = IGNORED, .note = "shards state their layout"},
     {.name = "profile_steps", .kind = IGNORED_1, .note = "--wall_clock_breakdown times the phases"},
-    {.name = "train_option", .kind = IGNORED_1, .note = "the verb says what is trained"},
+    {.name = "train_option", .kind = IGNORED_1, .note = "the verb determines what is trained"},
 };
 
 static const struct legacy *find(const char *name) {
@@ -167,7 +171,7 @@ static enum berth_status set_special(struct cli_call *call, const struct legacy 
     return BERTH_OK;
 }
 
-// Hugging Face's names: adamw_torch, adamw_hf, adamw_apex_fused, ... are one optimizer.
+// Hugging Face's names adamw_torch, adamw_hf, adamw_apex_fused, ... all mean one optimizer.
 static enum berth_status set_optim(struct cli_call *call, const char *value,
                                    struct berth_error *error) {
     static const char *const others[] = {"8bit", "4bit", "anyprecision", "bnb"};
@@ -201,7 +205,8 @@ static enum berth_status set_special_value(struct cli_call *call, const struct l
         call->job_name = value;
         return BERTH_OK;
     }
-    if (strcmp(legacy->name, "lr_scheduler_type") == 0) { // one of Hugging Face's names differs
+    if (strcmp(legacy->name, "lr_scheduler_type") == 0) { // one of Hugging Face's values has a
+                                                          // different name
         int differs = strcmp(value, "constant_with_warmup") == 0;
         return set(call, "schedule", differs ? "constant_warmup" : value, error);
     }
@@ -211,7 +216,7 @@ static enum berth_status set_special_value(struct cli_call *call, const struct l
     return set_input(call, value, error);
 }
 
-// A flag that is false. It gives way to one that was given before: `--bf16 --fp16 false` is bf16.
+// Handles a flag that is false. An earlier setting takes precedence: `--bf16 --fp16 false` is bf16.
 static enum berth_status set_off(struct cli_call *call, const struct legacy *legacy,
                                  struct berth_error *error) {
     if (legacy->kind == SETS && legacy->off != NULL) {
@@ -243,7 +248,7 @@ static enum berth_status set_flag(struct cli_call *call, const struct legacy *le
     return legacy->kind == SETS ? set(call, legacy->row, legacy->value, error) : BERTH_OK;
 }
 
-// Of a row that the verb may not have.
+// Sets a row that the verb may not have.
 static enum berth_status set_file(struct cli_call *call, const struct legacy *legacy,
                                   const char *value, struct berth_error *error) {
     if (cli_row_applies(call->verb, option_find(legacy->row))) {
@@ -261,7 +266,7 @@ enum berth_status cli_legacy_set(struct cli_call *call, const char *name, const 
         if (call->config.validation_file == NULL) {
             return set(call, legacy->row, value, error);
         }
-        cli_note(call, "--%s has no effect beside --%s", legacy->name, legacy->row);
+        cli_note(call, "--%s has no effect together with --%s", legacy->name, legacy->row);
         return BERTH_OK;
     case FILE_OR_NOTHING:
         return !cli_is_truth_word(value) ? set_file(call, legacy, value, error)
@@ -276,7 +281,7 @@ enum berth_status cli_legacy_set(struct cli_call *call, const char *name, const 
     }
 }
 
-// BingBertSquad's --job_name NAME: TensorBoard's files in OUTPUT_DIR/runs/NAME.
+// BingBertSquad's --job_name NAME: TensorBoard files in OUTPUT_DIR/runs/NAME.
 static void name_runs(struct cli_call *call) {
     const struct berth_config *config = &call->config;
     if (call->job_name == NULL || config->output_dir == NULL) {
@@ -284,7 +289,7 @@ static void name_runs(struct cli_call *call) {
     }
     if (config->logging_dir != NULL || (call->verb->jobs & JOB_TRAIN) == 0) {
         cli_note(call, "--job_name has no effect %s",
-                 config->logging_dir != NULL ? "beside --logging_dir" : "without training");
+                 config->logging_dir != NULL ? "together with --logging_dir" : "without training");
         return;
     }
     size_t size = sizeof call->logging_dir;
@@ -300,7 +305,7 @@ void cli_legacy_nearer(const char *name, struct option_spelling *nearest) {
     }
 }
 
-// Google's name of a checkpoint, DIR/bert_model.ckpt, is the beginning of its files' names.
+// Google's name of a checkpoint, DIR/bert_model.ckpt, is the prefix of its files' names.
 static int is_checkpoint_prefix(const char *path) {
     char index[4096];
     struct stat status;
@@ -309,8 +314,7 @@ static int is_checkpoint_prefix(const char *path) {
            stat(path, &status) != 0;
 }
 
-// A model given as a file of a model folder, or as a checkpoint's name in it, stands for the
-// folder.
+// Replaces a model given as a file, or as the name of a checkpoint, by its folder.
 static void folder_of_model(struct cli_call *call) {
     static const char *const files[] = {"model.safetensors", "pytorch_model.bin"};
     const char *path = call->config.model_name_or_path;
@@ -343,14 +347,14 @@ void cli_legacy_note_spelling(struct cli_call *call, const char *name) {
     }
 }
 
-// A command line of Google's and Intel's run_pretraining means their optimizer and schedule, too.
+// A command line of Google's or Intel's run_pretraining also implies their optimizer and schedule.
 static enum berth_status follow_google(struct cli_call *call, struct berth_error *error) {
     if (call->google_flag == NULL || (call->verb->jobs & JOB_PRETRAIN) == 0 ||
         call->config.recipe != NULL) {
         return BERTH_OK;
     }
     cli_note(call,
-             "--%s is a flag of Google's run_pretraining: what is not given is as there "
+             "--%s is a flag of Google's run_pretraining: other settings default to its values "
              "(--recipe google: its optimizer, schedule and defaults)",
              call->google_flag);
     return set(call, "recipe", "google", error);
@@ -380,7 +384,7 @@ static void note_unused_rows(const struct cli_call *call) {
     }
 }
 
-// --do_train false: predicts, evaluates or both, as the originals' programs do.
+// --do_train false: predicts, evaluates or both, as the original programs do.
 static enum berth_status leave_out_training(struct cli_call *call, struct berth_error *error) {
     struct berth_config *config = &call->config;
     const int evaluates = is_given(call, "do_eval") && config->do_eval;
@@ -394,7 +398,7 @@ static enum berth_status leave_out_training(struct cli_call *call, struct berth_
     const int can_predict = cli_row_applies(verb, option_find("predict_file"));
     if (!evaluates && !(predicts && can_predict)) {
         return error_set(error, BERTH_USAGE,
-                         "--do_train false: nothing is left to do; add %s, or see `berth %s %s`",
+                         "--do_train false leaves nothing to do; add %s, or see `berth %s %s`",
                          can_predict ? "--do_predict or --do_eval" : "--do_eval", verb->name,
                          verb->task);
     }
@@ -414,7 +418,8 @@ enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *e
     if (!trains && call->do_train == 1) {
         cli_note(call, "--do_train has no effect in `berth %s`", call->verb->name);
     }
-    // SQuAD's scripts predict the development file; unless one says otherwise, do_eval is the same.
+    // SQuAD's scripts predict the development file; unless an option says otherwise, do_eval means
+    // the same.
     if (trains &&
         (call->do_predict == 1 ||
          (call->do_predict == 0 && !option_is_given(&call->config, option_find("do_eval"))))) {

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# From a Wikipedia dump to a model that answers questions, with no network and no model to start
+# Trains a model that answers questions from a Wikipedia dump, without network and without a model to start
 # from: text, vocabulary, data, two phases of pre-training, fine-tuning, evaluation.
 #
 #   examples/from-scratch.sh [--tiny] [--berth PROGRAM] DUMP TRAIN.json DEV.json OUTPUT [TEXT...]
 #
 # DUMP is pages-articles.xml or .xml.bz2; TRAIN and DEV are SQuAD's; TEXT are more files of text for
 # pre-training. The model has 4 layers of 256; on 2 cores pre-training takes about an hour. With --tiny
-# everything is so small that it ends within seconds and learns nothing. A run that was stopped goes on
-# where it was when it is started again. doc/results.md says what came of a run.
+# everything is so small that it ends within seconds and learns nothing. An interrupted run resumes when it is
+# started again. doc/results.md shows the results of a run.
 #
-# At the end a model of the same shape is fine-tuned from random weights: what pre-training is worth.
+# At the end a model of the same shape is fine-tuned from random weights, to show the benefit of pre-training.
 set -euo pipefail
 
 berth=berth
@@ -53,7 +53,7 @@ say "vocabulary"
     "$berth" vocab --extracted "$out/data/extracted" "${text[@]}" --size $vocab_size \
         --output "$out/vocab.txt"
 
-# Folders are named after what is in them, so one output folder serves both lengths.
+# Folders are named after their contents, so one output folder serves both lengths.
 data_of() { # LENGTH MASKED
     "$berth" prepare --wikipedia "$dump" "${text[@]}" --vocab_file "$out/vocab.txt" \
         --output "$out/data" --shards $shards --dupe_factor $dupe_factor \

@@ -25,13 +25,13 @@ void log_progress(const struct berth_log *log, const char *phase, int64_t done, 
 void log_progress_bytes(const struct berth_log *log, const char *phase, int64_t done,
                         int64_t total);
 
-// --- moments of a run, which dllogger's lines are made of (report/dllogger.c renames the keys) --
+// --- events of a run, from which dllogger's lines are made (report/dllogger.c renames the keys) --
 
-// "train_start", "loading_checkpoint", ...: {name: true}.
+// Reports an event without fields, {name: true}: "train_start", "loading_checkpoint", ...
 void log_event(const struct berth_log *log, const char *name);
-// Facts that stand by themselves: features_file, eval_samples, ...
+// Reports facts without an event's name: features_file, eval_samples, ...
 void log_facts(const struct berth_log *log, const struct berth_field *fields, size_t count);
-// "Config": every setting of the jobs `jobs` (core/options.h) by its name, as text.
+// Reports "Config": every setting of the jobs `jobs` (core/options.h) by name, as text.
 enum berth_status log_settings(const struct berth_log *log, const struct berth_config *config,
                                unsigned jobs, struct berth_error *error);
 

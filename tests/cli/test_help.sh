@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Help of every verb: exit 0, on standard output, an example, every option with its default, wrapped.
+# Tests the help of every verb: exit 0, on standard output, an example, every option with its default,
+# wrapped.
 . "$(dirname "$0")/lib.sh"
 
 verbs="pretrain finetune predict evaluate answer show tokenize features embed inspect convert compare init verify bench
@@ -37,7 +38,7 @@ for verb in $verbs; do
     [ -z "$wide" ] || fail "wider than 60 columns: $wide"
 done
 
-# Each line of a usage is a command of its own.
+# Each line of a usage is a separate command.
 COLUMNS=80 run show squad --help
 grep -q '^  berth show squad --model DIR --input FILE --random-samples M \[--seed N\]$' "$out" ||
     fail "the second usage of show squad"
@@ -55,7 +56,7 @@ expect_out "berth 0."
 run help nonsense
 expect_code 2
 
-# Colours: on a terminal and where forced, never against NO_COLOR or a dumb terminal.
+# Colours: on a terminal and when forced, never with NO_COLOR or on a dumb terminal.
 what="help on a terminal"
 err=/dev/null
 "$ON_TERMINAL" 70 "$BERTH" answer --help >"$out"

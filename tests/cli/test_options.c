@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The option table: every row can be set to what it prints, names are found in every spelling,
-// typos find their row, bad values are refused with the range, nothing depends on the locale.
+// Tests the option table: every row accepts the value that it prints, names are found in every
+// spelling, typos find the nearest row, bad values are refused with the range, and nothing depends
+// on the locale.
 #include "core/foreign_locale.h"
 #include "core/harness.h"
 #include "core/number.h"
@@ -110,7 +111,7 @@ static void bad_values_name_option_range_and_value(void **state) {
     expect_refusal("lerning_rate", "1", "did you mean \"learning_rate\"");
 }
 
-// A struct can be filled by hand: what option_set refuses, option_check does.
+// A struct can be filled by hand: option_check refuses what option_set refuses.
 static void values_set_by_hand_are_checked(void **state) {
     struct berth_error error;
     for (size_t i = 0; i < option_row_count; i++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention against the double loops, one head of one sequence at a time.
+// Tests attention against double loops, one head of one sequence at a time.
 #include "op_cases.h"
 #include "reference.h"
 

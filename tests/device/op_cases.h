@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One table of operations, each with a function that makes inputs, runs the operation on a device
-// and compares what comes out with reference.c. The functions stand in one file per family.
+// A table of operations. Each has a function that makes inputs, runs the operation on a device and
+// compares the output with reference.c. There is one file of functions per family.
 #ifndef BERTH_TESTS_DEVICE_OP_CASES_H
 #define BERTH_TESTS_DEVICE_OP_CASES_H
 

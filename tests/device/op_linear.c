@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear layers, with and without GELU, against the double loops.
+// Tests linear layers, with and without GELU, against double loops.
 #include "op_cases.h"
 #include "reference.h"
 #include "reference_activations.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The losses and their gradients against the double loops.
+// Tests the losses and their gradients against double loops.
 #include "op_cases.h"
 #include "reference.h"
 
@@ -96,7 +96,8 @@ static void check_hits(struct op_run *run, const unsigned char *hits, const doub
     op_hash(run, hits, (size_t)r->count);
 }
 
-// Labels of every class, then of none: the second sequence's is too large, the third's negative.
+// Labels of every class, then invalid ones: the second sequence's is too large, the third's
+// negative.
 static void class_losses(struct op_run *run, int64_t classes) {
     struct row_losses r = row_losses_new(run, classes);
     int32_t *labels = op_keep(run, (size_t)r.count * sizeof *labels);
@@ -165,7 +166,7 @@ void op_squared_loss(struct op_run *run) {
     check_without_gradient(run, &r, again);
 }
 
-// Shares between 0 and 1 as targets, too; the second sequence has none.
+// Targets include values between 0 and 1; the second sequence has none.
 void op_sigmoid_loss(struct op_run *run) {
     const int64_t labels = run->shape->heads + 2;
     struct row_losses r = row_losses_new(run, labels);

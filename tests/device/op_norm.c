@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layer norm and embedding, forward and backward, against the double loops.
+// Tests layer norm and embedding, forward and backward, against double loops.
 #include "op_cases.h"
 #include "reference.h"
 
@@ -74,7 +74,7 @@ void op_norm_forward(struct op_run *run) {
     norm_case_check(run, &n);
 }
 
-// The sum is handed out too, and normalising it by itself gives the same bits.
+// The operation also outputs the sum; normalising it separately gives the same bits.
 void op_norm_sum(struct op_run *run) {
     const int64_t rows = run->batch.row_count, hidden = run->shape->hidden;
     struct norm_case n = norm_case_new(run), again = norm_case_new(run);
@@ -189,8 +189,8 @@ void op_norm_backward(struct op_run *run) {
     op_check_vector(run, "dbias", grads[2], want[2], hidden, 4e-6);
 }
 
-// What was summed is read elsewhere too, whose gradient is added; has_x: with a sub-layer in the
-// sum.
+// The sum is also read elsewhere, and the gradient from there is added; has_x: the sum includes a
+// sub-layer.
 static void check_stream_backward(struct op_run *run, int has_x) {
     const int64_t rows = run->batch.row_count, hidden = run->shape->hidden;
     const int64_t tokens = run->batch.token_count;

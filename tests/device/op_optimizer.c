@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient's norm, the update and conversions against plain loops in double.
+// Tests the gradient's norm, the update and conversions against plain loops in double.
 #include "op_cases.h"
 
 #include <math.h>
 #include <string.h>
 
-// Two tensors with a gap between them; the second is cut into two ranges, as where two shards
-// meet. In the moments nothing is between them.
+// Two tensors with a gap between them; the second is split into two ranges, as between two shards.
+// The moments have no gap.
 enum { GAP = 7, RANGES = 3, TENSORS = 2 };
 
 struct layout {
-    int64_t count;               // elements of the buffers of the whole table
+    int64_t count;               // elements of buffers with the layout of the whole table
     struct device_range *ranges; // [RANGES]
     int64_t *blocks;             // [TENSORS + 1]
     int64_t moments;             // elements
@@ -86,9 +86,9 @@ void op_add_losses(struct op_run *run) {
 
 struct adamw_case {
     struct layout layout;
-    float *values[4]; // p, g of the whole table; m, v of the ranges
+    float *values[4]; // p, g with the layout of the table; m, v of the ranges
     double *want[4];
-    struct mat compute; // of the whole table; empty in f32
+    struct mat compute; // with the layout of the table; empty in f32
 };
 
 static struct adamw_case adamw_case_new(struct op_run *run) {
@@ -113,7 +113,7 @@ static double factor_of(const struct adamw_args *args, const struct device_range
            (args->max_grad_norm > 0 ? fmin(1, args->max_grad_norm / norm) : 1);
 }
 
-// New moments, and what the rate is multiplied with, into update[layout.count].
+// Computes new moments, and writes the factors of the rate to update[layout.count].
 static void adamw_want_update(struct adamw_case *a, const struct adamw_args *args, double *update) {
     for (int r = 0; r < RANGES; r++) {
         const struct device_range *range = &a->layout.ranges[r];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of first tokens and the pooler's tanh against plain loops. These operations know only
-// f32, so the second dtype of the table stands for results in the memory of an input.
+// Tests the rows of first tokens and the pooler's tanh against plain loops. These operations
+// support only f32, so the second dtype of the table selects results in the memory of an input.
 #include "op_cases.h"
 #include "reference.h"
 
@@ -72,7 +72,7 @@ void op_scatter_rows(struct op_run *run) {
     op_check(run, "dx", dx, want, dx.rows, 0);
 }
 
-// What is there stays, and is added to.
+// Adds to the existing values.
 void op_scatter_add_rows(struct op_run *run) {
     const int64_t count = run->batch.sequence_count, hidden = run->shape->hidden;
     struct mat dy = pooled_input(run, hidden, 2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every operation of the CPU device x shapes x dtypes x instruction sets against double loops, the
-// same bits from 1, 2 and 4 threads, and from the guarded device.
+// Tests every operation of the CPU device for all shapes, dtypes and instruction sets against
+// double loops; results must be bit-identical with 1, 2 and 4 threads and on the guarded device.
 #include "core/harness.h"
 #include "guarded_device.h"
 #include "op_cases.h"
@@ -139,7 +139,8 @@ static void same_bits_for_any_thread_count(void **state) {
     assert_int_equal(hashes.differ, 0);
 }
 
-// No operand lies in the host's memory or reaches past its block, and no operation is left out.
+// Checks that no operand is in the host's memory or exceeds its block, and that no operation is
+// left out.
 static void guarded(void **state) {
     struct hashes hashes = {.first = 1};
     struct device *cpu = open_device(device_cpu_open, "auto", 2);

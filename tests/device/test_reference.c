@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finite differences in double: every derivative of reference.c against its own forward function.
-// For a random weighting w, d(sum w * f(x)) / dx is compared with the central difference.
+// Tests every derivative of reference.c against its forward function by finite differences in
+// double: for a random weighting w, d(sum w * f(x)) / dx is compared with the central difference.
 #include "core/harness.h"
 #include "reference.h"
 #include "reference_activations.h"

@@ -116,7 +116,7 @@ static struct batch batch_of(struct call call, const struct batch *batch) {
     return b;
 }
 
-// Begins an operation and ends it: `call` between the two.
+// Begins and ends an operation, with `call` in between.
 #define BEGIN(name) struct call call = call_begin(dev, OPERATION_##name)
 #define END(name, ...)                                                                             \
     call.inner->name(call.inner, __VA_ARGS__);                                                     \
@@ -141,7 +141,7 @@ static void embed_forward(struct device *dev, const struct embed_args *args,
     END(embed_forward, &a, &b);
 }
 
-// What a device that adds word by word relies on.
+// Checks what a device that adds word by word relies on.
 static void check_word_rows(const struct call *call, const struct batch *batch) {
     const int32_t *rows = batch->word_rows, *ids = batch->ids;
     int sorted = rows != NULL;
@@ -393,7 +393,7 @@ static void add_losses(struct device *dev, double *sum, const float *losses, int
     END(add_losses, sum, losses, count, weight);
 }
 
-// How far the ranges reach in the buffers of the whole table, in those of the moments, and in sums.
+// How far the ranges extend in the buffers of the table, in those of the moments, and in sums.
 struct reach {
     int64_t table, moments, blocks, tensors;
 };
@@ -402,8 +402,8 @@ static int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-// The ranges are in the inner device's memory, which may be out of the host's reach: then all that
-// can be said is that the buffers exist.
+// The ranges are in the inner device's memory, which the host may not be able to access. Then only
+// the existence of the buffers can be checked.
 static struct reach reach_of(const struct call *call, const struct device_range *ranges,
                              int64_t count) {
     struct reach reach = {0};
@@ -482,7 +482,7 @@ static void convert(struct device *dev, struct mat to, const float *from) {
     END(convert, to, from);
 }
 
-// --- what is passed on --------------------------------------------------------------------------
+// --- forwarded operations ------------------------------------------------------------------------
 
 static struct device *inner_of(struct device *dev) {
     return ((struct translated_device *)dev->state)->inner;

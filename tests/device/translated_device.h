@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device that runs another one's operations: callers hold addresses of blocks that need not be
-// memory, and each pointer among an operation's operands is replaced by the place in the other
-// device's memory that belongs to it. Its .c file is the one list of the operands of all operations
-// and of how far each reaches. A pointer into no block, or an operand that reaches past the end of
-// its block, ends the program with the names of operation and operand.
+// A device that runs another one's operations. Callers hold addresses of blocks that need not be
+// memory, and each pointer among an operation's operands is replaced by the corresponding address
+// in the other device's memory. Its .c file is the only list of the operands of all operations and
+// their extents. A pointer into no block, or an operand that exceeds its block, aborts with the
+// names of operation and operand.
 //
-// Leaves out memory_new, memory_free, upload, download, zero and close, which are the owner's.
+// Leaves out memory_new, memory_free, upload, download, zero and close, which the owner provides.
 #ifndef BERTH_TESTS_DEVICE_TRANSLATED_DEVICE_H
 #define BERTH_TESTS_DEVICE_TRANSLATED_DEVICE_H
 
@@ -34,7 +34,7 @@ enum device_operation { DEVICE_OPERATIONS(DEVICE_OPERATION_NAME) OPERATION_COUNT
 extern const char *const device_operation_names[OPERATION_COUNT];
 
 struct translated_block {
-    char *address; // what callers hold
+    char *address; // addresses that callers hold
     char *memory;  // of the inner device
     size_t bytes;
 };
@@ -44,8 +44,8 @@ struct translated_device {
     struct device *inner;
     struct translated_block *blocks;
     size_t count, capacity;
-    int64_t calls[OPERATION_COUNT]; // so many of each operation so far
-    // Around each operation; NULL: nothing.
+    int64_t calls[OPERATION_COUNT]; // count of each operation so far
+    // Called around each operation; NULL: nothing.
     void (*before)(struct translated_device *translated);
     void (*after)(struct translated_device *translated);
 };
@@ -56,7 +56,7 @@ void translated_init(struct translated_device *translated, struct device *inner)
 void translated_done(struct translated_device *translated);
 void translated_add(struct translated_device *translated, struct translated_block block);
 
-// The block that `address` lies in or ends; NULL when there is none.
+// The block that contains `address` or ends at it; NULL if there is none.
 struct translated_block *translated_find(struct translated_device *translated, const void *address);
 // The inner device's memory of [address, address + bytes); NULL for NULL.
 void *translated_memory(struct translated_device *translated, const char *operation,

@@ -16,13 +16,13 @@ static float *vector(struct bench_layer *b, int64_t count) {
 
 // --- the batch ----------------------------------------------------------------------------------
 
-// Sequences of one length over the same masked positions, with words from all over the vocabulary.
+// Sequences of one length with the same masked positions and words from the whole vocabulary.
 struct made {
     const struct bench_geometry *g;
     int32_t *ids;        // [rows]
     int8_t *type_ids;    // [length]
     uint16_t *positions; // [masked]
-    int32_t masked;      // of a sequence
+    int32_t masked;      // per sequence
 };
 
 static struct packer_sequence get(const void *data, size_t index) {
@@ -147,7 +147,7 @@ static void carve_optimizer(struct bench_layer *b) {
     b->lamb = arena_take(&b->memory, sizeof *b->lamb);
 }
 
-enum { PATTERN = 4096 }; // numbers that repeat in every matrix
+enum { PATTERN = 4096 }; // random numbers, repeated in every matrix
 
 static void carve_all(struct bench_layer *b) {
     b->memory.used = 0;

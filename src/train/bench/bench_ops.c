@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each operation is timed on the data of an ordinary batch, after one run that is left out, until
-// the device's status says that it is done.
+// Times each operation on the data of a typical batch, after one run that is not timed, until the
+// device's status reports completion.
 #include "train/bench/bench_ops.h"
 
 #include "train/bench/bench_layer.h"
@@ -49,13 +49,13 @@ struct bench {
     struct bench_layer layer;
     struct bench_timing timing;
     struct bench_lines *lines;
-    enum berth_status status; // of the device, so far
+    enum berth_status status; // first error of the device
     struct berth_error *error;
 };
 
 typedef void operation(const struct bench_layer *b);
 
-// Nothing after an error.
+// Does nothing after an error.
 static void measure(struct bench *bench, const char *name, operation *run, double flops,
                     double bytes) {
     struct device *dev = bench->layer.dev;
@@ -362,7 +362,7 @@ static void bench_products(struct bench *bench) {
             4 * s * r * h + 24 * h * h);
 }
 
-// Pre-training's decoder for the masked tokens of these rows.
+// Pre-training's decoder on the masked tokens of these rows.
 static void bench_decoder(struct bench *bench) {
     const struct bench_layer *b = &bench->layer;
     const double m = (double)b->masked, h = (double)b->g.hidden;
@@ -375,7 +375,7 @@ static void bench_decoder(struct bench *bench) {
             s * (m + h) * v + 4 * m * h);
 }
 
-// The heads of pre-training, classification and regression without their products.
+// The heads of pre-training, classification and regression, without their products.
 static void bench_heads(struct bench *bench) {
     const struct bench_layer *b = &bench->layer;
     const double m = (double)b->masked, c = (double)b->pooled;

@@ -13,16 +13,16 @@
 #include <string.h>
 #include <strings.h>
 
-// The reading of one file.
+// The state of reading one file.
 struct reading {
-    struct berth_config *config; // changed; its settings count as given from here on
-    struct berth_config before;  // as the command line left it
+    struct berth_config *config; // modified; settings of the file count as given
+    struct berth_config before;  // as set by the command line
     const json *root;
     const char *path;
     const struct berth_log *log;
 };
 
-// Sets a row from text unless the command line did; `key` is what the user calls it. The text of a
+// Sets a row from text unless the command line did; `key` is the file's name for it. The text for a
 // row of type OPTION_TEXT must be a constant.
 static enum berth_status set_row(struct reading *r, const char *name, const char *key,
                                  const char *text, struct berth_error *error) {
@@ -34,7 +34,7 @@ static enum berth_status set_row(struct reading *r, const char *name, const char
         option_print(&r->before, row, own, sizeof own);
         option_print(&file, row, other, sizeof other);
         if (strcmp(own, other) != 0) {
-            log_note(r->log, "%s: %s on the command line wins over %s %s of %s", name, own, key,
+            log_note(r->log, "%s: %s on the command line overrides %s %s of %s", name, own, key,
                      other, r->path);
         }
         return BERTH_OK;
@@ -44,7 +44,7 @@ static enum berth_status set_row(struct reading *r, const char *name, const char
                               : error_prefix(error, BERTH_CONFIG, "%s: key \"%s\"", r->path, key);
 }
 
-// A value as the text that option_set reads; numbers and truths only.
+// Prints a value as the text that option_set reads; numbers and booleans only.
 static void print_value(const json *value, char text[NUMBER_TEXT_SIZE]) {
     if (json_is_boolean(value)) {
         snprintf(text, NUMBER_TEXT_SIZE, "%s", json_truth(value) ? "true" : "false");
@@ -55,8 +55,8 @@ static void print_value(const json *value, char text[NUMBER_TEXT_SIZE]) {
     }
 }
 
-// Copies one value into its setting when it is there; `otherwise` (may be NULL) is what DeepSpeed
-// takes when it is not. "auto" leaves the setting as it is: the run's own.
+// Copies a value to its setting if it is present; otherwise `otherwise` (may be NULL), DeepSpeed's
+// default. "auto" leaves the setting unchanged.
 static enum berth_status take(struct reading *r, const char *key, const char *name,
                               const char *otherwise, struct berth_error *error) {
     const json *value = deepspeed_value(r->root, key);
@@ -75,7 +75,7 @@ static int is_given(const struct reading *r, const char *name) {
     return option_is_given(&r->before, option_find(name));
 }
 
-// A value, or "auto".
+// Whether the key has a value or "auto".
 static int has_key(const struct reading *r, const char *key) {
     return deepspeed_value(r->root, key) != NULL || deepspeed_is_auto(r->root, key);
 }
@@ -89,8 +89,8 @@ static enum berth_status take_batches(struct reading *r, struct berth_error *err
     if (!has_key(r, "train_batch_size") && !has_key(r, "train_micro_batch_size_per_gpu") &&
         !is_given(r, "train_batch_size") && !is_given(r, "per_device_train_batch_size")) {
         return error_set(error, BERTH_CONFIG,
-                         "%s: either \"train_batch_size\" or \"train_micro_batch_size_per_gpu\" is "
-                         "needed, here or on the command line",
+                         "%s: missing \"train_batch_size\" or \"train_micro_batch_size_per_gpu\"; "
+                         "one of them is required, here or on the command line",
                          r->path);
     }
     return BERTH_OK;
@@ -98,13 +98,13 @@ static enum berth_status take_batches(struct reading *r, struct berth_error *err
 
 // --- optimizer ----------------------------------------------------------------------------------
 
-// DeepSpeed's optimizers, in any case.
+// DeepSpeed's optimizers; names are case-insensitive.
 static const struct deepspeed_optimizer {
     const char *type;
-    const char *name;    // Berth's; NULL: not available
-    const char *instead; // what to use in its place
-    int decoupled;       // adam_w_mode is on whatever the file says
-    int layerwise;       // has coefficients
+    const char *name;    // Berth's name; NULL: not available
+    const char *instead; // what to use instead
+    int decoupled;       // adam_w_mode is always on, whatever the file says
+    int layerwise;       // has min_coeff and max_coeff
 } optimizers[] = {
     {.type = "Adam", .name = "adam"},
     {.type = "AdamW", .name = "adamw", .decoupled = 1},
@@ -143,12 +143,12 @@ static enum berth_status find_optimizer(const struct reading *r,
                      type != NULL ? "Adam, AdamW or Lamb" : (*found)->instead);
 }
 
-// Keys of one kind of optimizer in a file for another one do nothing in DeepSpeed, or fail there.
+// Keys of another kind of optimizer have no effect in DeepSpeed, or fail there.
 static enum berth_status refuse_keys(const struct reading *r, const char *const *keys,
                                      const char *type, struct berth_error *error) {
     for (; *keys != NULL; keys++) {
         if (deepspeed_value(r->root, *keys) != NULL) {
-            return error_set(error, BERTH_CONFIG, "%s: key \"%s\" is not one of optimizer %s",
+            return error_set(error, BERTH_CONFIG, "%s: key \"%s\" does not belong to optimizer %s",
                              r->path, *keys, type);
         }
     }
@@ -210,8 +210,8 @@ static enum berth_status take_optimizer(struct reading *r, struct berth_error *e
 // DeepSpeed's schedules.
 static const struct deepspeed_schedule {
     const char *type;
-    const char *log, *linear; // Berth's, by warmup_type; NULL: not available
-    int cosine;               // counts in shares of the optimizer's rate
+    const char *log, *linear; // Berth's names by warmup_type; NULL: not available
+    int cosine;               // its numbers are fractions of the optimizer's rate
 } schedules[] = {
     {.type = "WarmupLR", .log = "warmup_log", .linear = "warmup_linear"},
     {.type = "WarmupDecayLR", .log = "warmup_decay_log", .linear = "warmup_decay_linear"},
@@ -233,8 +233,8 @@ static enum berth_status find_schedule(const struct reading *r,
         }
     }
     return error_set(error, BERTH_CONFIG,
-                     "%s: key \"scheduler.type\": \"%s\" is not available; known: WarmupLR, "
-                     "WarmupDecayLR, WarmupCosineLR (or leave it out and use --schedule)",
+                     "%s: key \"scheduler.type\": \"%s\" is not available; expected WarmupLR, "
+                     "WarmupDecayLR or WarmupCosineLR (or omit it and use --schedule)",
                      r->path, type != NULL ? type : "");
 }
 
@@ -251,8 +251,9 @@ static enum berth_status is_linear(const struct reading *r, int *linear,
                      r->path, warmup);
 }
 
-// Without a scheduler DeepSpeed keeps the rate constant. A program around it may not: what names a
-// schedule or its warm-up on the command line decides, and in a file with "auto" the Trainer's.
+// Without a scheduler DeepSpeed keeps the rate constant, but a program around it may not: a
+// schedule or warm-up on the command line takes precedence, and in a file with "auto" the Trainer's
+// schedule.
 static enum berth_status take_no_schedule(struct reading *r, struct berth_error *error) {
     static const char *const named[] = {"schedule", "warmup_steps", "warmup_proportion", "recipe"};
     int own = deepspeed_has_auto(r->root);
@@ -270,7 +271,7 @@ static enum berth_status take_no_schedule(struct reading *r, struct berth_error 
     return set_row(r, "schedule", "scheduler.type", "constant", error);
 }
 
-// Rates as shares of the optimizer's, which stays the maximum.
+// Reads rates as fractions of the optimizer's, which remains the maximum.
 static enum berth_status take_ratios(struct reading *r, struct berth_error *error) {
     const json *ratio = deepspeed_value(r->root, "scheduler.params.warmup_min_ratio");
     char text[NUMBER_TEXT_SIZE];
@@ -280,7 +281,7 @@ static enum berth_status take_ratios(struct reading *r, struct berth_error *erro
     return take(r, "scheduler.params.cos_min_ratio", "cos_min_ratio", "0.0001", error);
 }
 
-// The schedule's own maximum takes the place of the optimizer's rate.
+// The schedule's own maximum replaces the optimizer's rate.
 static enum berth_status take_rates(struct reading *r, struct berth_error *error) {
     if (!has_key(r, "scheduler.params.warmup_max_lr") && !is_given(r, "learning_rate")) {
         log_note(r->log, "%s: no scheduler.params.warmup_max_lr: DeepSpeed's default of 0.001",
@@ -306,10 +307,10 @@ static enum berth_status take_schedule(struct reading *r, struct berth_error *er
     TRY(schedule->cosine ? take_ratios(r, error) : take_rates(r, error));
     TRY(take(r, "scheduler.params.warmup_num_steps", "warmup_steps", "1000", error));
     if (deepspeed_value(r->root, "scheduler.params.total_num_steps") != NULL) {
-        log_note(r->log,
-                 "%s: scheduler.params.total_num_steps: the run's own number of updates "
-                 "takes its place",
-                 r->path);
+        log_note(
+            r->log,
+            "%s: scheduler.params.total_num_steps is replaced by the run's own number of updates",
+            r->path);
     }
     return BERTH_OK;
 }
@@ -335,8 +336,8 @@ static enum berth_status take_first_scale(struct reading *r, int otherwise,
     return set_row(r, "init_loss_scale", "fp16.initial_scale_power", text, error);
 }
 
-// A dynamic scale. In a file with none of the dynamic keys, DeepSpeed's ZeRO optimizers take the
-// defaults of their scaler, not of the configuration.
+// A dynamic scale. If a file has none of the dynamic keys, DeepSpeed's ZeRO optimizers use the
+// defaults of their scaler, not those of the configuration.
 static enum berth_status take_dynamic_scale(struct reading *r, struct berth_error *error) {
     const json *stage = deepspeed_value(r->root, "zero_optimization.stage");
     const int zero = stage != NULL && json_as_integer(stage) > 0;
@@ -364,7 +365,7 @@ static enum berth_status take_loss_scale(struct reading *r, struct berth_error *
                                                      : take_dynamic_scale(r, error);
 }
 
-// "auto" is what the run would have without the file, as the Trainer's --fp16 and --bf16.
+// "auto" means what the run would use without the file, like the Trainer's --fp16 and --bf16.
 static int has_auto_precision(const struct reading *r) {
     return deepspeed_is_auto(r->root, "fp16.enabled") ||
            deepspeed_is_auto(r->root, "bf16.enabled") ||
@@ -378,7 +379,8 @@ static enum berth_status take_precision(struct reading *r, struct berth_error *e
                 json_truth(deepspeed_value(r->root, "bfloat16.enabled"));
     if (half && brain) {
         return error_set(error, BERTH_CONFIG,
-                         "%s: \"fp16\" and \"bf16\" are both enabled; enable one of them", r->path);
+                         "%s: \"fp16\" and \"bf16\" are both enabled; enable only one of them",
+                         r->path);
     }
     if (!half && !brain && has_auto_precision(r)) {
         log_note(r->log,
@@ -393,7 +395,7 @@ static enum berth_status take_precision(struct reading *r, struct berth_error *e
         return take_loss_scale(r, error);
     }
     if (!half && !brain && !is_given(r, "precision")) {
-        log_note(r->log, "%s: precision: fp32, as neither fp16 nor bf16 is enabled", r->path);
+        log_note(r->log, "%s: precision: fp32, because neither fp16 nor bf16 is enabled", r->path);
     }
     return BERTH_OK;
 }
@@ -424,20 +426,20 @@ enum berth_status deepspeed_logging_dir(const char *path, char **folder,
     return status;
 }
 
-// The reporter has them; only what the file loses is told here.
+// The reporter uses the scalars' folder; this only logs that the file's is overridden.
 static enum berth_status note_scalars(const struct reading *r, struct berth_error *error) {
     const char *own = r->before.logging_dir;
     char *folder;
     TRY(scalars_folder(r->root, &folder, error));
     if (folder != NULL && own != NULL && strcmp(folder, own) != 0) {
-        log_note(r->log, "logging_dir: %s on the command line wins over tensorboard %s of %s", own,
+        log_note(r->log, "logging_dir: %s on the command line overrides tensorboard %s of %s", own,
                  folder, r->path);
     }
     memory_free(folder);
     return BERTH_OK;
 }
 
-// Told by its name, before the keys that only it has.
+// Reports the unavailable type before keys that only it has.
 static enum berth_status check_names(const struct reading *r, struct berth_error *error) {
     const struct deepspeed_optimizer *optimizer;
     const struct deepspeed_schedule *schedule;
@@ -460,7 +462,7 @@ enum berth_status deepspeed_apply(struct berth_config *config, const char *path,
     TRY_DONE(take_optimizer(&reading, error));
     TRY_DONE(take_schedule(&reading, error));
     TRY_DONE(take_precision(&reading, error));
-    // Absent, it is off in DeepSpeed's code.
+    // if absent, it is off in DeepSpeed's code
     TRY_DONE(take(&reading, "gradient_clipping", "max_grad_norm", "0", error));
     TRY_DONE(take(&reading, "steps_per_print", "logging_steps", NULL, error));
     TRY_DONE(take(&reading, "wall_clock_breakdown", "wall_clock_breakdown", NULL, error));

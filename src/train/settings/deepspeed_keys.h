@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keys that a DeepSpeed JSON may have, and their types.
+// The keys of a DeepSpeed JSON file and their types.
 #ifndef BERTH_TRAIN_DEEPSPEED_KEYS_H
 #define BERTH_TRAIN_DEEPSPEED_KEYS_H
 
@@ -12,14 +12,15 @@
 enum key_type { KEY_BOOLEAN, KEY_INTEGER, KEY_REAL, KEY_TEXT, KEY_PAIR, KEY_OBJECT, KEY_ANY };
 
 enum key_use {
-    KEY_READ,      // deepspeed.c acts on it
+    KEY_READ,      // used by deepspeed.c
     KEY_SECTION,   // an object whose own keys are in the table
-    KEY_PROCESSES, // acts with more than one process or a device of that kind; checked and noted
-    KEY_WITHOUT    // accepted, no effect here; noted when it asks for something
+    KEY_PROCESSES, // has an effect only with several processes or another device; checked and
+                   // logged
+    KEY_WITHOUT    // accepted without effect; logged if it requests something
 };
 
 struct deepspeed_key {
-    const char *section; // "" or the dotted path of the object it lies in
+    const char *section; // "" or the dotted path of the object that contains it
     const char *name;
     enum key_type type;
     enum key_use use;
@@ -28,16 +29,16 @@ struct deepspeed_key {
 extern const struct deepspeed_key deepspeed_keys[];
 extern const size_t deepspeed_key_count;
 
-// The value at a dotted path; NULL when it is absent or the text "auto".
+// The value at a dotted path; NULL if it is absent or the text "auto".
 const json *deepspeed_value(const json *root, const char *path);
 
-// 1 when the value at a dotted path is the text "auto"; `deepspeed_has_auto`: when any value of the
-// file is, as in the files of transformers' Trainer, which DeepSpeed alone does not take.
+// Whether the value at a dotted path is the text "auto"; `deepspeed_has_auto`: whether any value of
+// the file is, as in files for transformers' Trainer, which DeepSpeed alone does not accept.
 int deepspeed_is_auto(const json *root, const char *path);
 int deepspeed_has_auto(const json *root);
 
-// Every key known and of its type, else BERTH_CONFIG naming file, key and the nearest known one.
-// Notes the keys that have no effect in this run.
+// Checks that every key is known and has the right type; otherwise BERTH_CONFIG, naming file, key
+// and the nearest known one. Logs the keys that have no effect in this run.
 enum berth_status deepspeed_check(const json *root, const char *path, const struct berth_log *log,
                                   struct berth_error *error);
 
