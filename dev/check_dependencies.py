@@ -62,7 +62,7 @@ INNER = {  # inner room -> inner rooms of the same room that it may include besi
     "train/job": {"machine", "settings", "optimizer", "engine", "tasks", "progress", "checkpoint", "inference"},
     "train/bench": {"machine", "engine", "tasks"},
 }
-# Files that call each other, each group with the reason why it stays.
+# Files that call each other, each group with the reason for it.
 CIRCLES = {
     ("cpu/attention.c", "cpu/device_cpu.c", "cpu/linear.c", "cpu/norm.c"):
         "the operations ask the device for memory, the device's table names the operations",
@@ -74,7 +74,7 @@ THIRD_PARTY = ("jansson.h", "dnnl", "oneapi/", "openssl/", "utf8proc.h", "unicod
 SHARED_DOORS = {"omp.h"}  # OpenMP is a compiler feature: any room that computes in parallel
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
-# The name of a function or object with external linkage, where a source file defines it.
+# The name of a function or object with external linkage, defined in a source file.
 DEFINITION = re.compile(r"^(?!static\b|typedef\b|extern\b)[a-z][\w \*]*?\b([a-z_]\w*)"
                         r"\s*(?:\((?=[^;]*?\)\s*\{)|\[[^\]]*\]\s*=|=)", re.M | re.S)
 NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|^\s*#\s*include[^\n]*|"(?:\\.|[^"\\\n])*"', re.M | re.S)
@@ -120,7 +120,7 @@ def main() -> int:
 
 
 def inner_problem(relative: pathlib.Path, name: str) -> list:
-    """What is wrong with src/ROOM/INNER/FILE or src/ROOM/FILE including ROOM/NAME."""
+    """The rule that src/ROOM/INNER/FILE or src/ROOM/FILE breaks by including ROOM/NAME."""
     room, inner = relative.parts[1], "/".join(relative.parts[1:-1])
     target = "/".join(name.split("/")[:-1])
     if not any(key.startswith(room + "/") for key in INNER):
