@@ -13,22 +13,14 @@
 
 #define TOP_MOST 100
 
-static const struct cli_option options[] = {
-    {.name = "question", .kind = CLI_TEXT, .unit = "TEXT", .help = "the question"},
-    {.name = "context", .kind = CLI_TEXT, .unit = "TEXT", .help = "the text that holds the answer"},
-    {.name = "context_file",
-     .kind = CLI_TEXT,
-     .unit = "FILE",
-     .fallback = "standard input",
+static const struct option_row options[] = {
+    {CLI_TEXT("question", NULL), .unit = "TEXT", .help = "the question"},
+    {CLI_TEXT("context", NULL), .unit = "TEXT", .help = "the text to find the answer in"},
+    {CLI_TEXT("context_file", NULL), .unit = "FILE", .shown = "standard input",
      .help = "file with that text; - is standard input"},
-    {.name = "top",
-     .kind = CLI_INTEGER,
-     .minimum = 1,
-     .maximum = TOP_MOST,
-     .unit = "N",
-     .fallback = "1",
-     .help = "print the N best answers"},
-    {.name = "json", .kind = CLI_FLAG, .help = "one JSON object on standard output"},
+    {CLI_INTEGER("top", "1"), BETWEEN(1, TOP_MOST), .unit = "N",
+     .help = "number of answers to print, best first"},
+    {CLI_FLAG("json"), .help = "print one JSON object"},
 };
 
 static int is_blank(const char *text) {
@@ -91,7 +83,7 @@ static void warn_of_ill_formed(const char *what, const char *text) {
 static void print_people(const struct cli_call *call, const char *context,
                          const struct berth_answer *answers, size_t count) {
     int colour = cli_colour();
-    int top = cli_integer(call, "top", 1) > 1;
+    int top = cli_integer(call, "top") > 1;
     for (size_t i = 0; i < count; i++) {
         char share[32];
         number_format(share, sizeof share, "%5.1f %%", 100.0 * answers[i].probability);
@@ -138,8 +130,8 @@ static enum berth_status answer(struct cli_call *call, const char *context,
     size_t count = 0;
     struct berth_model *model;
     TRY(berth_model_open(&call->config, cli_log(call), &model, error));
-    enum berth_status status = berth_model_answer(
-        model, question, context, answers, (size_t)cli_integer(call, "top", 1), &count, error);
+    enum berth_status status = berth_model_answer(model, question, context, answers,
+                                                  (size_t)cli_integer(call, "top"), &count, error);
     if (status == BERTH_OK && cli_flag(call, "json")) {
         status = print_json(question, answers, count, error);
     } else if (status == BERTH_OK) {

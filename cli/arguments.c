@@ -9,43 +9,21 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NAME_SIZE 64
-
-// The words that are still to be read.
+// The words that are still to be read, and the option at hand.
 struct reader {
     char **words;
     int count;
     int next;
+    char name[OPTION_NAME_SIZE]; // without its dashes
+    const char *attached;        // what follows "="; NULL: nothing
 };
 
 // --- names ---------------------------------------------------------------------------------------
 
-// Takes the next of the names that are separated by blanks; 0 at the end.
-static int next_name(const char **names, char name[NAME_SIZE]) {
-    size_t length = strcspn(*names, " ");
-    snprintf(name, NAME_SIZE, "%.*s", (int)length, *names);
-    *names += length + strspn(*names + length, " ");
-    return length > 0;
-}
-
-static int is_among(const char *name, const char *names) {
-    char other[NAME_SIZE];
-    const char *at = names != NULL ? names : "";
-    while (next_name(&at, other)) {
-        if (option_same_name(name, other)) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-static int named(const char *name, const char *known, const char *aliases) {
-    return option_same_name(name, known) || is_among(name, aliases);
-}
-
+// The number of the verb's own option of that name; -1: none.
 static int find_own(const struct cli_verb *verb, const char *name) {
     for (size_t i = 0; i < verb->option_count; i++) {
-        if (named(name, verb->options[i].name, verb->options[i].aliases)) {
+        if (option_is_named(&verb->options[i], name)) {
             return (int)i;
         }
     }
@@ -57,11 +35,17 @@ int cli_row_applies(const struct cli_verb *verb, const struct option_row *row) {
 }
 
 int cli_requires(const struct cli_verb *verb, const char *name) {
-    return is_among(name, verb->required);
+    const char *required = verb->required;
+    char other[OPTION_NAME_SIZE];
+    while (option_next_name(&required, other)) {
+        if (option_same_name(name, other)) {
+            return 1;
+        }
+    }
+    return 0;
 }
 
-// Verbs that stand in for the original scripts.
-static int takes_legacy(const struct cli_verb *verb) {
+int cli_takes_legacy(const struct cli_verb *verb) {
     return (verb->jobs & (JOB_TRAIN | JOB_PREDICT | JOB_SHOW)) != 0;
 }
 
@@ -71,18 +55,18 @@ static enum berth_status unknown(const struct cli_call *call, const char *name,
     struct option_spelling nearest;
     option_nearest(name, verb->jobs, &nearest);
     for (size_t i = 0; i < verb->option_count; i++) {
-        option_nearer(name, verb->options[i].name, verb->options[i].aliases, &nearest);
+        option_row_nearer(name, &verb->options[i], &nearest);
     }
-    if (takes_legacy(verb)) {
+    if (cli_takes_legacy(verb)) {
         cli_legacy_nearer(name, &nearest);
     }
     char hint[160] = "";
     if (option_is_near(name, nearest.distance)) {
         snprintf(hint, sizeof hint, "did you mean --%s? ", nearest.text);
     }
-    return error_set(error, BERTH_USAGE, "unknown option --%s; %s`berth %s%s%s --help` lists them",
-                     name, hint, verb->name, verb->task != NULL ? " " : "",
-                     verb->task != NULL ? verb->task : "");
+    return error_set(
+        error, BERTH_USAGE, "unknown option --%s; %s`berth %s%s%s --help all` lists them", name,
+        hint, verb->name, verb->task != NULL ? " " : "", verb->task != NULL ? verb->task : "");
 }
 
 // --- values --------------------------------------------------------------------------------------
@@ -92,26 +76,31 @@ int cli_is_truth_word(const char *word) {
     return isalpha((unsigned char)*word) && number_parse_truth(word, &ignored);
 }
 
-// A flag's value: what stands after "=", else the next word when it is true, false, ..., else true.
-static const char *flag_value(struct reader *reader, const char *attached) {
-    if (attached != NULL) {
-        return attached;
-    }
-    if (reader->next < reader->count && cli_is_truth_word(reader->words[reader->next])) {
-        return reader->words[reader->next++];
-    }
-    return "true";
+static int is_option(const char *word) {
+    return word[0] == '-' && word[1] != '\0';
 }
 
-static enum berth_status take_value(struct reader *reader, const char *name, const char *attached,
-                                    const char **value, struct berth_error *error) {
-    if (attached != NULL) {
-        *value = attached;
+// "learning-rate=3e-5": the form of launchers that pass keys on.
+static int is_assignment(const struct cli_call *call, const char *word) {
+    return call->verb->arguments_most == 0 && isalpha((unsigned char)*word) &&
+           strchr(word, '=') != NULL;
+}
+
+// The next word where the option at hand has no value attached; NULL at the end.
+static const char *next_word(const struct reader *reader) {
+    return reader->attached == NULL && reader->next < reader->count ? reader->words[reader->next]
+                                                                    : NULL;
+}
+
+static enum berth_status take_word(struct reader *reader, const char **value,
+                                   struct berth_error *error) {
+    const char *word = next_word(reader);
+    if (reader->attached != NULL) {
+        *value = reader->attached;
         return BERTH_OK;
     }
-    const char *word = reader->next < reader->count ? reader->words[reader->next] : NULL;
     if (word == NULL || (word[0] == '-' && word[1] == '-' && isalpha((unsigned char)word[2]))) {
-        return error_set(error, BERTH_USAGE, "option --%s needs a value%s%s%s", name,
+        return error_set(error, BERTH_USAGE, "option --%s needs a value%s%s%s", reader->name,
                          word != NULL ? ", found the option " : "", word != NULL ? word : "",
                          word != NULL ? " (write --name=VALUE for such a value)" : "");
     }
@@ -120,70 +109,40 @@ static enum berth_status take_value(struct reader *reader, const char *name, con
     return BERTH_OK;
 }
 
-static enum berth_status check_own(const struct cli_option *option, const char *value,
-                                   struct berth_error *error) {
-    int64_t integer = 0;
-    double real = 0.0;
-    int truth;
-    int good = 1;
-    const char *expected = "some text";
-    if (option->kind == CLI_FLAG) {
-        good = number_parse_truth(value, &truth);
-        expected = "true or false";
-    } else if (option->kind == CLI_INTEGER) {
-        good = number_parse_integer(value, &integer) && (double)integer >= option->minimum &&
-               (double)integer <= option->maximum;
-        expected = "a whole number";
-    } else if (option->kind == CLI_REAL) {
-        good =
-            number_parse_real(value, &real) && real >= option->minimum && real <= option->maximum;
-        expected = "a number";
-    }
-    if (good) {
-        return BERTH_OK;
-    }
-    char range[96] = "";
-    if (option->kind == CLI_INTEGER || option->kind == CLI_REAL) {
-        number_format(range, sizeof range, " from %.10g to %.10g", option->minimum,
-                      option->maximum);
-    }
-    return error_set(error, BERTH_USAGE, "option %s: expected %s%s, found \"%s\"", option->name,
-                     expected, range, value);
-}
-
-static int is_option(const char *word) {
-    return word[0] == '-' && word[1] != '\0';
+// The value of the option at hand. A flag takes the next word only where it is true, false, ...
+static enum berth_status take_value(const struct cli_call *call, struct reader *reader,
+                                    const struct option_row *row, const char **value,
+                                    struct berth_error *error) {
+    const char *word = next_word(reader);
+    *value = row->type == OPTION_FLAG ? "true" : row->alone;
+    int is_value = row->type == OPTION_FLAG
+                       ? word != NULL && cli_is_truth_word(word)
+                       : word != NULL && !is_option(word) && !is_assignment(call, word);
+    return *value != NULL && reader->attached == NULL && !is_value
+               ? BERTH_OK
+               : take_word(reader, value, error);
 }
 
 // Words that were read are no longer needed: the list is gathered in their place.
-static enum berth_status take_list(struct cli_call *call, struct reader *reader, int index,
-                                   const char *attached, struct berth_error *error) {
-    const char *value;
-    TRY(take_value(reader, call->verb->options[index].name, attached, &value, error));
-    call->values[index] = value;
+static void take_list(struct cli_call *call, struct reader *reader, const char *first) {
     call->list = (const char *const *)reader->words;
-    reader->words[call->list_count++] = (char *)value;
-    while (attached == NULL && reader->next < reader->count &&
-           !is_option(reader->words[reader->next])) {
+    reader->words[call->list_count++] = (char *)first;
+    while (next_word(reader) != NULL && !is_option(next_word(reader))) {
         reader->words[call->list_count++] = reader->words[reader->next++];
     }
-    return BERTH_OK;
 }
 
 static enum berth_status set_own(struct cli_call *call, struct reader *reader, int index,
-                                 const char *attached, struct berth_error *error) {
-    const struct cli_option *option = &call->verb->options[index];
+                                 struct berth_error *error) {
+    const struct option_row *row = &call->verb->options[index];
+    union option_value ignored;
     const char *value;
-    if (option->kind == CLI_LIST) {
-        return take_list(call, reader, index, attached, error);
-    }
-    if (option->kind == CLI_FLAG) {
-        value = flag_value(reader, attached);
-    } else {
-        TRY(take_value(reader, option->name, attached, &value, error));
-    }
-    TRY(check_own(option, value, error));
+    TRY(take_value(call, reader, row, &value, error));
+    TRY(option_parse(row, value, &ignored, error));
     call->values[index] = value;
+    if (row->type == OPTION_LIST) {
+        take_list(call, reader, value);
+    }
     return BERTH_OK;
 }
 
@@ -199,25 +158,14 @@ static int is_mere_label(struct cli_call *call, const char *name, const char *va
            (call->model_is_checkpoint || (call->verb->jobs & JOB_PRETRAIN) != 0);
 }
 
-// Whether no value follows.
-static int stands_alone(const struct reader *reader) {
-    return reader->next == reader->count || is_option(reader->words[reader->next]);
-}
-
 static enum berth_status set_row(struct cli_call *call, struct reader *reader,
-                                 const struct option_row *row, const char *name,
-                                 const char *attached, struct berth_error *error) {
+                                 const struct option_row *row, struct berth_error *error) {
     const char *value;
-    if (row->type == OPTION_FLAG) {
-        value = flag_value(reader, attached);
-    } else if (row->alone != NULL && attached == NULL && stands_alone(reader)) {
-        value = row->alone;
-    } else {
-        TRY(take_value(reader, name, attached, &value, error));
-    }
-    if (is_mere_label(call, name, value)) {
-        cli_note(call, "--%s %s has no effect: %s", name, value,
-                 option_same_name(name, "bert_model") ? "it is only a name here" : "it means none");
+    TRY(take_value(call, reader, row, &value, error));
+    if (is_mere_label(call, reader->name, value)) {
+        cli_note(call, "--%s %s has no effect: %s", reader->name, value,
+                 option_same_name(reader->name, "bert_model") ? "it is only a name here"
+                                                              : "it means none");
         return BERTH_OK;
     }
     return option_set(&call->config, row, value, error);
@@ -225,38 +173,18 @@ static enum berth_status set_row(struct cli_call *call, struct reader *reader,
 
 // A row of another job: the originals use one command line for training and prediction.
 static enum berth_status skip_row(struct cli_call *call, struct reader *reader,
-                                  const struct option_row *row, const char *attached,
-                                  struct berth_error *error) {
-    const char *value = flag_value(reader, attached);
-    if (row->type != OPTION_FLAG && attached == NULL) {
-        TRY(take_value(reader, row->name, attached, &value, error));
-    }
+                                  const struct option_row *row, struct berth_error *error) {
+    const char *value;
+    TRY(take_value(call, reader, row, &value, error));
     cli_note(call, "--%s has no effect in `berth %s`", row->name, call->verb->name);
     return BERTH_OK;
 }
 
-// "learning-rate=3e-5": the form of launchers that pass keys on.
-static int is_assignment(const struct cli_call *call, const char *word) {
-    return call->verb->arguments_most == 0 && isalpha((unsigned char)*word) &&
-           strchr(word, '=') != NULL;
-}
-
-// A word that may be a file: neither an option nor "key=value".
-static int file_follows(const struct cli_call *call, const struct reader *reader) {
-    return !stands_alone(reader) && !is_assignment(call, reader->words[reader->next]);
-}
-
-static enum berth_status set_legacy(struct cli_call *call, struct reader *reader, const char *name,
-                                    enum cli_legacy_value kind, const char *attached,
-                                    struct berth_error *error) {
+static enum berth_status set_legacy(struct cli_call *call, struct reader *reader,
+                                    const struct option_row *row, struct berth_error *error) {
     const char *value;
-    if (kind == LEGACY_NEEDS_VALUE ||
-        (kind == LEGACY_MAY_HAVE_FILE && attached == NULL && file_follows(call, reader))) {
-        TRY(take_value(reader, name, attached, &value, error));
-    } else {
-        value = flag_value(reader, attached);
-    }
-    return cli_legacy_set(call, name, value, error);
+    TRY(take_value(call, reader, row, &value, error));
+    return cli_legacy_set(call, reader->name, value, error);
 }
 
 // --- one option ----------------------------------------------------------------------------------
@@ -270,9 +198,10 @@ static const struct option_row *negated(const struct cli_verb *verb, const char 
     return row != NULL && row->type == OPTION_FLAG && cli_row_applies(verb, row) ? row : NULL;
 }
 
-static enum berth_status set_option(struct cli_call *call, struct reader *reader, const char *name,
-                                    const char *attached, struct berth_error *error) {
+static enum berth_status set_option(struct cli_call *call, struct reader *reader,
+                                    struct berth_error *error) {
     const unsigned model_runs = JOB_TRAIN | JOB_PREDICT;
+    const char *name = reader->name;
     if (option_same_name(name, "no_color") || option_same_name(name, "no_colour")) {
         cli_forbid_colours();
         return BERTH_OK;
@@ -280,37 +209,36 @@ static enum berth_status set_option(struct cli_call *call, struct reader *reader
     int own = find_own(call->verb, name);
     cli_legacy_note_spelling(call, name);
     if (own >= 0) {
-        return set_own(call, reader, own, attached, error);
+        return set_own(call, reader, own, error);
     }
-    const struct option_row *row = option_find(name);
+    const struct option_row *row = option_find(name), *off = negated(call->verb, name);
     if (row != NULL && cli_row_applies(call->verb, row)) {
-        return set_row(call, reader, row, name, attached, error);
+        return set_row(call, reader, row, error);
     }
-    const struct option_row *off = negated(call->verb, name);
-    if (off != NULL && attached == NULL) {
+    if (off != NULL && reader->attached == NULL) {
         return option_set(&call->config, off, "false", error);
     }
-    enum cli_legacy_value value;
-    if (takes_legacy(call->verb) && cli_legacy_find(name, &value)) {
-        return set_legacy(call, reader, name, value, attached, error);
+    const struct option_row *legacy = cli_takes_legacy(call->verb) ? cli_legacy_find(name) : NULL;
+    if (legacy != NULL) {
+        return set_legacy(call, reader, legacy, error);
     }
     if (row != NULL && (call->verb->jobs & model_runs) != 0) {
-        return skip_row(call, reader, row, attached, error);
+        return skip_row(call, reader, row, error);
     }
     return unknown(call, name, error);
 }
 
-// "name" and, after "=", the attached value of a word without its dashes.
-static enum berth_status split(const char *word, char name[NAME_SIZE], const char **attached,
-                               struct berth_error *error) {
+// The option that a word without its dashes is: a name and, after "=", its value.
+static enum berth_status read_option(struct cli_call *call, struct reader *reader, const char *word,
+                                     struct berth_error *error) {
     size_t length = strcspn(word, "=");
-    if (length >= NAME_SIZE || length == 0) {
+    if (length >= sizeof reader->name || length == 0) {
         return error_set(error, BERTH_USAGE, "unknown option --%.80s", word);
     }
-    memcpy(name, word, length);
-    name[length] = '\0';
-    *attached = word[length] == '=' ? word + length + 1 : NULL;
-    return BERTH_OK;
+    memcpy(reader->name, word, length);
+    reader->name[length] = '\0';
+    reader->attached = word[length] == '=' ? word + length + 1 : NULL;
+    return set_option(call, reader, error);
 }
 
 static const char *long_name(char letter) {
@@ -333,7 +261,7 @@ static enum berth_status read_short(struct cli_call *call, struct reader *reader
         return error_set(error, BERTH_USAGE,
                          "unknown option %s; the short ones are -h, -m, -o, -q and -n", word);
     }
-    return set_option(call, reader, name, NULL, error);
+    return read_option(call, reader, name, error);
 }
 
 static enum berth_status read_argument(struct cli_call *call, const char *word,
@@ -350,15 +278,11 @@ static enum berth_status read_argument(struct cli_call *call, const char *word,
 static enum berth_status read_word(struct cli_call *call, struct reader *reader,
                                    struct berth_error *error) {
     const char *word = reader->words[reader->next++];
-    char name[NAME_SIZE];
-    const char *attached = NULL;
     if (word[0] == '-' && word[1] == '-') {
-        TRY(split(word + 2, name, &attached, error));
-        return set_option(call, reader, name, attached, error);
+        return read_option(call, reader, word + 2, error);
     }
     if (is_assignment(call, word)) {
-        TRY(split(word, name, &attached, error));
-        return set_option(call, reader, name, attached, error);
+        return read_option(call, reader, word, error);
     }
     if (is_option(word)) {
         return read_short(call, reader, word, error);
@@ -382,8 +306,9 @@ static enum berth_status check_required(const struct cli_call *call, struct bert
     if (call->download_only) {
         return BERTH_OK; // what the verb needs to run is not needed for that
     }
-    char name[NAME_SIZE];
-    for (const char *at = verb->required != NULL ? verb->required : ""; next_name(&at, name);) {
+    const char *required = verb->required;
+    char name[OPTION_NAME_SIZE];
+    while (option_next_name(&required, name)) {
         if (!was_given(call, name)) {
             return error_set(error, BERTH_USAGE, "option --%s is needed; usage: berth %s%s%s %s",
                              name, verb->name, verb->task != NULL ? " " : "",
@@ -442,34 +367,36 @@ enum berth_status cli_find_models(struct cli_call *call, struct berth_error *err
 
 // --- values of the verb's own options ------------------------------------------------------------
 
+int cli_is_given(const struct cli_call *call, const char *name) {
+    int own = find_own(call->verb, name);
+    return own >= 0 && call->values[own] != NULL;
+}
+
 const char *cli_value(const struct cli_call *call, const char *name) {
     int own = find_own(call->verb, name);
-    return own >= 0 ? call->values[own] : NULL;
+    return own < 0                     ? NULL
+           : call->values[own] != NULL ? call->values[own]
+                                       : call->verb->options[own].default_value;
 }
 
-int64_t cli_integer(const struct cli_call *call, const char *name, int64_t otherwise) {
-    const char *value = cli_value(call, name);
-    int64_t number = otherwise;
-    if (value != NULL) {
-        number_parse_integer(value, &number);
+// Values were checked when they were read.
+static union option_value parsed(const struct cli_call *call, const char *name) {
+    union option_value value = {0};
+    const char *text = cli_value(call, name);
+    if (text != NULL) {
+        (void)option_parse(&call->verb->options[find_own(call->verb, name)], text, &value, NULL);
     }
-    return number;
+    return value;
 }
 
-double cli_real(const struct cli_call *call, const char *name, double otherwise) {
-    const char *value = cli_value(call, name);
-    double number = otherwise;
-    if (value != NULL) {
-        number_parse_real(value, &number);
-    }
-    return number;
+int64_t cli_integer(const struct cli_call *call, const char *name) {
+    return parsed(call, name).integer;
+}
+
+double cli_real(const struct cli_call *call, const char *name) {
+    return parsed(call, name).real;
 }
 
 int cli_flag(const struct cli_call *call, const char *name) {
-    const char *value = cli_value(call, name);
-    int truth = 0;
-    if (value != NULL) {
-        number_parse_truth(value, &truth);
-    }
-    return truth;
+    return parsed(call, name).flag;
 }

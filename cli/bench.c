@@ -15,77 +15,30 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct cli_option options[] = {
-    {.name = "config",
-     .aliases = "config_file",
-     .kind = CLI_TEXT,
-     .unit = "NAME|FILE",
-     .fallback = "base",
-     .help = "geometry: tiny, minilm, base, large, or a config.json"},
-    {.name = "data",
-     .aliases = "train_file predict_file input_dir",
-     .kind = CLI_TEXT,
-     .unit = "FILE|DIR",
-     .help = "train, predict: SQuAD file whose lengths count, or --task_name and --data_dir; "
-             "pretrain: shard (HDF5) or folder of shards"},
-    {.name = "update_tokens",
-     .kind = CLI_INTEGER,
-     .minimum = 1,
-     .maximum = 1 << 24,
-     .unit = "N",
-     .fallback = "8192",
-     .help = "train, predict, pretrain: an update (a batch) holds as many sequences as fit"},
-    {.name = "steps",
-     .kind = CLI_INTEGER,
-     .minimum = 1,
-     .maximum = 1000000,
-     .unit = "N",
-     .fallback = "5",
-     .help = "train, predict, pretrain: updates (batches) that are measured"},
-    {.name = "warm_up_steps",
-     .kind = CLI_INTEGER,
-     .minimum = 0,
-     .maximum = 1000000,
-     .unit = "N",
-     .fallback = "1",
-     .help = "train, predict, pretrain: updates (batches) before these"},
-    {.name = "pad_to",
-     .kind = CLI_INTEGER,
-     .minimum = 0,
-     .maximum = 65536,
-     .unit = "N",
-     .fallback = "0: no padding",
-     .help =
-         "train, predict, pretrain: fill every sequence up to N tokens, to see what padding costs"},
-    {.name = "rows",
-     .kind = CLI_INTEGER,
-     .minimum = 64,
-     .maximum = 1 << 20,
-     .unit = "N",
-     .fallback = "4096",
-     .help = "gemm, ops: tokens of a batch"},
-    {.name = "length",
-     .kind = CLI_INTEGER,
-     .minimum = 1,
-     .maximum = 65536,
-     .unit = "N",
-     .fallback = "192",
-     .help = "gemm, ops: tokens of each sequence"},
-    {.name = "repeats",
-     .kind = CLI_INTEGER,
-     .minimum = 1,
-     .maximum = 1000000,
-     .unit = "N",
-     .fallback = "5",
-     .help = "gemm, ops: runs of each operation, of which the best counts"},
-    {.name = "seconds",
-     .kind = CLI_REAL,
-     .minimum = 0.01,
-     .maximum = 600,
-     .unit = "X",
-     .fallback = "1",
-     .help = "peak: how long each reading takes"},
-    {.name = "json", .kind = CLI_FLAG, .help = "one JSON object on one line"},
+static const struct option_row options[] = {
+    {CLI_TEXT("config", "base"), .unit = "NAME|FILE", .aliases = "config_file",
+     .help = "model geometry: tiny, minilm, base, large, or a config.json"},
+    {CLI_TEXT("data", NULL), .unit = "FILE|DIR", .aliases = "train_file predict_file input_dir",
+     .help = "train, predict: SQuAD file whose lengths to use (or --task_name and --data_dir); "
+             "pretrain: HDF5 shard, or folder of shards"},
+    {CLI_INTEGER("update_tokens", "8192"), BETWEEN(1, 1 << 24), .unit = "N",
+     .help = "train, predict, pretrain: maximum number of tokens in an update (a batch)"},
+    {CLI_INTEGER("steps", "5"), BETWEEN(1, 1000000), .unit = "N",
+     .help = "train, predict, pretrain: number of updates (batches) to measure"},
+    {CLI_INTEGER("warm_up_steps", "1"), BETWEEN(0, 1000000), .unit = "N",
+     .help = "train, predict, pretrain: number of updates (batches) before the measurement"},
+    {CLI_INTEGER("pad_to", "0"), BETWEEN(0, 65536), .unit = "N", .shown = "0: no padding",
+     .help = "train, predict, pretrain: pad every sequence to N tokens, to measure the cost of "
+             "padding"},
+    {CLI_INTEGER("rows", "4096"), BETWEEN(64, 1 << 20), .unit = "N",
+     .help = "gemm, ops: number of tokens in a batch"},
+    {CLI_INTEGER("length", "192"), BETWEEN(1, 65536), .unit = "N",
+     .help = "gemm, ops: number of tokens in a sequence"},
+    {CLI_INTEGER("repeats", "5"), BETWEEN(1, 1000000), .unit = "N",
+     .help = "gemm, ops: number of runs of each operation; the best one counts"},
+    {CLI_REAL("seconds", "1"), BETWEEN(0.01, 600), .unit = "X",
+     .help = "peak: duration of each measurement in seconds"},
+    {CLI_FLAG("json"), .help = "print one JSON object"},
 };
 
 // Prints one number, for people or as a member of the object.
@@ -134,7 +87,7 @@ static enum berth_status run_peak(struct cli_call *call, struct berth_error *err
     struct device *device;
     struct json_line line = {0};
     int json = cli_flag(call, "json");
-    double seconds = cli_real(call, "seconds", 1.0);
+    double seconds = cli_real(call, "seconds");
     TRY(machine_device_open(&call->config, NULL, &device, error));
     double fp32 = peak_of(device, DTYPE_F32, seconds);
     double bf16 = peak_of(device, DTYPE_BF16, seconds);
@@ -152,10 +105,6 @@ static enum berth_status run_peak(struct cli_call *call, struct berth_error *err
 
 // --- gemm and ops --------------------------------------------------------------------------------
 
-typedef enum berth_status measure(struct device *dev, const struct bench_geometry *geometry,
-                                  struct bench_timing timing, struct bench_lines *lines,
-                                  struct berth_error *error);
-
 static enum berth_status read_config(const char *name, struct bert_config *config,
                                      struct berth_error *error) {
     if (strpbrk(name, "./") != NULL) {
@@ -166,11 +115,11 @@ static enum berth_status read_config(const char *name, struct bert_config *confi
 
 static enum berth_status make_geometry(const struct cli_call *call, struct bench_geometry *geometry,
                                        struct berth_error *error) {
-    const char *name = cli_value(call, "config") != NULL ? cli_value(call, "config") : "base";
+    const char *name = cli_value(call, "config");
     struct bert_config config = {0};
     TRY(read_config(name, &config, error));
-    int64_t rows = cli_integer(call, "rows", 4096);
-    int64_t length = cli_integer(call, "length", 192);
+    int64_t rows = cli_integer(call, "rows");
+    int64_t length = cli_integer(call, "length");
     *geometry = (struct bench_geometry){.rows = batch_round(rows),
                                         .length = length < rows ? length : rows,
                                         .hidden = config.hidden_size,
@@ -222,37 +171,39 @@ static void add_table(struct json_line *out, const struct table *table) {
 
 #define PEAK_READINGS 5 // on a shared machine a measurement can only be too low
 
-static enum berth_status measure_on(struct cli_call *call, struct device *device, measure *run,
+static enum berth_status measure_on(struct cli_call *call, struct device *device, int products_only,
                                     struct bench_geometry *geometry, struct table *table,
                                     struct berth_error *error) {
     TRY(machine_compute_dtype(&call->config, device, NULL, &geometry->compute, error));
     const struct bench_timing timing = {bench_clock(device, machine_threads(&call->config)),
-                                        (int)cli_integer(call, "repeats", 5)};
+                                        (int)cli_integer(call, "repeats")};
     table->peak = machine_peak_flops(device, geometry->compute, PEAK_READINGS);
     table->bandwidth = bandwidth_of(call, device, 0.5);
-    enum berth_status status = run(device, geometry, timing, &table->lines, error);
+    enum berth_status status =
+        bench_ops(device, geometry, products_only, timing, &table->lines, error);
     double again = machine_peak_flops(device, geometry->compute, PEAK_READINGS);
     table->peak = again > table->peak ? again : table->peak;
     return status;
 }
 
-static enum berth_status measure_table(struct cli_call *call, measure *run,
+static enum berth_status measure_table(struct cli_call *call, int products_only,
                                        struct bench_geometry *geometry, struct table *table,
                                        struct berth_error *error) {
     struct device *device;
     TRY(machine_device_open(&call->config, NULL, &device, error));
-    enum berth_status status = measure_on(call, device, run, geometry, table, error);
+    enum berth_status status = measure_on(call, device, products_only, geometry, table, error);
     device->close(device);
     return status;
 }
 
-static enum berth_status run_table(struct cli_call *call, measure *run, struct berth_error *error) {
+static enum berth_status run_table(struct cli_call *call, int products_only,
+                                   struct berth_error *error) {
     struct bench_geometry geometry;
     struct json_line line = {0};
     static struct table table;
     int json = cli_flag(call, "json");
     TRY(make_geometry(call, &geometry, error));
-    TRY(measure_table(call, run, &geometry, &table, error));
+    TRY(measure_table(call, products_only, &geometry, &table, error));
     if (json) {
         json_line_open(&line, NULL, '{');
     }
@@ -268,11 +219,11 @@ static enum berth_status run_table(struct cli_call *call, measure *run, struct b
 }
 
 static enum berth_status run_gemm(struct cli_call *call, struct berth_error *error) {
-    return run_table(call, bench_gemm, error);
+    return run_table(call, 1, error);
 }
 
 static enum berth_status run_ops(struct cli_call *call, struct berth_error *error) {
-    return run_table(call, bench_ops, error);
+    return run_table(call, 0, error);
 }
 
 // --- train, predict, pretrain --------------------------------------------------------------------
@@ -300,7 +251,6 @@ static void put_figures(struct json_line *line, int json, const struct bench_fig
 
 static enum berth_status run_whole(struct cli_call *call, enum bench_kind kind,
                                    struct berth_error *error) {
-    const char *geometry = cli_value(call, "config");
     struct bench_figures figures = {0};
     struct json_line line = {0};
     struct berth_reporter *reporter;
@@ -317,12 +267,12 @@ static enum berth_status run_whole(struct cli_call *call, enum bench_kind kind,
     TRY(berth_reporter_open(&call->config, STDERR_FILENO, &reporter, error));
     struct bench_settings settings = {.kind = kind,
                                       .config = &call->config,
-                                      .geometry = geometry != NULL ? geometry : "base",
+                                      .geometry = cli_value(call, "config"),
                                       .data = cli_value(call, "data"),
-                                      .update_tokens = cli_integer(call, "update_tokens", 8192),
-                                      .steps = cli_integer(call, "steps", 5),
-                                      .warm_up_steps = cli_integer(call, "warm_up_steps", 1),
-                                      .pad_to = cli_integer(call, "pad_to", 0),
+                                      .update_tokens = cli_integer(call, "update_tokens"),
+                                      .steps = cli_integer(call, "steps"),
+                                      .warm_up_steps = cli_integer(call, "warm_up_steps"),
+                                      .pad_to = cli_integer(call, "pad_to"),
                                       .log = berth_reporter_log(reporter)};
     enum berth_status status = bench_run(&settings, &figures, error);
     berth_reporter_close(reporter);

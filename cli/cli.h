@@ -12,23 +12,18 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 // --- verbs ---------------------------------------------------------------------------------------
 
-// CLI_LIST: all words up to the next option; a verb may have one such option, which may be
-// repeated.
-enum cli_kind { CLI_FLAG, CLI_TEXT, CLI_INTEGER, CLI_REAL, CLI_LIST };
-
-// An option of a single verb.
-struct cli_option {
-    const char *name;    // with underscores
-    const char *aliases; // separated by spaces; NULL: none
-    enum cli_kind kind;
-    double minimum, maximum;
-    const char *unit;
-    const char *help;
-    const char *fallback; // the default as shown by help; NULL: none
-};
+// An option that only one verb has: a row of its name and default. One CLI_LIST a verb, which may
+// be repeated.
+#define CLI_ROW(kind, own, value) .type = (kind), .name = (own), .default_value = (value)
+#define CLI_FLAG(own) CLI_ROW(OPTION_FLAG, own, "false")
+#define CLI_TEXT(own, value) CLI_ROW(OPTION_TEXT, own, value)
+#define CLI_INTEGER(own, value) CLI_ROW(OPTION_INTEGER, own, value)
+#define CLI_REAL(own, value) CLI_ROW(OPTION_REAL, own, value)
+#define CLI_LIST(own) CLI_ROW(OPTION_LIST, own, NULL)
 
 #define CLI_OPTIONS_MAX 12
 #define CLI_ARGUMENTS_MAX 4
@@ -42,11 +37,11 @@ struct cli_verb {
     const char *name;
     const char *task; // second word ("squad"); NULL: none
     const char *summary;
-    const char *usage;   // after "berth NAME TASK "
-    const char *example; // whole lines
-    const char *notes;   // further text for --help; NULL: none
-    unsigned jobs;       // rows of the option table
-    const struct cli_option *options;
+    const char *usage;                // after "berth NAME TASK "
+    const char *example;              // whole lines
+    const char *notes;                // further text for --help; NULL: none
+    unsigned jobs;                    // rows of the option table
+    const struct option_row *options; // its own
     size_t option_count;
     const char *required; // required options, separated by spaces; NULL: none
     size_t arguments_least, arguments_most;
@@ -56,6 +51,9 @@ struct cli_verb {
 };
 
 // The verbs of tasks (tasks.c), and the others.
+// Every verb by its number; NULL after the last.
+const struct cli_verb *cli_verb_at(size_t index);
+
 extern const struct cli_verb cli_task_verbs[];
 extern const size_t cli_task_verb_count;
 extern const struct cli_verb cli_answer, cli_show, cli_tokenize, cli_features, cli_embed,
@@ -101,19 +99,23 @@ enum berth_status cli_find_models(struct cli_call *call, struct berth_error *err
 // Runs --download_only instead of the verb.
 enum berth_status cli_download_only(struct cli_call *call, struct berth_error *error);
 
-// The value of one of the verb's own options: text or NULL; a number or `otherwise`; 0 or 1.
+// Of one of the verb's own options: whether it was given; its value, else its default (NULL, 0
+// where that is NULL).
+int cli_is_given(const struct cli_call *call, const char *name);
 const char *cli_value(const struct cli_call *call, const char *name);
-int64_t cli_integer(const struct cli_call *call, const char *name, int64_t otherwise);
-double cli_real(const struct cli_call *call, const char *name, double otherwise);
+int64_t cli_integer(const struct cli_call *call, const char *name);
+double cli_real(const struct cli_call *call, const char *name);
 int cli_flag(const struct cli_call *call, const char *name);
 
 // Whether the word is a boolean value: "true", "no", ...
 int cli_is_truth_word(const char *word);
 
-// Flags of the original scripts that are not rows of the table (legacy.c). Returns 1 if `name` is
-// one of them, and sets *value to what may follow it.
-enum cli_legacy_value { LEGACY_FLAG, LEGACY_NEEDS_VALUE, LEGACY_MAY_HAVE_FILE };
-int cli_legacy_find(const char *name, enum cli_legacy_value *value);
+// Flags of the original scripts that are no settings (legacy.c), of verbs that stand in for these
+// scripts.
+int cli_takes_legacy(const struct cli_verb *verb);
+// The row of a name; NULL: unknown. Row by row; NULL at the end.
+const struct option_row *cli_legacy_find(const char *name);
+const struct option_row *cli_legacy_row(size_t index);
 // Records a name that shows which script the command line is written for.
 void cli_legacy_note_spelling(struct cli_call *call, const char *name);
 // Replaces the best match so far by the legacy flag nearest to `name`, if it is nearer.
@@ -148,8 +150,12 @@ int cli_colour(void);
 void cli_forbid_colours(void);
 int cli_exit_code(enum berth_status status);
 
-void cli_help_program(int to_error);
-void cli_help_verb(const struct cli_verb *verb);
+// The verbs of the program. Laid out for the terminal's width, as is all help.
+void cli_help_program(FILE *out);
+// A verb and its options: the common ones (topic NULL), all ("all") or those of a group of the
+// option table. Another topic is BERTH_USAGE.
+enum berth_status cli_help_verb(const struct cli_verb *verb, const char *topic,
+                                struct berth_error *error);
 
 // --- input and output ----------------------------------------------------------------------------
 
@@ -171,8 +177,9 @@ enum berth_status cli_flush(struct berth_error *error);
 // Wraps at words to `width` columns, `indent` of which are already used on the first line; width 0:
 // no wrapping.
 void cli_highlight(const char *text, int64_t start, int64_t end, int colour, int width, int indent);
-// Prints `text` wrapped at words to `width` columns, with `indent` spaces before each line.
-void cli_wrap(const char *text, int width, int indent);
+// Words of `text` wrapped to `width` columns after `indent` blanks; `column` says how many columns
+// of the first line are taken.
+void cli_wrap(FILE *out, const char *text, int width, int indent, int column);
 
 // --- signals -------------------------------------------------------------------------------------
 

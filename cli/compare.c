@@ -6,15 +6,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static const struct cli_option options[] = {
-    {.name = "tolerance",
-     .kind = CLI_REAL,
-     .minimum = 0,
-     .maximum = 1e300,
-     .unit = "X",
-     .fallback = "0",
-     .help = "largest absolute difference that still counts as equal"},
-    {.name = "json", .kind = CLI_FLAG, .help = "one JSON object on standard output"},
+static const struct option_row options[] = {
+    {CLI_REAL("tolerance", "0"), BETWEEN(0, 1e300), .unit = "X",
+     .help = "largest absolute difference that counts as equal"},
+    {CLI_FLAG("json"), .help = "print one JSON object"},
 };
 
 struct listing {
@@ -74,7 +69,7 @@ static enum berth_status finish(struct listing *listing, const struct berth_comp
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     struct listing listing = {.json = cli_flag(call, "json")};
     struct berth_comparison total;
-    double tolerance = cli_real(call, "tolerance", 0);
+    double tolerance = cli_real(call, "tolerance");
     if (listing.json) {
         json_line_open(&listing.line, NULL, '{');
         json_line_open(&listing.line, "tensors", '[');

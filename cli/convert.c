@@ -2,38 +2,23 @@
 // berth convert: writes a model in another format.
 #include "cli.h"
 
-static const struct cli_option options[] = {
-    {.name = "to",
-     .kind = CLI_TEXT,
-     .unit = "FORMAT",
-     .fallback = "hf",
-     .help =
-         "hf: Hugging Face folder; torch: the same with pytorch_model.bin; tensorflow: Google's "
-         "checkpoint; nvidia: ckpt_<step>.pt; deepspeed: its checkpoint folder (all of these "
-         "keep every tensor in its type); onnx: a graph for ONNX Runtime and others; gguf: the "
-         "encoder for llama.cpp"},
-    {.name = "dtype",
-     .kind = CLI_TEXT,
-     .unit = "TYPE",
-     .help =
-         "f32, f16 or bf16 for all numbers in place of their own types (onnx: f32; gguf: f32, or "
-         "f16 for the matrices)"},
-    {.name = "names",
-     .kind = CLI_TEXT,
-     .unit = "NAMES",
-     .fallback = "as the model's",
-     .help = "deepspeed: names of the tensors for a module of huggingface, of nvidia (BingBert's, "
-             "too), or of kernel (DeepSpeed's transformer kernel: attn_qkvw, ...)"},
-    {.name = "kernel_layers", .kind = CLI_FLAG, .help = "the same as --names kernel"},
-    {.name = "step",
-     .kind = CLI_INTEGER,
-     .maximum = 1e15,
-     .unit = "N",
-     .fallback = "0",
-     .help = "nvidia, deepspeed: the step in the checkpoint's name"},
-    {.name = "allow_lossy",
-     .kind = CLI_FLAG,
-     .help = "go on when tensors must be left out or get a narrower type"},
+static const struct option_row options[] = {
+    {CLI_TEXT("to", "hf"), .unit = "FORMAT",
+     .help = "hf: Hugging Face folder; torch: the same with pytorch_model.bin; tensorflow: "
+             "Google's checkpoint; nvidia: ckpt_N.pt; deepspeed: DeepSpeed's checkpoint folder "
+             "(these five keep the type of every tensor); onnx: a graph for ONNX Runtime; gguf: "
+             "the encoder for llama.cpp"},
+    {CLI_TEXT("dtype", NULL), .unit = "TYPE",
+     .help = "number format of all tensors: f32, f16 or bf16 (onnx: f32; gguf: f32, or f16 for the "
+             "matrices)"},
+    {CLI_TEXT("names", NULL), .unit = "NAMES", .shown = "as in the model",
+     .help = "deepspeed: names of the tensors as in huggingface, in nvidia (also BingBert's), or "
+             "in kernel (DeepSpeed's transformer kernel: attn_qkvw and so on)"},
+    {CLI_FLAG("kernel_layers"), .help = "the same as --names kernel"},
+    {CLI_INTEGER("step", "0"), BETWEEN(0, 1e15), .unit = "N",
+     .help = "nvidia, deepspeed: step in the name of the checkpoint"},
+    {CLI_FLAG("allow_lossy"),
+     .help = "convert even if tensors must be left out or converted to a narrower type"},
 };
 
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
@@ -41,11 +26,8 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
                                               .dtype = cli_value(call, "dtype"),
                                               .names = cli_value(call, "names"),
                                               .kernel_layers = cli_flag(call, "kernel_layers"),
-                                              .step = cli_integer(call, "step", 0),
+                                              .step = cli_integer(call, "step"),
                                               .allow_lossy = cli_flag(call, "allow_lossy")};
-    if (settings.to == NULL) {
-        settings.to = "hf";
-    }
     const char *output = call->arguments[1];
     TRY(berth_convert(call->arguments[0], output, &settings, cli_log(call), error));
     cli_note(call, "%s contains the model as %s", output, settings.to);

@@ -22,8 +22,8 @@
 #define BERTH_BUILD_LIBRARIES ""
 #endif
 
-static const struct cli_option options[] = {
-    {.name = "json", .kind = CLI_FLAG, .help = "one JSON object on standard output"},
+static const struct option_row options[] = {
+    {CLI_FLAG("json"), .help = "print one JSON object"},
 };
 
 // Prints one fact at a time, for people or as a member of an object.

@@ -13,23 +13,14 @@
 
 #define CHUNK 1024 // texts between two writes
 
-static const struct cli_option options[] = {
-    {.name = "output",
-     .kind = CLI_TEXT,
-     .unit = "FILE",
-     .fallback = "JSON lines on standard output",
+static const struct option_row options[] = {
+    {CLI_TEXT("output", NULL), .unit = "FILE", .shown = "JSON lines on standard output",
      .help = "file for the embeddings: .npy, or JSON lines under any other name"},
-    {.name = "pooling",
-     .kind = CLI_TEXT,
-     .unit = "HOW",
-     .fallback = "as a folder of sentence-transformers says, else mean",
-     .help = "what a text's tokens become: mean, cls, max, mean_sqrt_len_tokens, weightedmean or "
-             "lasttoken"},
-    {.name = "normalize",
-     .kind = CLI_TEXT,
-     .unit = "YES",
-     .fallback = "as a folder of sentence-transformers says, else true",
-     .help = "scale every embedding to length 1"},
+    {CLI_TEXT("pooling", NULL), .unit = "HOW", .shown = "as the model folder says, else mean",
+     .help = "how to combine the tokens of a text: mean, cls, max, mean_sqrt_len_tokens, "
+             "weightedmean or lasttoken"},
+    {CLI_ROW(OPTION_FLAG, "normalize", "auto"), BETWEEN(-1, 1),
+     .shown = "as the model folder says, else true", .help = "scale every embedding to length 1"},
 };
 
 struct job {
@@ -73,19 +64,13 @@ static enum berth_status read_pooling(struct job *job, const char *pooling,
 
 static enum berth_status read_options(struct job *job, struct cli_call *call,
                                       struct berth_error *error) {
-    const char *normalize = cli_value(call, "normalize"), *output = cli_value(call, "output");
+    const char *output = cli_value(call, "output");
     TRY(read_pooling(job, cli_value(call, "pooling"), error));
-    job->normalize = -1;
-    if (normalize != NULL && !number_parse_truth(normalize, &job->normalize)) {
-        return error_set(error, BERTH_USAGE,
-                         "option normalize: expected true or false, found \"%s\"", normalize);
-    }
+    job->normalize = cli_flag(call, "normalize");
     job->npy =
         output != NULL && strlen(output) > 4 && strcmp(output + strlen(output) - 4, ".npy") == 0;
     // Embeddings are compared and stored, so they use full precision by default.
-    if (!option_is_given(&call->config, option_find("precision"))) {
-        call->config.precision = BERTH_FP32;
-    }
+    option_take_default(&call->config, "precision", JOB_EMBED);
     return BERTH_OK;
 }
 

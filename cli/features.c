@@ -14,15 +14,11 @@
 
 #include <stdio.h>
 
-static const struct cli_option options[] = {
-    {.name = "training",
-     .aliases = "is_training",
-     .kind = CLI_FLAG,
-     .help = "with labels: exactly one answer a question"},
-    {.name = "jsonl", .kind = CLI_FLAG, .help = "print one JSON object a feature"},
-    {.name = "count",
-     .kind = CLI_FLAG,
-     .fallback = "true without --jsonl",
+static const struct option_row options[] = {
+    {CLI_FLAG("training"), .aliases = "is_training",
+     .help = "include labels: exactly one answer for each question"},
+    {CLI_FLAG("jsonl"), .help = "print each feature as a JSON object"},
+    {CLI_FLAG("count"), .shown = "true without --jsonl",
      .help = "print examples=N features=N tokens=N cls_labelled=N"},
 };
 

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct cli_option options[] = {
-    {.name = "json", .kind = CLI_FLAG, .help = "one JSON object on standard output"},
+static const struct option_row options[] = {
+    {CLI_FLAG("json"), .help = "print one JSON object"},
 };
 
 struct listing {

@@ -9,22 +9,21 @@
 #define HIGHLIGHT "\033[30;48;2;144;238;144m"
 #define PLAIN "\033[0m"
 
-void cli_wrap(const char *text, int width, int indent) {
-    int column = 0;
+void cli_wrap(FILE *out, const char *text, int width, int indent, int column) {
     while (*text != '\0') {
         size_t length = strcspn(text, " ");
         int columns = (int)terminal_columns(text, length);
         if (column > indent && column + 1 + columns > width) {
-            putchar('\n');
+            fputc('\n', out);
             column = 0;
         }
-        column += column == 0 ? printf("%*s", indent, "") : printf(" ");
-        fwrite(text, 1, length, stdout);
-        column += columns;
+        int blanks = column < indent ? indent - column : column > indent;
+        column += fprintf(out, "%*s", blanks, "") + columns;
+        fwrite(text, 1, length, out);
         text += length;
         text += strspn(text, " ");
     }
-    putchar('\n');
+    fputc('\n', out);
 }
 
 struct highlighter {

@@ -3,283 +3,290 @@
 // run_pretraining, run_qa). Some set a row; others belong to the hardware or the framework and have
 // no effect, which a note says.
 #include "cli.h"
-#include "core/number.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
-enum legacy_kind {
-    SETS,           // flag: sets a row; to another value if false
-    IGNORED,        // flag without effect
-    IGNORED_1,      // option with a value, without effect
-    ALIAS,          // sets a row that this verb does not show
-    SPECIAL,        // flag handled by name
-    SPECIAL_1,      // option with a value handled by name
-    FILE_OR_NOTHING // flag, or option with a file for a row
-};
-
 struct legacy {
-    const char *name;
-    enum legacy_kind kind;
-    const char *row, *value;
-    const char *off;  // SETS: the row's value if the flag is false; NULL: no effect
-    const char *note; // why it has no effect
+    struct option_row option;
+    const char *setting;  // the row of the option table that it sets: a flag to `on`, or to `off`
+                          // (NULL: not at all) where it is false; a text to the value
+    const char *on, *off; // of a flag
+    int noted;            // a note repeats the help
+    enum berth_status (*set)(struct cli_call *call, const struct legacy *legacy, const char *value,
+                             struct berth_error *error);
 };
-
-static const char padding[] = "there is no padding in Berth";
-static const char framework[] = "it belongs to the original's framework";
-static const char no_fp16[] = "--precision decides, and nothing runs in fp16";
-static const char no_cache[] = "only `finetune squad` and `predict squad` keep features";
-static const char own_config[] = "the model folder's config.json is used";
-
-static const struct legacy legacies[] = {
-    // do_eval and do_predict of verbs in which they are not rows: the verb predicts, and scores
-    // what has labels; SQuAD's fine-tuning uses do_predict for its evaluation.
-    {.name = "do_train", .kind = SPECIAL},
-    {.name = "do_predict", .kind = SPECIAL},
-    {.name = "do_eval", .kind = SPECIAL},
-    {.name = "download_only", .kind = SPECIAL},
-    {.name = "fp16",
-     .kind = SETS,
-     .row = "precision",
-     .value = "bf16",
-     .off = "fp32",
-     .note = "fp16 runs as bf16 on the CPU"},
-    {.name = "bf16", .kind = SETS, .row = "precision", .value = "bf16", .off = "fp32"},
-    {.name = "amp",
-     .kind = SETS,
-     .row = "precision",
-     .value = "bf16",
-     .off = "fp32",
-     .note = "amp runs as bf16 on the CPU"},
-    {.name = "autocast", .kind = SETS, .row = "precision", .value = "bf16", .off = "fp32"},
-    {.name = "hmp", .kind = SETS, .row = "precision", .value = "bf16", .off = "fp32"},
-    {.name = "fp32", .kind = SETS, .row = "precision", .value = "fp32"},
-    {.name = "no_cuda", .kind = SETS, .row = "device", .value = "cpu"},
-    {.name = "use_cpu", .kind = SETS, .row = "device", .value = "cpu"},
-    {.name = "cased", .kind = SETS, .row = "do_lower_case", .value = "false", .off = "true"},
-    {.name = "uncased", .kind = SETS, .row = "do_lower_case", .value = "true", .off = "false"},
-    {.name = "predict_file", .kind = ALIAS, .row = "validation_file"},
-    {.name = "dropout", .kind = SPECIAL_1},
-    {.name = "lr_scheduler_type", .kind = SPECIAL_1},
-    {.name = "per_param_grad_clipping", .kind = SETS, .row = "clip_by", .value = "tensor"},
-    {.name = "use_fused_lamb", .kind = SETS, .row = "optimizer", .value = "nvlamb"},
-    {.name = "deepspeed",
-     .kind = FILE_OR_NOTHING,
-     .row = "deepspeed_config",
-     .note = "--deepspeed_config FILE is read"},
-    {.name = "deepspeed_transformer_kernel", .kind = IGNORED, .note = framework},
-    {.name = "local_rank", .kind = IGNORED_1, .note = framework},
-    {.name = "fp16_opt_level", .kind = IGNORED_1, .note = no_fp16},
-    {.name = "fp16_backend", .kind = IGNORED_1, .note = no_fp16},
-    {.name = "hmp_bf16", .kind = IGNORED_1, .note = framework},
-    {.name = "hmp_fp32", .kind = IGNORED_1, .note = framework},
-    {.name = "hmp_opt_level", .kind = IGNORED_1, .note = framework},
-    {.name = "hmp_verbose", .kind = IGNORED, .note = framework},
-    {.name = "use_habana", .kind = IGNORED, .note = framework},
-    {.name = "use_lazy_mode", .kind = IGNORED, .note = framework},
-    {.name = "use_hpu_graphs", .kind = IGNORED, .note = framework},
-    {.name = "use_fused_adam", .kind = IGNORED, .note = "every optimizer is fused"},
-    {.name = "use_tpu", .kind = IGNORED, .note = framework},
-    {.name = "use_env", .kind = IGNORED, .note = framework},
-    {.name = "tf32", .kind = IGNORED, .note = framework},
-    {.name = "verbose_logging", .kind = IGNORED, .note = "--json_summary FILE logs everything"},
-    {.name = "profile", .kind = IGNORED, .note = "--wall_clock_breakdown times the phases"},
-    {.name = "job_name", .kind = SPECIAL_1},
-    {.name = "ckpt_type",
-     .kind = IGNORED_1,
-     .note = "the checkpoint's own files determine its type"},
-    {.name = "origin_bert_config_file", .kind = IGNORED_1, .note = own_config},
-    {.name = "bert_config_file", .kind = IGNORED_1, .note = own_config},
-    {.name = "config_file", .kind = IGNORED_1, .note = own_config},
-    {.name = "config_name", .kind = IGNORED_1, .note = own_config},
-    {.name = "tokenizer_name", .kind = IGNORED_1, .note = "the model folder's vocabulary is used"},
-    {.name = "cache_dir", .kind = IGNORED_1, .note = no_cache},
-    {.name = "overwrite_cache", .kind = IGNORED, .note = no_cache},
-    {.name = "skip_cache", .kind = IGNORED, .note = no_cache},
-    {.name = "pad_to_max_length", .kind = IGNORED, .note = padding},
-    {.name = "group_by_length", .kind = IGNORED, .note = padding},
-    {.name = "dataloader_num_workers", .kind = IGNORED_1, .note = framework},
-    {.name = "num_inter_threads", .kind = IGNORED_1, .note = framework},
-    {.name = "inter_op", .kind = IGNORED_1, .note = framework},
-    {.name = "optimized_softmax", .kind = IGNORED, .note = "every kernel is optimised"},
-    {.name = "experimental_gelu",
-     .kind = IGNORED,
-     .note = "hidden_act of config.json determines it"},
-    {.name = "mpi_workers_sync_gradients", .kind = IGNORED, .note = "there is one process"},
-    {.name = "throughput_warmup_steps",
-     .kind = IGNORED_1,
-     .note = "samples_per_second is of all updates"},
-    {.name = "eval_script", .kind = IGNORED_1, .note = "the official metrics are built in"},
-    {.name = "report_to", .kind = IGNORED_1, .note = "--logging_dir DIR writes for TensorBoard"},
-    {.name = "trust_remote_code", .kind = IGNORED, .note = "no code is ever loaded"},
-    {.name = "logging_strategy", .kind = IGNORED_1, .note = "--logging_steps decides"},
-    {.name = "logging_first_step", .kind = IGNORED, .note = "--logging_steps decides"},
-    {.name = "optim", .kind = SPECIAL_1},
-    {.name = "input_file", .kind = SPECIAL_1}, // of Google's run_pretraining
-    {.name = "full_determinism", .kind = IGNORED, .note = "every run is deterministic"},
-    {.name = "torch_compile", .kind = IGNORED, .note = framework},
-    {.name = "remove_unused_columns", .kind = IGNORED, .note = framework},
-    {.name = "use_zero_optimizer", .kind = IGNORED, .note = "there is one process"},
-    {.name = "push_to_hub", .kind = IGNORED, .note = "nothing is sent anywhere"},
-    {.name = "allreduce_post_accumulation", .kind = IGNORED, .note = "there is one process"},
-    {.name = "allreduce_post_accumulation_fp16", .kind = IGNORED, .note = "there is one process"},
-    {.name = "enable_packed_data_mode",
-     .kind = IGNORED,
-     .note = "shards state whether they are packed"},
-    {.name = "use_nvidia_dataset", .kind = IGNORED, .note = "shards state their layout"},
-    {.name = "profile_steps", .kind = IGNORED_1, .note = "--wall_clock_breakdown times the phases"},
-    {.name = "train_option", .kind = IGNORED_1, .note = "the verb determines what is trained"},
-};
-
-static const struct legacy *find(const char *name) {
-    for (size_t i = 0; i < sizeof legacies / sizeof *legacies; i++) {
-        if (option_same_name(name, legacies[i].name)) {
-            return &legacies[i];
-        }
-    }
-    return NULL;
-}
-
-int cli_legacy_find(const char *name, enum cli_legacy_value *value) {
-    const struct legacy *legacy = find(name);
-    if (legacy == NULL) {
-        return 0;
-    }
-    *value = legacy->kind == FILE_OR_NOTHING ? LEGACY_MAY_HAVE_FILE
-             : legacy->kind == IGNORED_1 || legacy->kind == ALIAS || legacy->kind == SPECIAL_1
-                 ? LEGACY_NEEDS_VALUE
-                 : LEGACY_FLAG;
-    return 1;
-}
 
 static enum berth_status set(struct cli_call *call, const char *row, const char *value,
                              struct berth_error *error) {
     return option_set(&call->config, option_find(row), value, error);
 }
 
-static enum berth_status set_special(struct cli_call *call, const struct legacy *legacy,
-                                     int truth) {
-    if (strcmp(legacy->name, "download_only") == 0) {
-        call->download_only = truth;
-    } else if (strcmp(legacy->name, "do_train") == 0) {
-        call->do_train = truth;
-    } else if (strcmp(legacy->name, "do_predict") == 0) {
-        call->do_predict = truth;
-    }
+// Into the field of struct cli_call.
+static enum berth_status set_answer(struct cli_call *call, const struct legacy *legacy,
+                                    const char *value, struct berth_error *error) {
+    union option_value answer;
+    TRY(option_parse(&legacy->option, value, &answer, error));
+    *(int *)((char *)call + legacy->option.offset) = answer.flag;
     return BERTH_OK;
 }
 
+static enum berth_status set_job_name(struct cli_call *call, const struct legacy *legacy,
+                                      const char *value, struct berth_error *error) {
+    (void)legacy;
+    (void)error;
+    call->job_name = value;
+    return BERTH_OK;
+}
+
+static enum berth_status set_dropout(struct cli_call *call, const struct legacy *legacy,
+                                     const char *value, struct berth_error *error) {
+    TRY(set(call, legacy->setting, value, error));
+    return set(call, "attention_probs_dropout_prob", value, error);
+}
+
+static enum berth_status set_scheduler(struct cli_call *call, const struct legacy *legacy,
+                                       const char *value, struct berth_error *error) {
+    int differs = strcmp(value, "constant_with_warmup") == 0; // the one name that does
+    return set(call, legacy->setting, differs ? "constant_warmup" : value, error);
+}
+
 // Hugging Face's names adamw_torch, adamw_hf, adamw_apex_fused, ... all mean one optimizer.
-static enum berth_status set_optim(struct cli_call *call, const char *value,
-                                   struct berth_error *error) {
+static enum berth_status set_optim(struct cli_call *call, const struct legacy *legacy,
+                                   const char *value, struct berth_error *error) {
     static const char *const others[] = {"8bit", "4bit", "anyprecision", "bnb"};
     int known = strncmp(value, "adamw", 5) == 0;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         known &= strstr(value, others[i]) == NULL;
     }
-    return known ? set(call, "optimizer", "adamw", error)
+    return known ? set(call, legacy->setting, "adamw", error)
                  : error_set(error, BERTH_USAGE,
                              "option optim: \"%s\" is not available; expected adamw_torch, or "
                              "--optimizer NAME",
                              value);
 }
 
-static enum berth_status set_input(struct cli_call *call, const char *value,
-                                   struct berth_error *error) {
-    if ((call->verb->jobs & (JOB_PRETRAIN | JOB_EVALUATE_PRETRAIN)) != 0) {
-        return set(call, "input_dir", value, error);
+// A file for a row that the verb may lack.
+static enum berth_status set_file(struct cli_call *call, const struct legacy *legacy,
+                                  const char *value, struct berth_error *error) {
+    if (cli_row_applies(call->verb, option_find(legacy->setting))) {
+        return set(call, legacy->setting, value, error);
     }
-    cli_note(call, "--input_file has no effect in `berth %s`", call->verb->name);
+    cli_note(call, "--%s has no effect in `berth %s`", legacy->option.name, call->verb->name);
     return BERTH_OK;
 }
 
-static enum berth_status set_special_value(struct cli_call *call, const struct legacy *legacy,
-                                           const char *value, struct berth_error *error) {
-    if (strcmp(legacy->name, "dropout") == 0) {
-        TRY(set(call, "hidden_dropout_prob", value, error));
-        return set(call, "attention_probs_dropout_prob", value, error);
+// transformers' --deepspeed FILE; in DeepSpeed's own scripts it is a flag.
+static enum berth_status set_deepspeed(struct cli_call *call, const struct legacy *legacy,
+                                       const char *value, struct berth_error *error) {
+    if (!cli_is_truth_word(value)) {
+        return set_file(call, legacy, value, error);
     }
-    if (strcmp(legacy->name, "job_name") == 0) {
-        call->job_name = value;
-        return BERTH_OK;
-    }
-    if (strcmp(legacy->name, "lr_scheduler_type") == 0) { // one of Hugging Face's values has a
-                                                          // different name
-        int differs = strcmp(value, "constant_with_warmup") == 0;
-        return set(call, "schedule", differs ? "constant_warmup" : value, error);
-    }
-    if (strcmp(legacy->name, "optim") == 0) {
-        return set_optim(call, value, error);
-    }
-    return set_input(call, value, error);
+    cli_note(call, "--deepspeed: --deepspeed_config FILE is read");
+    return BERTH_OK;
 }
 
-// Handles a flag that is false. An earlier setting takes precedence: `--bf16 --fp16 false` is bf16.
-static enum berth_status set_off(struct cli_call *call, const struct legacy *legacy,
-                                 struct berth_error *error) {
-    if (legacy->kind == SETS && legacy->off != NULL) {
-        return option_is_given(&call->config, option_find(legacy->row))
-                   ? BERTH_OK
-                   : set(call, legacy->row, legacy->off, error);
+static enum berth_status set_validation(struct cli_call *call, const struct legacy *legacy,
+                                        const char *value, struct berth_error *error) {
+    if (call->config.validation_file == NULL) {
+        return set(call, legacy->setting, value, error);
     }
-    cli_note(call, "--%s false has no effect%s%s", legacy->name, legacy->note != NULL ? ": " : "",
-             legacy->note != NULL ? legacy->note : "");
+    cli_note(call, "--%s has no effect together with --%s", legacy->option.name, legacy->setting);
     return BERTH_OK;
+}
+
+#define GROUP .group = "original-scripts"
+#define SWITCH(own) CLI_ROW(OPTION_FLAG, own, NULL)
+
+static const struct legacy legacies[] = {
+    {.option = {SWITCH("do_train"), GROUP, .offset = offsetof(struct cli_call, do_train),
+                .help = "false: only evaluate or predict"},
+     .set = set_answer},
+    {.option = {SWITCH("do_predict"), GROUP, .offset = offsetof(struct cli_call, do_predict),
+                .help = "in fine-tuning on SQuAD: evaluate on validation_file"},
+     .set = set_answer},
+    {.option = {SWITCH("download_only"), GROUP, .offset = offsetof(struct cli_call, download_only),
+                .help = "download the model and stop"},
+     .set = set_answer},
+    {.option = {SWITCH("fp16"), .aliases = "amp", GROUP, .help = "fp16 runs as bf16 on the CPU"},
+     .setting = "precision",
+     .on = "bf16",
+     .off = "fp32",
+     .noted = 1},
+    {.option = {SWITCH("bf16"), .aliases = "autocast hmp", GROUP, .help = "--precision bf16"},
+     .setting = "precision",
+     .on = "bf16",
+     .off = "fp32"},
+    {.option = {SWITCH("fp32"), GROUP, .help = "--precision fp32"},
+     .setting = "precision",
+     .on = "fp32"},
+    {.option = {SWITCH("no_cuda"), .aliases = "use_cpu", GROUP, .help = "--device cpu"},
+     .setting = "device",
+     .on = "cpu"},
+    {.option = {SWITCH("cased"), GROUP, .help = "--do_lower_case false"},
+     .setting = "do_lower_case",
+     .on = "false",
+     .off = "true"},
+    {.option = {SWITCH("uncased"), GROUP, .help = "--do_lower_case true"},
+     .setting = "do_lower_case",
+     .on = "true",
+     .off = "false"},
+    {.option = {SWITCH("per_param_grad_clipping"), GROUP, .help = "--clip_by tensor"},
+     .setting = "clip_by",
+     .on = "tensor"},
+    {.option = {SWITCH("use_fused_lamb"), GROUP, .help = "--optimizer nvlamb"},
+     .setting = "optimizer",
+     .on = "nvlamb"},
+    {.option = {CLI_TEXT("predict_file", NULL), GROUP, .unit = "FILE", .help = "--validation_file"},
+     .setting = "validation_file",
+     .set = set_validation},
+    {.option = {CLI_TEXT("input_file", NULL), GROUP, .unit = "FILE",
+                .help = "--input_dir, of Google's run_pretraining"},
+     .setting = "input_dir",
+     .set = set_file},
+    {.option = {CLI_TEXT("dropout", NULL), GROUP, .unit = "X",
+                .help = "--hidden_dropout_prob and --attention_probs_dropout_prob"},
+     .setting = "hidden_dropout_prob",
+     .set = set_dropout},
+    {.option = {CLI_TEXT("lr_scheduler_type", NULL), GROUP, .unit = "NAME", .help = "--schedule"},
+     .setting = "schedule",
+     .set = set_scheduler},
+    {.option = {CLI_TEXT("optim", NULL), GROUP, .unit = "NAME",
+                .help = "--optimizer adamw for adamw_torch"},
+     .setting = "optimizer",
+     .set = set_optim},
+    {.option = {CLI_TEXT("deepspeed", NULL), GROUP, .unit = "FILE", .alone = "true",
+                .help = "--deepspeed_config; without a file it has no effect"},
+     .setting = "deepspeed_config",
+     .set = set_deepspeed},
+    {.option = {CLI_TEXT("job_name", NULL), GROUP, .unit = "NAME",
+                .help = "--logging_dir OUTPUT_DIR/runs/NAME"},
+     .set = set_job_name},
+};
+
+// Accepted without effect; the help says why.
+#define IGNORED .group = "without-effect", .unit = "VALUE"
+static const struct option_row ignored[] = {
+    // Where it is a setting of the verb, it is not looked up here.
+    {SWITCH("do_eval"), IGNORED, .help = "labelled data is always scored"},
+    {CLI_TEXT("config_file", NULL), .aliases = "bert_config_file", IGNORED,
+     .help = "the model folder's config.json is used"},
+    {CLI_TEXT("cache_dir", NULL), IGNORED,
+     .help = "only `finetune squad` and `predict squad` keep features"},
+    {SWITCH("skip_cache"), .aliases = "overwrite_cache", IGNORED,
+     .help = "only `finetune squad` and `predict squad` keep features"},
+
+    {CLI_TEXT("local_rank", NULL),
+     .aliases = "hmp_bf16 hmp_fp32 hmp_opt_level dataloader_num_workers num_inter_threads inter_op",
+     IGNORED, .help = "it belongs to the framework of the original script"},
+    {SWITCH("use_env"),
+     .aliases = "deepspeed_transformer_kernel hmp_verbose use_habana use_lazy_mode use_hpu_graphs "
+                "use_tpu tf32 torch_compile remove_unused_columns",
+     IGNORED, .help = "it belongs to the framework of the original script"},
+    {CLI_TEXT("fp16_opt_level", NULL), .aliases = "fp16_backend", IGNORED,
+     .help = "--precision decides, and nothing runs in fp16"},
+    {SWITCH("use_fused_adam"), IGNORED, .help = "every optimizer is fused"},
+    {SWITCH("verbose_logging"), IGNORED, .help = "--json_summary FILE logs everything"},
+    {SWITCH("profile"), IGNORED, .help = "--wall_clock_breakdown reports times"},
+    {CLI_TEXT("profile_steps", NULL), IGNORED, .help = "--wall_clock_breakdown reports times"},
+    {CLI_TEXT("ckpt_type", NULL), IGNORED, .help = "the type is read from the checkpoint's files"},
+    {CLI_TEXT("config_name", NULL), .aliases = "origin_bert_config_file", IGNORED,
+     .help = "the model folder's config.json is used"},
+    {CLI_TEXT("tokenizer_name", NULL), IGNORED, .help = "the model folder's vocabulary is used"},
+    {SWITCH("pad_to_max_length"), .aliases = "group_by_length", IGNORED,
+     .help = "Berth does not pad"},
+    {SWITCH("optimized_softmax"), IGNORED, .help = "every kernel is optimized"},
+    {SWITCH("experimental_gelu"), IGNORED, .help = "hidden_act of config.json determines it"},
+    {SWITCH("mpi_workers_sync_gradients"),
+     .aliases = "use_zero_optimizer allreduce_post_accumulation allreduce_post_accumulation_fp16",
+     IGNORED, .help = "there is one process"},
+    {CLI_TEXT("throughput_warmup_steps", NULL), IGNORED,
+     .help = "samples_per_second is of all updates"},
+    {CLI_TEXT("eval_script", NULL), IGNORED, .help = "the official metrics are built in"},
+    {CLI_TEXT("report_to", NULL), IGNORED, .help = "--logging_dir DIR writes for TensorBoard"},
+    {SWITCH("trust_remote_code"), IGNORED, .help = "no code is ever loaded"},
+    {CLI_TEXT("logging_strategy", NULL), IGNORED, .help = "--logging_steps decides"},
+    {SWITCH("logging_first_step"), IGNORED, .help = "--logging_steps decides"},
+    {SWITCH("full_determinism"), IGNORED, .help = "every run is deterministic"},
+    {SWITCH("push_to_hub"), IGNORED, .help = "nothing is uploaded"},
+    {SWITCH("enable_packed_data_mode"), IGNORED, .help = "packed shards are recognized"},
+    {SWITCH("use_nvidia_dataset"), IGNORED, .help = "the layout of shards is recognized"},
+    {CLI_TEXT("train_option", NULL), IGNORED, .help = "the verb says what to train"},
+};
+
+#define LEGACY_COUNT (sizeof legacies / sizeof *legacies)
+#define IGNORED_COUNT (sizeof ignored / sizeof *ignored)
+
+const struct option_row *cli_legacy_row(size_t index) {
+    return index < LEGACY_COUNT                   ? &legacies[index].option
+           : index < LEGACY_COUNT + IGNORED_COUNT ? &ignored[index - LEGACY_COUNT]
+                                                  : NULL;
+}
+
+const struct option_row *cli_legacy_find(const char *name) {
+    const struct option_row *row;
+    for (size_t i = 0; (row = cli_legacy_row(i)) != NULL && !option_is_named(row, name);) {
+        i++;
+    }
+    return row;
+}
+
+void cli_legacy_nearer(const char *name, struct option_spelling *nearest) {
+    const struct option_row *row;
+    for (size_t i = 0; (row = cli_legacy_row(i)) != NULL; i++) {
+        option_row_nearer(name, row, nearest);
+    }
+}
+
+// As it is written in help.
+static void spell(const char *name, char spelling[OPTION_NAME_SIZE]) {
+    size_t i = 0;
+    for (; name[i] != '\0' && i + 1 < OPTION_NAME_SIZE; i++) {
+        spelling[i] = name[i] == '-' ? '_' : name[i];
+    }
+    spelling[i] = '\0';
 }
 
 static enum berth_status set_flag(struct cli_call *call, const struct legacy *legacy,
-                                  const char *value, struct berth_error *error) {
-    int truth;
-    if (!number_parse_truth(value, &truth)) {
-        return error_set(error, BERTH_USAGE, "option %s: expected true or false, found \"%s\"",
-                         legacy->name, value);
+                                  const char *name, int truth, struct berth_error *error) {
+    int given = option_is_given(&call->config, option_find(legacy->setting));
+    if (truth && legacy->noted) {
+        cli_note(call, "--%s: %s", name, legacy->option.help);
     }
-    if (legacy->kind == SPECIAL) {
-        return set_special(call, legacy, truth);
+    if (!truth && legacy->off == NULL) {
+        cli_note(call, "--%s false has no effect", name);
+        return BERTH_OK;
     }
-    if (!truth) {
-        return set_off(call, legacy, error);
-    }
-    if (legacy->note != NULL) {
-        cli_note(call, "--%s: %s", legacy->name, legacy->note);
-    }
-    return legacy->kind == SETS ? set(call, legacy->row, legacy->value, error) : BERTH_OK;
-}
-
-// Sets a row that the verb may not have.
-static enum berth_status set_file(struct cli_call *call, const struct legacy *legacy,
-                                  const char *value, struct berth_error *error) {
-    if (cli_row_applies(call->verb, option_find(legacy->row))) {
-        return set(call, legacy->row, value, error);
-    }
-    cli_note(call, "--%s has no effect in `berth %s`", legacy->name, call->verb->name);
-    return BERTH_OK;
+    // `--bf16 --fp16 false` is bf16.
+    return !truth && given ? BERTH_OK
+                           : set(call, legacy->setting, truth ? legacy->on : legacy->off, error);
 }
 
 enum berth_status cli_legacy_set(struct cli_call *call, const char *name, const char *value,
                                  struct berth_error *error) {
-    const struct legacy *legacy = find(name);
-    switch (legacy->kind) {
-    case ALIAS:
-        if (call->config.validation_file == NULL) {
-            return set(call, legacy->row, value, error);
-        }
-        cli_note(call, "--%s has no effect together with --%s", legacy->name, legacy->row);
-        return BERTH_OK;
-    case FILE_OR_NOTHING:
-        return !cli_is_truth_word(value) ? set_file(call, legacy, value, error)
-                                         : set_flag(call, legacy, value, error);
-    case SPECIAL_1:
-        return set_special_value(call, legacy, value, error);
-    case IGNORED_1:
-        cli_note(call, "--%s has no effect: %s", legacy->name, legacy->note);
-        return BERTH_OK;
-    default:
-        return set_flag(call, legacy, value, error);
+    const struct option_row *row = cli_legacy_find(name);
+    const struct legacy *legacy = NULL;
+    union option_value parsed = {.flag = 1};
+    char spelling[OPTION_NAME_SIZE];
+    spell(name, spelling);
+    for (size_t i = 0; i < LEGACY_COUNT; i++) {
+        legacy = row == &legacies[i].option ? &legacies[i] : legacy;
     }
+    if (legacy != NULL && legacy->set != NULL) {
+        return legacy->set(call, legacy, value, error);
+    }
+    if (row->type == OPTION_FLAG) {
+        TRY(option_parse(row, value, &parsed, error));
+    }
+    if (legacy != NULL) {
+        return set_flag(call, legacy, spelling, parsed.flag, error);
+    }
+    cli_note(call, "--%s%s has no effect: %s", spelling, parsed.flag ? "" : " false", row->help);
+    return BERTH_OK;
 }
+
+// --- what they mean together ---------------------------------------------------------------------
 
 // BingBertSquad's --job_name NAME: TensorBoard files in OUTPUT_DIR/runs/NAME.
 static void name_runs(struct cli_call *call) {
@@ -289,19 +296,13 @@ static void name_runs(struct cli_call *call) {
     }
     if (config->logging_dir != NULL || (call->verb->jobs & JOB_TRAIN) == 0) {
         cli_note(call, "--job_name has no effect %s",
-                 config->logging_dir != NULL ? "together with --logging_dir" : "without training");
+                 config->logging_dir != NULL ? "beside --logging_dir" : "without training");
         return;
     }
     size_t size = sizeof call->logging_dir;
     int used = snprintf(call->logging_dir, size, "%s/runs/%s", config->output_dir, call->job_name);
     if (used > 0 && (size_t)used < size) {
         call->config.logging_dir = call->logging_dir;
-    }
-}
-
-void cli_legacy_nearer(const char *name, struct option_spelling *nearest) {
-    for (size_t i = 0; i < sizeof legacies / sizeof *legacies; i++) {
-        option_nearer(name, legacies[i].name, NULL, nearest);
     }
 }
 

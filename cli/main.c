@@ -16,68 +16,50 @@ static const struct cli_verb *const others[] = {
     &cli_convert, &cli_compare, &cli_init,     &cli_verify,   &cli_bench, &cli_doctor,
     &cli_fetch,   &cli_prepare, &cli_pack,     &cli_vocab};
 
-static size_t verb_count(void) {
-    return cli_task_verb_count + sizeof others / sizeof *others;
-}
-
-static const struct cli_verb *verb_at(size_t i) {
-    return i < cli_task_verb_count ? &cli_task_verbs[i] : others[i - cli_task_verb_count];
-}
-
-void cli_help_program(int to_error) {
-    FILE *out = to_error ? stderr : stdout;
-    fprintf(out,
-            "berth %s: pre-trains, fine-tunes and asks BERT, in C, without padding\n\n"
-            "usage: berth VERB [options]      berth VERB --help: a verb's options and defaults\n\n",
-            berth_version());
-    for (size_t i = 0; i < verb_count(); i++) {
-        char name[32];
-        snprintf(name, sizeof name, "%s %s", verb_at(i)->name,
-                 verb_at(i)->task != NULL ? verb_at(i)->task : "");
-        fprintf(out, "  %-18s %s\n", name, verb_at(i)->summary);
-    }
-    fputs("\nexample:\n"
-          "  berth finetune squad --model minilm --train train-v1.1.json --dev dev-v1.1.json \\\n"
-          "      --output squad-minilm\n"
-          "  berth answer --model squad-minilm --question 'Where?' --context 'It is in Bern.'\n",
-          out);
+const struct cli_verb *cli_verb_at(size_t index) {
+    const size_t count = cli_task_verb_count + sizeof others / sizeof *others;
+    return index < cli_task_verb_count ? &cli_task_verbs[index]
+           : index < count             ? others[index - cli_task_verb_count]
+                                       : NULL;
 }
 
 // The verb with that name and task; the first one with the name if the task is NULL or not one of
 // its tasks.
 static const struct cli_verb *find_verb(const char *name, const char *task) {
-    const struct cli_verb *found = NULL;
-    for (size_t i = 0; i < verb_count(); i++) {
-        if (strcmp(name, verb_at(i)->name) != 0) {
+    const struct cli_verb *verb, *found = NULL;
+    for (size_t i = 0; (verb = cli_verb_at(i)) != NULL; i++) {
+        if (strcmp(name, verb->name) != 0) {
             continue;
         }
-        if (task != NULL && verb_at(i)->task != NULL && strcmp(task, verb_at(i)->task) == 0) {
-            return verb_at(i);
+        if (task != NULL && verb->task != NULL && strcmp(task, verb->task) == 0) {
+            return verb;
         }
-        found = found == NULL ? verb_at(i) : found;
+        found = found == NULL ? verb : found;
     }
     return found;
 }
 
 // Lists the tasks of all verbs with that name: "squad or classify".
 static void list_tasks(const char *name, char *text, size_t size) {
+    const struct cli_verb *verb;
     size_t used = 0;
     text[0] = '\0';
-    for (size_t i = 0; i < verb_count(); i++) {
-        if (strcmp(name, verb_at(i)->name) == 0 && used < size) {
+    for (size_t i = 0; (verb = cli_verb_at(i)) != NULL; i++) {
+        if (strcmp(name, verb->name) == 0 && used < size) {
             used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? " or " : "",
-                                     verb_at(i)->task);
+                                     verb->task);
         }
     }
 }
 
 static enum berth_status unknown_verb(const char *name, struct berth_error *error) {
+    const struct cli_verb *verb;
     const char *best = NULL;
     unsigned best_distance = ~0u;
-    for (size_t i = 0; i < verb_count(); i++) {
-        unsigned distance = option_distance(name, verb_at(i)->name);
+    for (size_t i = 0; (verb = cli_verb_at(i)) != NULL; i++) {
+        unsigned distance = option_distance(name, verb->name);
         if (distance < best_distance) {
-            best = verb_at(i)->name;
+            best = verb->name;
             best_distance = distance;
         }
     }
@@ -94,10 +76,11 @@ static int is_help(const char *word) {
     return strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0;
 }
 
-// --help is recognised anywhere before "--".
-static int asks_for_help(int count, char **words) {
+// --help counts anywhere before "--"; *topic gets the word after it, NULL where there is none.
+static int asks_for_help(int count, char **words, const char **topic) {
     for (int i = 0; i < count && strcmp(words[i], "--") != 0; i++) {
         if (is_help(words[i])) {
+            *topic = i + 1 < count && words[i + 1][0] != '-' ? words[i + 1] : NULL;
             return 1;
         }
     }
@@ -193,45 +176,36 @@ static enum berth_status run_verb(const struct cli_verb *verb, int count, char *
     return run_with_models(&call, error);
 }
 
-// Handles "berth help", "berth help VERB", "berth --help" and "berth --version"; *done: nothing
-// else to do.
-static enum berth_status run_global(int count, char **words, int *done, struct berth_error *error) {
-    *done = 1;
+// "VERB", "VERB TASK", and after these what --help takes.
+static enum berth_status help(int count, char **words, struct berth_error *error) {
+    const struct cli_verb *verb = find_verb(words[0], count > 1 ? words[1] : NULL);
+    if (verb == NULL) {
+        return unknown_verb(words[0], error);
+    }
+    int read = 1 + (count > 1 && verb->task != NULL && strcmp(words[1], verb->task) == 0);
+    return cli_help_verb(verb, read < count ? words[read] : NULL, error);
+}
+
+static enum berth_status run(int count, char **words, struct berth_error *error) {
+    const char *topic;
     if (strcmp(words[0], "--version") == 0) {
         printf("berth %s\n", berth_version());
         return BERTH_OK;
     }
     if (is_help(words[0]) || (strcmp(words[0], "help") == 0 && count == 1)) {
-        cli_help_program(0);
+        cli_help_program(stdout);
         return BERTH_OK;
     }
     if (strcmp(words[0], "help") == 0) {
-        const struct cli_verb *verb = find_verb(words[1], count > 2 ? words[2] : NULL);
-        if (verb == NULL) {
-            return unknown_verb(words[1], error);
-        }
-        cli_help_verb(verb);
-        return BERTH_OK;
-    }
-    *done = 0;
-    return BERTH_OK;
-}
-
-static enum berth_status run(int count, char **words, struct berth_error *error) {
-    int done;
-    TRY(run_global(count, words, &done, error));
-    if (done) {
-        return BERTH_OK;
+        return help(count - 1, words + 1, error);
     }
     const struct cli_verb *verb = find_verb(words[0], count > 1 ? words[1] : NULL);
     if (verb == NULL) {
         return unknown_verb(words[0], error);
     }
-    if (asks_for_help(count - 1, words + 1)) {
-        cli_help_verb(verb);
-        return BERTH_OK;
-    }
-    return run_verb(verb, count - 1, words + 1, error);
+    return asks_for_help(count - 1, words + 1, &topic)
+               ? cli_help_verb(verb, topic, error)
+               : run_verb(verb, count - 1, words + 1, error);
 }
 
 int main(int count, char **words) {
@@ -246,7 +220,7 @@ int main(int count, char **words) {
         words++;
     }
     if (count < 2) {
-        cli_help_program(1);
+        cli_help_program(stderr);
         return BERTH_USAGE;
     }
     return finish(run(count - 1, words + 1, &error), &error);

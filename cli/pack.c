@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static const struct cli_option options[] = {
-    {.name = "json", .kind = CLI_FLAG, .help = "the figures as one JSON object"},
+static const struct option_row options[] = {
+    {CLI_FLAG("json"), .help = "print the counts as one JSON object"},
 };
 
 void cli_print_pack(const struct berth_pack_result *result) {

@@ -9,29 +9,19 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static const struct cli_option options[] = {
-    {.name = "wikipedia",
-     .kind = CLI_TEXT,
-     .unit = "FILE",
-     .help = "Wikipedia dump: pages-articles.xml, plain or as .bz2 (multistream or not)"},
-    {.name = "extracted",
-     .kind = CLI_TEXT,
-     .unit = "DIR",
-     .help = "folder with the text of a dump, as WikiExtractor or the stage text writes it"},
-    {.name = "text",
-     .kind = CLI_LIST,
-     .unit = "FILE...",
-     .help = "files of text, or folders of them; an empty line ends an article"},
-    {.name = "books", .kind = CLI_TEXT, .unit = "DIR", .help = "folder with a file a book"},
-    {.name = "file_size",
-     .kind = CLI_INTEGER,
-     .minimum = 1,
-     .maximum = 1e12,
-     .unit = "BYTES",
-     .fallback = "104857600",
-     .help = "stage text: a file is ended before it grows beyond"},
-    {.name = "cased", .kind = CLI_FLAG, .help = "keep case and accents: do_lower_case false"},
-    {.name = "json", .kind = CLI_FLAG, .help = "the counts as one JSON object"},
+static const struct option_row options[] = {
+    {CLI_TEXT("wikipedia", NULL), .unit = "FILE",
+     .help =
+         "Wikipedia dump: pages-articles.xml, plain or compressed with bzip2 (also multistream)"},
+    {CLI_TEXT("extracted", NULL), .unit = "DIR",
+     .help = "folder with the text of a dump, as written by WikiExtractor or the stage text"},
+    {CLI_LIST("text"), .unit = "FILE...",
+     .help = "text files, or folders of them; an empty line ends an article"},
+    {CLI_TEXT("books", NULL), .unit = "DIR", .help = "folder with one file per book"},
+    {CLI_INTEGER("file_size", "104857600"), BETWEEN(1, 1e12), .unit = "BYTES",
+     .help = "stage text: maximum size of a file in bytes"},
+    {CLI_FLAG("cased"), .help = "the same as --do_lower_case false"},
+    {CLI_FLAG("json"), .help = "print the counts as one JSON object"},
 };
 
 // --- counts --------------------------------------------------------------------------------------
@@ -200,7 +190,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
                                               .books = cli_value(call, "books"),
                                               .texts = call->list,
                                               .text_count = call->list_count,
-                                              .file_size = cli_integer(call, "file_size", 0)};
+                                              .file_size = cli_integer(call, "file_size")};
     struct berth_reporter *reporter;
     struct berth_prepare_result result;
     call->config.no_progress |= !terminal_is(STDERR_FILENO);

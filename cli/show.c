@@ -16,31 +16,15 @@
 #define BOLD "\033[1m"
 #define PLAIN "\033[0m"
 
-static const struct cli_option options[] = {
-    {.name = "start_sample",
-     .aliases = "start",
-     .kind = CLI_INTEGER,
-     .minimum = 0,
-     .maximum = 1e12,
-     .unit = "N",
-     .fallback = "0",
-     .help = "number of the first question to show, from 0"},
-    {.name = "num_test_samples",
-     .aliases = "num_samples",
-     .kind = CLI_INTEGER,
-     .minimum = 1,
-     .maximum = 1e12,
-     .unit = "M",
-     .fallback = "10",
-     .help = "how many questions to show"},
-    {.name = "random_samples",
-     .kind = CLI_INTEGER,
-     .minimum = 1,
-     .maximum = 1e12,
-     .unit = "M",
-     .fallback = "in order",
-     .help = "show so many questions drawn by --seed instead, none twice"},
-    {.name = "json", .kind = CLI_FLAG, .help = "one JSON object a sample on standard output"},
+static const struct option_row options[] = {
+    {CLI_INTEGER("start_sample", "0"), BETWEEN(0, 1e12), .unit = "N", .aliases = "start",
+     .help = "number of the first question, from 0"},
+    {CLI_INTEGER("num_test_samples", "10"), BETWEEN(1, 1e12), .unit = "M", .aliases = "num_samples",
+     .help = "number of questions to show"},
+    {CLI_INTEGER("random_samples", NULL), BETWEEN(1, 1e12), .unit = "M",
+     .shown = "questions in order",
+     .help = "number of different questions to draw at random, by --seed"},
+    {CLI_FLAG("json"), .help = "print each sample as a JSON object"},
 };
 
 struct show {
@@ -145,18 +129,17 @@ static void put_means(const struct show *show) {
 
 static enum berth_status choose(const struct cli_call *call, struct berth_selection *samples,
                                 struct berth_error *error) {
-    int64_t drawn = cli_integer(call, "random_samples", 0);
-    int in_order =
-        cli_value(call, "start_sample") != NULL || cli_value(call, "num_test_samples") != NULL;
+    int64_t drawn = cli_integer(call, "random_samples");
+    int in_order = cli_is_given(call, "start_sample") || cli_is_given(call, "num_test_samples");
     if (drawn > 0 && in_order) {
         return error_set(error, BERTH_USAGE,
                          "--random_samples draws samples, but --start_sample and "
                          "--num_test_samples take them in order: give one or the other");
     }
-    *samples = (struct berth_selection){
-        .first = cli_integer(call, "start_sample", 0),
-        .count = drawn > 0 ? drawn : cli_integer(call, "num_test_samples", 10),
-        .random = drawn > 0};
+    *samples =
+        (struct berth_selection){.first = cli_integer(call, "start_sample"),
+                                 .count = drawn > 0 ? drawn : cli_integer(call, "num_test_samples"),
+                                 .random = drawn > 0};
     return BERTH_OK;
 }
 

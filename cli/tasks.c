@@ -105,7 +105,7 @@ static const char *path_of(const char *word) {
 static enum berth_status evaluate_squad(struct cli_call *call, struct berth_error *error) {
     char *json = NULL;
     TRY(berth_evaluate_squad(path_of(call->arguments[0]), path_of(call->arguments[1]),
-                             cli_value(call, "null_odds"), cli_real(call, "null_threshold", 1.0),
+                             cli_value(call, "null_odds"), cli_real(call, "null_threshold"),
                              cli_log(call), &json, error));
     puts(json);
     berth_string_free(json);
@@ -114,24 +114,16 @@ static enum berth_status evaluate_squad(struct cli_call *call, struct berth_erro
 
 // --- the table ----------------------------------------------------------------------------------
 
-static const struct cli_option options[] = {
-    {.name = "json", .kind = CLI_FLAG, .help = "the result as one JSON object on standard output"},
+static const struct option_row options[] = {
+    {CLI_FLAG("json"), .help = "print the result as one JSON object"},
 };
 
-static const struct cli_option evaluate_options[] = {
-    {.name = "null_odds",
-     .aliases = "null_odds_file na_prob_file",
-     .kind = CLI_TEXT,
-     .unit = "FILE",
+static const struct option_row evaluate_options[] = {
+    {CLI_TEXT("null_odds", NULL), .unit = "FILE", .aliases = "null_odds_file na_prob_file",
      .help = "SQuAD 2.0: null_odds.json, for the best thresholds"},
-    {.name = "null_threshold",
-     .aliases = "na_prob_thresh",
-     .kind = CLI_REAL,
-     .minimum = -1e30,
-     .maximum = 1e30,
-     .unit = "X",
-     .fallback = "1, as the official script",
-     .help = "SQuAD 2.0: questions with larger null odds count as answered with nothing"},
+    {CLI_REAL("null_threshold", "1"), BETWEEN(-1e30, 1e30), .unit = "X",
+     .aliases = "na_prob_thresh", .shown = "1, as in the official script",
+     .help = "SQuAD 2.0: count questions with larger null odds as unanswered"},
 };
 
 const struct cli_verb cli_task_verbs[] = {

@@ -14,16 +14,12 @@
 
 #define OUTPUT_BUFFER ((size_t)1 << 18)
 
-static const struct cli_option options[] = {
-    {.name = "ids", .kind = CLI_FLAG, .help = "print ids, not pieces"},
-    {.name = "offsets",
-     .kind = CLI_FLAG,
-     .help = "add :begin-end to each, in characters of the line"},
-    {.name = "special",
-     .aliases = "add_special_tokens",
-     .kind = CLI_FLAG,
-     .help = "put [CLS] before and [SEP] after each line"},
-    {.name = "cased", .kind = CLI_FLAG, .help = "keep case and accents"},
+static const struct option_row options[] = {
+    {CLI_FLAG("ids"), .help = "print ids instead of pieces"},
+    {CLI_FLAG("offsets"), .help = "append :begin-end to each piece, in characters of the line"},
+    {CLI_FLAG("special"), .aliases = "add_special_tokens",
+     .help = "add [CLS] before and [SEP] after each line"},
+    {CLI_FLAG("cased"), .help = "the same as --do_lower_case false"},
 };
 
 struct job {

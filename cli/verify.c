@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
-static const struct cli_option options[] = {
-    {.name = "json", .kind = CLI_FLAG, .help = "one JSON object on standard output"},
+static const struct option_row options[] = {
+    {CLI_FLAG("json"), .help = "print one JSON object"},
 };
 
 static enum berth_status print_json(const char *path, int64_t files, struct berth_error *error) {

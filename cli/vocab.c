@@ -8,38 +8,20 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static const struct cli_option options[] = {
-    {.name = "text", .kind = CLI_LIST, .unit = "FILE...", .help = "files of text, UTF-8"},
-    {.name = "extracted",
-     .kind = CLI_TEXT,
-     .unit = "DIR",
-     .help = "folder with the text of a Wikipedia dump, as `berth prepare` or WikiExtractor writes "
-             "it"},
-    {.name = "size",
-     .aliases = "vocab_size",
-     .kind = CLI_INTEGER,
-     .minimum = 6,
-     .maximum = 1 << 24,
-     .unit = "N",
-     .fallback = "30522",
-     .help = "pieces of the vocabulary"},
-    {.name = "limit_alphabet",
-     .kind = CLI_INTEGER,
-     .minimum = 1,
-     .maximum = 0x110000,
-     .unit = "N",
-     .fallback = "1000",
-     .help =
-         "different characters at most, the most frequent ones; words with others become [UNK]"},
-    {.name = "min_frequency",
-     .kind = CLI_INTEGER,
-     .minimum = 1,
-     .maximum = 1e15,
-     .unit = "N",
-     .fallback = "2",
-     .help = "how often two pieces must stand beside each other to become one"},
-    {.name = "output", .kind = CLI_TEXT, .unit = "FILE", .help = "the vocabulary: vocab.txt"},
-    {.name = "json", .kind = CLI_FLAG, .help = "the counts as one JSON object"},
+static const struct option_row options[] = {
+    {CLI_LIST("text"), .unit = "FILE...", .help = "text files (UTF-8)"},
+    {CLI_TEXT("extracted", NULL), .unit = "DIR",
+     .help = "folder with the text of a Wikipedia dump, as written by `berth prepare` or "
+             "WikiExtractor"},
+    {CLI_INTEGER("size", "30522"), BETWEEN(6, 1 << 24), .unit = "N", .aliases = "vocab_size",
+     .help = "number of pieces in the vocabulary"},
+    {CLI_INTEGER("limit_alphabet", "1000"), BETWEEN(1, 0x110000), .unit = "N",
+     .help = "maximum number of different characters, the most frequent first; words with other "
+             "characters become [UNK]"},
+    {CLI_INTEGER("min_frequency", "2"), BETWEEN(1, 1e15), .unit = "N",
+     .help = "how often a pair of pieces must occur to be merged"},
+    {CLI_TEXT("output", NULL), .unit = "FILE", .help = "file for the vocabulary (vocab.txt)"},
+    {CLI_FLAG("json"), .help = "print the counts as one JSON object"},
 };
 
 static enum berth_status print(const struct cli_call *call, const struct berth_vocab_result *result,
@@ -67,9 +49,9 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
         .text_count = call->list_count,
         .extracted = cli_value(call, "extracted"),
         .output = cli_value(call, "output"),
-        .size = cli_integer(call, "size", 0),
-        .limit_alphabet = cli_integer(call, "limit_alphabet", 0),
-        .min_frequency = cli_integer(call, "min_frequency", 0)};
+        .size = cli_integer(call, "size"),
+        .limit_alphabet = cli_integer(call, "limit_alphabet"),
+        .min_frequency = cli_integer(call, "min_frequency")};
     struct berth_reporter *reporter;
     struct berth_vocab_result result;
     call->config.no_progress |= !terminal_is(STDERR_FILENO);

@@ -62,11 +62,6 @@ INNER = {  # inner room -> inner rooms of the same room that it may include besi
     "train/job": {"machine", "settings", "optimizer", "engine", "tasks", "progress", "checkpoint", "inference"},
     "train/bench": {"machine", "engine", "tasks"},
 }
-# Files that call each other, each group with the reason for it.
-CIRCLES = {
-    ("cpu/attention.c", "cpu/device_cpu.c", "cpu/linear.c", "cpu/norm.c"):
-        "the operations ask the device for memory, the device's table names the operations",
-}
 CLI_CORE_ONLY = {"core"}
 CLI_MAY_LOOK_INSIDE = {"bench.c", "doctor.c", "features.c"}
 THIRD_PARTY = ("jansson.h", "dnnl", "oneapi/", "openssl/", "utf8proc.h", "unicode/", "omp.h",
@@ -109,13 +104,11 @@ def main() -> int:
             problems.append(f"<{header}> has {len(users)} doors: {', '.join(sorted(users))}")
     problems += [f"inner rooms include each other: {', '.join(circle)}" for circle in circles_of(
         {inner: {f"{inner.split('/')[0]}/{other}" for other in others} for inner, others in INNER.items()})]
-    circles = circles_of(calls_between_files(root / "src"))
-    problems += [f"files call each other: {', '.join(circle)}" for circle in circles if circle not in CIRCLES]
-    problems += [f"no longer a circle: {', '.join(circle)}" for circle in CIRCLES if circle not in circles]
+    problems += [f"files call each other: {', '.join(circle)}"
+                 for circle in circles_of(calls_between_files(root / "src"))]
     for problem in problems:
         print(f"dependency check: {problem}", file=sys.stderr)
     print_sizes(root)
-    print(f"circles: {len(circles)} of files that call each other")
     return 1 if problems else 0
 
 

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Trains a model that answers questions from a Wikipedia dump, without network and without a model to start
+# From a Wikipedia dump to a model that answers questions, with no network and no model to start
 # from: text, vocabulary, data, two phases of pre-training, fine-tuning, evaluation.
 #
 #   examples/from-scratch.sh [--tiny] [--berth PROGRAM] DUMP TRAIN.json DEV.json OUTPUT [TEXT...]
 #
 # DUMP is pages-articles.xml or .xml.bz2; TRAIN and DEV are SQuAD's; TEXT are more files of text for
 # pre-training. The model has 4 layers of 256; on 2 cores pre-training takes about an hour. With --tiny
-# everything is so small that it ends within seconds and learns nothing. An interrupted run resumes when it is
-# started again. doc/results.md shows the results of a run.
+# everything is so small that it ends within seconds and learns nothing. A run that was stopped continues
+# when it is started again. doc/results.md shows the results of a run.
 #
-# At the end a model of the same shape is fine-tuned from random weights, to show the benefit of pre-training.
+# At the end a model of the same shape is fine-tuned from random weights, for comparison.
 set -euo pipefail
 
 berth=berth
@@ -86,7 +86,7 @@ cat >"$out/config.json" <<JSON
 }
 JSON
 
-# The recipe's LAMB is made for updates of 65,536 sequences; at 64 AdamW learns faster.
+# The recipe's LAMB is meant for updates of 65,536 sequences; at 64 AdamW learns faster.
 say "phase 1: $steps1 updates of $batch1 sequences"
 "$berth" pretrain --recipe nvidia-phase1 --input_dir "$(folder_of $length1)" \
     --config_file "$out/config.json" --vocab_file "$out/vocab.txt" --output "$out/phase1" \

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// bzip2 files, through a file in memory: read with any number of threads the bytes are the same, a
-// block is found again from its place, and what libbz2 takes is taken, with libbz2's bytes.
+// Fuzzes the bzip2 reader, through a file in memory: the bytes do not depend on the number of
+// threads, a block can be read again from its offset, and files that libbz2 accepts give libbz2's
+// bytes.
 //
-// Bits 0 and 1 of the settings: threads less one; one thread where an allocation fails, since of
-// several blocks that are read at a time an earlier one may be damaged.
+// Bits 0 and 1 of the settings: threads minus one; one thread if an allocation fails, since with
+// several blocks at a time an earlier one may be damaged.
 #include "core/buffer.h"
 #include "format/archive/bzip2.h"
 #include "input.h"
 
 #include <bzlib.h>
 
-#define CONTENT_MAX ((size_t)8 << 20) // more is not compared
+#define CONTENT_MAX ((size_t)8 << 20) // longer contents are not compared
 
 struct outcome {
     enum berth_status status;
     struct buffer content;
-    uint64_t last_bit; // of the last block, and where its content begins
+    uint64_t last_bit; // of the last block, and the offset of its content
     size_t last_begin;
 };
 
@@ -50,7 +51,7 @@ static int same(const struct buffer *a, const char *bytes, size_t length) {
     return a->length == length && (length == 0 || memcmp(a->bytes, bytes, length) == 0);
 }
 
-// All streams by libbz2 itself; 0 when it refuses one, or there is much.
+// Reads all streams with libbz2; 0 when it refuses one, or the content is too large.
 static int read_by_libbz2(const struct fuzz_input *input, char *to, size_t *length) {
     const char *from = (const char *)input->bytes;
     size_t left = input->size;
@@ -79,7 +80,7 @@ static void compare(const struct fuzz_input *input, const char *path,
     struct berth_error error;
     struct outcome other = read_from(path, 0, (input->settings & 3) == 0 ? 3 : 1, &error);
     require(other.status == outcome->status);
-    // More threads see damage sooner: of a file with some, fewer blocks may have come before it.
+    // More threads detect damage earlier: fewer blocks may have been returned before it.
     size_t both = other.content.length < outcome->content.length ? other.content.length
                                                                  : outcome->content.length;
     require(other.status != BERTH_OK || other.content.length == outcome->content.length);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The config.json reader: a config that is accepted makes a parameter table whose size can be
-// counted, is read back the same after writing, is readable as Google writes it, and stays the same
-// when its own text is merged into it.
+// Fuzzes the config.json reader: an accepted config gives a parameter table of computable size,
+// survives a round trip, is readable in Google's form, and does not change when its own text is
+// merged into it.
 #include "format/json/json.h"
 #include "model/config.h"
 #include "model/params.h"
@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void check_table(const struct bert_config *config) {
     struct param_table table;
     if (config->num_hidden_layers > 64) {
-        return; // the table itself would take the time
+        return; // building the table would be slow
     }
     if (param_table_init(&table, config, PARAM_HEAD_SPAN, NULL) == BERTH_OK) {
         if (table.parameter_count <= 0 || table.total < table.parameter_count ||
@@ -67,7 +67,7 @@ static void check_merge(struct bert_config *config, const char *text, size_t siz
     json_free(object);
 }
 
-// A short input is tried as the name of a built-in shape, too.
+// A short input is also tried as the name of a built-in shape.
 static void check_builtin(const uint8_t *data, size_t size) {
     struct bert_config config;
     char name[16] = "";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text for pre-training in any of its forms, WikiExtractor's first: articles are lines of UTF-8
-// with no blanks at their ends, and two files with the same bytes hold the same articles twice.
+// Fuzzes the corpus reader in all forms: articles are lines of UTF-8 without trailing blanks, and
+// two files with the same bytes give the same articles twice.
 //
 // Bits 0 and 1 of the settings: the form (0 and 3: extracted, 1: text, 2: books).
 #include "core/buffer.h"

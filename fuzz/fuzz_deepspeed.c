@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeepSpeed's checkpoints of two ranks: one of the three files, or the text `latest`, is the input;
-// the others are as they should be. A pickle is put into PyTorch's older layout, whose data has no
-// CRC for the fuzzer to guess, with one storage of sixteen floats behind it. What opens must keep
-// its promises: every tensor lies in its file, and reads the same whole and in parts.
+// Fuzzes DeepSpeed's checkpoints of two ranks: the input is one of the three files, or the text
+// `latest`; the others are valid. A pickle is wrapped in PyTorch's older layout, whose data has no
+// CRC for the fuzzer to guess, followed by one storage of sixteen floats. In a checkpoint that
+// opens every tensor is within its file, and reads the same as a whole and in parts.
 #include "core/buffer.h"
 #include "core/file.h"
 #include "format/containers/containers.h"
@@ -33,7 +33,7 @@ static void put_file(const char *name, const void *bytes, size_t size) {
     memory_free(path);
 }
 
-// --- what stands beside the input ----------------------------------------------------------------
+// --- the other files ----------------------------------------------------------------------------
 
 static void write_states(void) {
     static const uint16_t zeros[STORAGE];
@@ -99,7 +99,7 @@ static void make_folder(void) {
 
 // --- the input ----------------------------------------------------------------------------------
 
-// The pickle with what stands before and behind it.
+// The pickle with the parts before and after it.
 static struct buffer wrap(const struct fuzz_input *input) {
     static const char preface[] = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
                                   "\x80\x02M\xe9\x03."
@@ -159,7 +159,7 @@ static void find_tag(const struct fuzz_input *input) {
     char *path = NULL;
     struct berth_error error = {0};
     char *states = path_of(names[0]), *aside = path_of("aside");
-    require(rename(states, aside) == 0); // else the folder is a tag itself
+    require(rename(states, aside) == 0); // else the folder itself is a tag
     fuzz_failing_begin(input->fail_at);
     enum berth_status status = deepspeed_find(folder, &path, &error);
     fuzz_failing_end(input->fail_at, status, &error);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzzes the reader of the feature cache: a byte of settings (bit 0: labels, bit 1: Keras's rules,
-// bit 2: the end exclusive, bit 3: a vocabulary of more than 65,536 tokens, bit 4: the bytes stay
-// as they are), the number of the allocation that fails, then a file. Unless bit 4 is set, the
-// labels' flag, the key and the checksum are made right, so that what lies behind them is reached.
-// Every number of an accepted file must stay within its array and its context.
+// bit 2: the end exclusive, bit 3: a vocabulary of more than 65,536 tokens, bit 4: the bytes are
+// used unchanged), the number of the allocation that fails, then a file. Unless bit 4 is set, the
+// labels' flag, the key and the checksum are corrected, so that the fuzzer gets past them. Every
+// number of an accepted file must stay within its array and its context.
 #include "data/squad/squad_cache.h"
 #include "format/checksum/crc32c.h"
 #include "input.h"
@@ -22,7 +22,7 @@ static void put_u32(uint8_t *at, uint32_t number) {
     }
 }
 
-// What a file needs to be looked at at all.
+// Corrects the fields that are checked first.
 static void make_right(uint8_t *file, size_t size, int labels) {
     if (size < 100) {
         return;

@@ -2,7 +2,7 @@
 // Fuzzes the builders of features: four bytes of options (sequence and stride; query length in six
 // bits, bit 6: Keras's rules, bit 7: all answers and the end exclusive there, windows by words by
 // Google's rules; bit 0 of the last: training, the other bits the number of the allocation that
-// fails), then a SQuAD file. Every feature must hold together.
+// fails), then a SQuAD file. Every feature must be consistent.
 #include "data/squad/squad_features.h"
 #include "input.h"
 
@@ -64,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     fuzz_failing_begin(fail_at);
     enum berth_status status =
         squad_features_build(&dataset, tokenizer, &options, 1, &log, &set, &error);
-    // Of several failures the one of the first example is told.
+    // Among several failures that of the first example is reported.
     int failed = memory_fail_at(0, 0) >= fail_at && fail_at > 0;
     require(status == BERTH_OK ? !failed : error.message[0] != '\0');
     if (status == BERTH_OK) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HDF5 files, through a file in memory. What opens must keep its promises: no data set is larger
-// than the file can unpack to, and rows read one by one are those read together.
+// Fuzzes the HDF5 reader, through a file in memory. In a file that opens no data set is larger than
+// the file can decompress to, and rows read one by one equal those read together.
 #include "format/hdf5/hdf5.h"
 #include "input.h"
 
@@ -12,7 +12,7 @@ static void read_rows(struct hdf5_file *file, const struct hdf5_dataset *set) {
     struct berth_error error;
     require(set->bytes == row * (uint64_t)rows);
     require(set->bytes <= file->file.size * DEFLATE_RATIO_LIMIT + DEFLATE_RATIO_LIMIT);
-    if (set->bytes > LARGEST || rows > 64 || row > LARGEST) { // no rows may be of any width
+    if (set->bytes > LARGEST || rows > 64 || row > LARGEST) { // without rows any width is allowed
         return;
     }
     unsigned char *all = memory_new(set->bytes + 1), *one = memory_new(row + 1);

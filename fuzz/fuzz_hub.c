@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the hub answers: listings, and the headers of responses.
+// Fuzzes the hub's answers: listings, and the headers of responses.
 //
-// Bit 0 of the settings: lines of headers. Else a listing: its first line names the commit, every
-// other one is a page. Whatever comes, a listing holds only safe paths, sizes and digests.
+// Bit 0 of the settings: lines of headers. Else a listing: its first line has the commit, every
+// other one is a page. A listing never has unsafe paths, sizes or digests.
 #include "format/hub/hub_listing.h"
 #include "input.h"
 #include "net/http_headers.h"
@@ -16,7 +16,7 @@ static void check_file(const struct hub_file *file) {
     require(digest_is_hex(file->kind, file->etag) && digest_is_hex(DIGEST_GIT_BLOB, file->blob_id));
 }
 
-// The next line of the input, and where the one after it begins.
+// The length of the next line of the input.
 static size_t line_length(const struct fuzz_input *input, size_t at) {
     const uint8_t *end = memchr(input->bytes + at, '\n', input->size - at);
     return end != NULL ? (size_t)(end - (input->bytes + at)) : input->size - at;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The JSON reader: whatever parses is walked, and written in every style; what was written must
-// parse again, and a value that is put together anew from its parts has the same text.
+// Fuzzes the JSON reader: a value that parses is walked, and written in every style; the written
+// text must parse again, and a value rebuilt from its parts has the same text.
 //
 // Bit 0 of the settings: read through a file.
 #include "format/json/json.h"
@@ -45,7 +45,7 @@ static void visit(const json *value) {
     get_members(value);
 }
 
-// *cut: whether a text holds an escaped NUL, at which it ends for the constructor.
+// *cut: whether a string has an escaped NUL, at which the constructor truncates it.
 static json *rebuild(const json *value, int *cut);
 
 static json *rebuild_list(const json *value, int *cut) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// MediaWiki exports: every page that comes out is whole and UTF-8, and is the same whatever the
-// pieces that the export comes in.
+// Fuzzes the reader of MediaWiki exports: every page is complete and UTF-8, and does not depend on
+// how the export is split into pieces.
 //
-// The settings: the bytes of a piece, less one; bit 7: the export goes on in its middle.
+// The settings: the bytes of a piece minus one; bit 7: reading resumes in the middle of the export.
 #include "core/utf8.h"
 #include "format/mediawiki/mediawiki.h"
 #include "input.h"
@@ -62,7 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     require(status == BERTH_OK || status == BERTH_BAD_DATA ||
             (failed && status == BERTH_NO_MEMORY));
     require(status == BERTH_OK || error.message[0] != '\0');
-    // expat does without some memory, and calls the lack of some an error of the XML.
+    // expat can do without some allocations, and reports the failure of others as an XML error.
     enum berth_status again = read_pieces(&input, size + 1, from, &whole, &error);
     require(failed || again == status);
     require(status != BERTH_OK || (whole.hash == pieces.hash && whole.pages == pieces.pages));

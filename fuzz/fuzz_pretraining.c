@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pre-training instances from TFRecord files: whatever is read keeps the promises that the trainer
-// relies on, and is as many sequences as were counted without reading them.
+// Fuzzes pre-training instances in TFRecord files: instances that are read have the properties that
+// the trainer relies on, and their number is the one counted without reading them.
 //
 // Bit 0 of the settings: the bytes are records (u16 length, little-endian, data) that are framed
 // here, so that their checksums are right. Bit 1: rows of 16 tokens at most.

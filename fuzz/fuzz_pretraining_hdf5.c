@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pre-training instances from HDF5 files, one a row or packed: whatever is read keeps the promises
-// that the trainer relies on, and is as many sequences as were counted without reading them. The
-// kept inputs store their numbers plainly, so that a changed byte is a changed number.
+// Fuzzes pre-training instances in HDF5 files, plain or packed: instances that are read have the
+// properties that the trainer relies on, and their number is the one counted without reading them.
+// The corpus stores numbers uncompressed, so that a changed byte is a changed number.
 //
 // Bit 1 of the settings: rows of 16 tokens at most.
 #include "instances.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The safetensors reader, through a file in memory: what opens must keep its promises, and every
-// tensor must be readable.
+// Fuzzes the safetensors reader, through a file in memory: a file that opens is consistent, and
+// every tensor is readable.
 //
-// Bit 0 of the settings: through the door to every container of weights.
+// Bit 0 of the settings: through tensor_file_open, which recognises every format.
 #include "format/containers/containers.h"
 #include "format/safetensors/safetensors.h"
 #include "input.h"
@@ -15,7 +15,7 @@ static int64_t elements(const struct tensor_entry *entry) {
     return count;
 }
 
-// Room for the tensor's values; NULL when its elements are more than memory or smaller than a byte.
+// Allocates the tensor's values; NULL when they are too large for memory or smaller than a byte.
 static float *new_values(const struct tensor_entry *entry) {
     int64_t count = elements(entry);
     return memory_array((size_t)count, entry->dtype == TENSOR_OTHER ? 1 : sizeof(float));

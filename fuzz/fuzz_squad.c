@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzes the SQuAD reader. What it accepts must hold together: every text ends, every answer that
-// is not marked stands in its context.
+// Fuzzes the SQuAD reader. In an accepted file every string ends, and every answer that is not
+// marked is in its context.
 //
 // Settings: bit 0 through a file, bit 1 for scoring only (a file, too), bits 2 to 7 the limit.
 #include "core/utf8.h"

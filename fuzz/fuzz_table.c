@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzzes the table reader, and reading text pairs from what it accepts.
 //
-// Settings: bits 0 and 1 the format (3: JSON lines, too), bit 2 names of columns given, bit 3
-// ragged rows left out, bit 4 through a file, bit 5 a table for pairs with real labels, bit 6 with
-// the labels of a task.
+// Settings: bits 0 and 1 the format (3: JSON lines, too), bit 2 column names given, bit 3 skip
+// ragged rows, bit 4 through a file, bit 5 a table for pairs with real labels, bit 6 with the
+// labels of a task.
 #include "data/pairs/pairs.h"
 #include "data/tables/table.h"
 #include "input.h"
@@ -25,7 +25,7 @@ static struct table_options options_of(const struct fuzz_input *input) {
     };
 }
 
-// Every cell is text that ends, or an error that says something.
+// Every cell is a terminated string, or an error with a message.
 static void check_cells(const struct table *table) {
     for (size_t row = 0; row < table->row_count; row++) {
         require(table->lines[row] > (row == 0 ? 0 : table->lines[row - 1]));

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// TensorFlow's checkpoints: what opens must keep its promises, and a tensor reads whole or not at
-// all, however it is read.
+// Fuzzes TensorFlow's checkpoints: a checkpoint that opens is consistent, and a tensor reads the
+// same, or fails, in one piece and in two.
 //
-// Bits 0 and 1 of the settings say what the rest of an input is:
+// Bits 0 and 1 of the settings select the kind of the rest of the input:
 //   0  u16 length of an index, the index, the data
-//   1  u16 length of a data block, the block, the data: the index around it is made here
+//   1  u16 length of a data block, the block, the data: the index around it is added here
 //   2  u16 length of entries, the entries (u8 length of the key, u8 of the value, both), the data:
-//   the
-//      table is made here
+//      the table is made here
 //   3  the text file `checkpoint`
 #include "core/file.h"
 #include "format/checksum/crc32c.h"
@@ -44,7 +43,7 @@ static void copy_name(const char *from, const char *to) {
     require(link(path, inside(to)) == 0);
 }
 
-// The files of the runs to come; the data go by every name that one or two files of them have.
+// The files of all runs; the data file has every name of one or two data files.
 static struct { int index, data, state; } files = {-1, -1, -1};
 
 static void make_files(void) {
@@ -83,7 +82,7 @@ static void put_handle(struct protobuf_writer *to, size_t begin, size_t size) {
 
 static const char no_entries[8] = {0, 0, 0, 0, 1, 0, 0, 0};
 
-// A table around one data block; its separator is above every name that is text.
+// A table around one data block; its index key is greater than every name in text.
 static void make_around(struct protobuf_writer *table, const uint8_t *block, size_t size) {
     struct protobuf_writer index = {0}, value = {0};
     put_block(table, block, size, 0);
@@ -145,7 +144,7 @@ static void write_index(unsigned kind, const uint8_t *bytes, size_t size) {
 
 // --- what opens ---------------------------------------------------------------------------------
 
-// In two pieces and at once: the same bytes, or the same verdict.
+// Reading in two pieces and in one gives the same bytes, or the same failure.
 static void read_tensor(const struct tensor_file *file, const struct tensor_entry *entry) {
     size_t size = (size_t)(entry->end - entry->begin), half = size / 2;
     char *pieces = memory_new(size), *whole = memory_new(size);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TFRecord files: every record that is handed out is framed by its checksums, and reading ends.
+// Fuzzes TFRecord files: every returned record is framed by its checksums, and reading ends.
 //
 // Bit 0 of the settings: the bytes are records (u8 length, data) that are framed here, so that
 // their checksums are right; the last byte is cut off. Bit 1: the last record may be torn.
@@ -21,7 +21,7 @@ static void frame_all(struct protobuf_writer *file, const uint8_t *bytes, size_t
     file->length -= file->length > 0;
 }
 
-// Reads to the end or the first error; the number of good records.
+// Reads to the end or the first error; returns the number of valid records.
 static size_t read_records(struct tfrecord_reader *reader, struct berth_error *error) {
     uint64_t before = 0;
     for (size_t count = 0;; count++) {
@@ -46,7 +46,7 @@ static size_t read_records(struct tfrecord_reader *reader, struct berth_error *e
     }
 }
 
-// Those that are skipped are at least those that can be read, and every other one can be read.
+// At least as many records can be skipped as read, and every other one can be read.
 static void skip_records(const char *path, size_t good) {
     struct tfrecord_reader reader;
     const unsigned char *bytes;

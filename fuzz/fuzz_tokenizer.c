@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as text, under both rule sets: offsets stay in the text and ascend, every piece covers
-// whole characters, and the joined words cut into words again.
+// Fuzzes the tokenizer with any bytes as text, under both rule sets: offsets stay in the text and
+// ascend, every piece covers whole characters, and the joined words split into the same words
+// again.
 //
 // Settings: bit 0 Google's rules, bit 1 lower case, bit 2 the special tokens are split by Hugging
 // Face's rules and not split by Google's, bits 3 to 5 the longest word (0: the rules' own), bit 6
-// the vocabulary is read through a file, where the failing allocation strikes, bit 7 it lacks its
-// first two lines, so that no [UNK] is there.
+// the vocabulary is read through a file, where the allocation fails, bit 7 it lacks its first two
+// lines, so that it has no [UNK].
 #include "input.h"
 #include "text/tokenizer.h"
 
@@ -52,7 +53,7 @@ static struct tokenizer_options options_of(unsigned settings) {
                                       .max_word_length = (int)(settings >> 3 & 7)};
 }
 
-// One tokenizer for each setting that opens without fail, kept for the life of the program.
+// One tokenizer for each setting that opens without failure, kept until the end of the program.
 static struct tokenizer *opened[THROUGH_FILE];
 
 static void close_all(void) {
@@ -76,7 +77,7 @@ static const struct tokenizer *kept_tokenizer(unsigned settings) {
     return opened[settings];
 }
 
-// A tokenizer that may not open; NULL then.
+// A tokenizer, or NULL if opening fails.
 static struct tokenizer *new_tokenizer(const struct fuzz_input *input) {
     struct tokenizer_options options = options_of(input->settings);
     struct tokenizer *tokenizer;
@@ -134,7 +135,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct tokenizer *own = kept ? NULL : new_tokenizer(&input);
     const struct tokenizer *tokenizer = kept ? kept_tokenizer(input.settings) : own;
     if (tokenizer != NULL) {
-        // A copy of the exact size, so that the sanitizer sees any byte read past it.
+        // A copy of the exact size, so that the sanitizer detects any read past it.
         char *text = memory_new(input.size);
         require(text != NULL);
         memcpy(text, input.bytes, input.size);

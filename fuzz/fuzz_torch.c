@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// PyTorch's checkpoints, through a file in memory: the input is a whole file, or a pickle that is
-// put into the older layout here (whose data has no CRC for the fuzzer to guess). What opens must
-// keep its promises: every tensor lies in the file, and reads the same whole and in parts.
+// Fuzzes PyTorch's checkpoints, through a file in memory: the input is a whole file, or a pickle
+// that is wrapped in the older layout here (whose data has no CRC for the fuzzer to guess). In a
+// file that opens every tensor is within the file, and reads the same as a whole and in parts.
 #include "core/buffer.h"
 #include "format/containers/containers.h"
 #include "format/torch/torch.h"
@@ -10,7 +10,7 @@
 enum { TRUST = 3, WRAPPED = 4, WITHOUT_STORAGE = 8, THROUGH_DOOR = 16 }; // settings
 #define LARGEST ((uint64_t)1 << 16)
 
-// The pickle with what stands before and behind it: storage "0" of six floats, or none.
+// The pickle with the parts before and after it: storage "0" of six floats, or none.
 static struct buffer wrap(const struct fuzz_input *input) {
     static const char preface[] = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
                                   "\x80\x02M\xe9\x03."
@@ -60,7 +60,7 @@ static void read_tensor(const struct torch_file *file, const struct tensor_entry
     memory_free(part);
 }
 
-// Every question to some of the values; they may hold each other.
+// Calls every accessor on some of the values, which may contain each other.
 static void look_at(const struct torch_file *file, const struct pickle_value *value, int depth) {
     const struct pickle *pickle = &file->pickle;
     struct pickle_storage storage;
@@ -101,7 +101,7 @@ static void read_file(const char *path, const struct fuzz_input *input) {
     torch_close(&file);
 }
 
-// As a file of weights of some format.
+// Reads it as a file of weights of any format.
 static void read_through_door(const char *path) {
     struct tensor_file file;
     struct berth_error error;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as a vocabulary file: refused with a message, or a tokenizer whose pieces are found
-// again under their ids.
+// Fuzzes the vocabulary reader: any bytes are refused with a message, or give a tokenizer whose
+// pieces are found under their ids.
 //
 // Settings: bit 0 cased, bit 1 Google's rules, bit 2 read through a file.
 #include "input.h"

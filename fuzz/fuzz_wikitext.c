@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The wikitext cleaner: whatever comes in, what wikitext.h promises of the text holds.
+// Fuzzes the wikitext cleaner: for any input the guarantees of wikitext.h hold.
 //
 // Bit 0 of the settings: the page is cleaned twice with one cleaner, with the same result.
 #include "data/wikipedia/wikitext.h"

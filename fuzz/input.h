@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the fuzz targets share: settings taken from the first bytes of an input, so that the fuzzer
-// reaches by itself what depends on them.
+// Shared by the fuzz targets: settings taken from the first bytes of an input, so that the fuzzer
+// can vary them.
 #ifndef BERTH_FUZZ_INPUT_H
 #define BERTH_FUZZ_INPUT_H
 
@@ -38,8 +38,8 @@ static inline struct fuzz_input fuzz_input_of(const uint8_t *data, size_t size) 
     return input;
 }
 
-// Between these two calls the allocation number `fail_at` fails. fuzz_failing_end requires that a
-// failure has become the status of what was called, and returns whether there was one.
+// Between these two calls the `fail_at`-th allocation fails. fuzz_failing_end requires that the
+// failure was reported as the status, and returns whether there was one.
 static inline void fuzz_failing_begin(unsigned fail_at) {
     memory_fail_at(fail_at, 0);
 }
@@ -52,7 +52,7 @@ static inline int fuzz_failing_end(unsigned fail_at, enum berth_status status,
     return failed;
 }
 
-// The path of a file in memory that holds the bytes; one file serves all runs.
+// The path of a memory file with the bytes; all runs share one file.
 static inline const char *fuzz_file(const uint8_t *bytes, size_t size) {
     static int file = -1;
     static char path[64];

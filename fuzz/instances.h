@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What instances that were read promise the trainer, and what was counted without reading them.
+// Checks on instances that were read: the properties that the trainer relies on, and the number
+// counted without reading them.
 #ifndef BERTH_FUZZ_INSTANCES_H
 #define BERTH_FUZZ_INSTANCES_H
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The fuzz targets and the rooms each needs: fuzz_NAME.c with the corpus in corpus/NAME.
+# The fuzz targets and the rooms that each needs: fuzz_NAME.c with the corpus in corpus/NAME.
 set(BERTH_FUZZ_TARGETS safetensors json config vocab tokenizer squad features feature_cache table torch deepspeed tensorflow tfrecord pretraining hdf5 hub wikitext mediawiki bzip2 corpus pretraining_hdf5)
 set(BERTH_FUZZ_ROOMS_safetensors core format)
 set(BERTH_FUZZ_ROOMS_json core format)

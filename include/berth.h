@@ -160,14 +160,14 @@ struct berth_config {
     double learning_rate;
     double warmup_proportion;
     int64_t warmup_steps; /* > 0: overrides warmup_proportion */
-    const char *schedule; /* see `berth finetune squad --help` */
+    const char *schedule; /* see `berth finetune squad --help all` */
     double warmup_min_lr;
     double lr_offset;  /* added to the learning rate of every update */
     double decay_rate; /* of schedules EE and LE */
     int64_t decay_step;
     double cos_min_ratio;  /* of schedules warmup_cosine_...: final fraction of the rate */
     int rewarmup;          /* on resume, restart the schedule */
-    const char *optimizer; /* see `berth finetune squad --help` */
+    const char *optimizer; /* see `berth finetune squad --help all` */
     double weight_decay;   /* < 0: the optimizer's default */
     double adam_beta1, adam_beta2;
     double adam_epsilon; /* < 0: the optimizer's default */

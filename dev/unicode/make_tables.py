@@ -282,7 +282,7 @@ def main():
     print("// Made by dev/unicode/make_tables.py; do not edit. "
           f"Column 0: tokenizers {tokenizers.__version__};\n"
           f"// column 1: Python with Unicode {unicodedata.unidata_version}. "
-          "What the tables mean stands in unicode.h and unicode.c.")
+          "unicode.h and unicode.c describe the tables.")
     print("#ifndef BERTH_TEXT_UNICODE_TABLES_H\n#define BERTH_TEXT_UNICODE_TABLES_H\n")
     print('#include "text/unicode.h"\n')
     print("// clang-format off")

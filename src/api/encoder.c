@@ -14,8 +14,6 @@
 #include <math.h>
 #include <string.h>
 
-#define USUAL_LENGTH 256 // sentence-transformers' default for its smaller models
-
 struct berth_encoder {
     struct inference inference;
     struct sentence sentence;
@@ -23,7 +21,7 @@ struct berth_encoder {
 
 // The folder's maximum length, or the model's number of positions if the folder specifies none.
 static int64_t usual_length(const struct sentence *sentence) {
-    return !sentence->found           ? USUAL_LENGTH
+    return !sentence->found           ? option_default_integer("max_seq_length", JOB_EMBED)
            : sentence->max_length > 0 ? sentence->max_length
                                       : INT64_MAX;
 }

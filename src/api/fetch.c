@@ -57,7 +57,7 @@ static enum berth_status check_settings(const struct fetch *fetch, struct berth_
     return hub_is_safe_path(fetch->revision)
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
-                           "revision \"%s\": not a valid name of a branch or commit",
+                           "revision \"%s\": expected the name of a branch or a commit",
                            fetch->revision);
 }
 

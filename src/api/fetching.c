@@ -36,9 +36,8 @@ static enum berth_status snapshot_folder(const struct fetch *fetch, const char *
     TRY(dir_make(*folder, error));
     return file_lies_in(*folder, fetch->repo)
                ? BERTH_OK
-               : error_set(error, BERTH_BAD_DATA,
-                           "%s: refused, because it leaves the cache's folder %s", *folder,
-                           fetch->repo);
+               : error_set(error, BERTH_BAD_DATA, "%s is outside the cache's folder %s: refused",
+                           *folder, fetch->repo);
 }
 
 // Links the files, then points the revision to this snapshot. Sets fetch->path to its folder.

@@ -19,8 +19,6 @@
 
 #define TEXT_NAME "wikicorpus_en"
 #define TEXT_FOLDER "extracted/" TEXT_NAME
-#define SEQ_LENGTH 128 // defaults of NVIDIA's scripts
-#define SEED 12345
 
 enum { TEXT, SHARDS, INSTANCES, PACK };
 enum { LENGTHS = sizeof((struct berth_prepare_result *)0)->lengths / sizeof(int64_t) };
@@ -97,16 +95,9 @@ static enum berth_status check_input(struct job *job, struct berth_error *error)
     return BERTH_OK;
 }
 
-static int64_t seed_of(const struct berth_config *config) {
-    return option_is_given(config, option_find("seed")) ? config->seed : SEED;
-}
-
 static void take_defaults(struct job *job) {
     struct berth_config *config = &job->config;
-    if (!option_is_given(config, option_find("max_seq_length"))) {
-        config->max_seq_length = SEQ_LENGTH;
-    }
-    config->seed = seed_of(config);
+    option_take_defaults(config, JOB_PREPARE);
     config->test_shards = config->test_shards < 0 ? config->shards : config->test_shards;
     job->threads = machine_threads(config);
     job->result->threads = job->threads;
@@ -478,9 +469,11 @@ enum berth_status berth_pack(const struct berth_config *config, const char *inpu
     REQUIRE_CONFIG(config, error);
     REQUIRE(input_dir, error);
     REQUIRE(output_dir, error);
+    struct berth_config own = *config;
+    option_take_defaults(&own, JOB_PACK);
     struct pack_stage stage = {.input = input_dir,
                                .folder = output_dir,
-                               .seed = (uint64_t)seed_of(config),
+                               .seed = (uint64_t)own.seed,
                                .threads = machine_threads(config)};
     return run_pack_stage(&stage, &log, stop, result, error);
 }

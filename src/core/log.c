@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-// Size of a setting's text; longer ones are truncated.
+// The maximum length of a setting's text; longer ones are truncated.
 #define SETTING_SIZE 512
 
 void log_fields(const struct berth_log *log, enum berth_record_kind kind, const char *text,

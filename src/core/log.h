@@ -25,13 +25,13 @@ void log_progress(const struct berth_log *log, const char *phase, int64_t done, 
 void log_progress_bytes(const struct berth_log *log, const char *phase, int64_t done,
                         int64_t total);
 
-// --- events of a run, from which dllogger's lines are made (report/dllogger.c renames the keys) --
+// --- moments of a run, the source of dllogger's lines (report/dllogger.c renames the keys) ------
 
 // Reports an event without fields, {name: true}: "train_start", "loading_checkpoint", ...
 void log_event(const struct berth_log *log, const char *name);
-// Reports facts without an event's name: features_file, eval_samples, ...
+// Single facts: features_file, eval_samples, ...
 void log_facts(const struct berth_log *log, const struct berth_field *fields, size_t count);
-// Reports "Config": every setting of the jobs `jobs` (core/options.h) by name, as text.
+// "Config": the name and text of every setting of the jobs `jobs` (core/options.h).
 enum berth_status log_settings(const struct berth_log *log, const struct berth_config *config,
                                unsigned jobs, struct berth_error *error);
 

@@ -9,41 +9,42 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NAME_LIMIT 63
+#define NAME_LIMIT (OPTION_NAME_SIZE - 1)
 
 static char plain(char c) {
     return c == '-' ? '_' : c;
 }
 
-// Compares a name with the first `length` characters of `known`.
-static int same_name(const char *name, const char *known, size_t length) {
-    for (size_t i = 0; i < length; i++) {
-        if (plain(name[i]) != plain(known[i])) {
-            return 0;
-        }
-    }
-    return name[length] == '\0';
-}
-
 int option_same_name(const char *a, const char *b) {
-    return same_name(a, b, strlen(b));
+    while (*a != '\0' && plain(*a) == plain(*b)) {
+        a++;
+        b++;
+    }
+    return *a == *b;
 }
 
-static int has_alias(const struct option_row *row, const char *name) {
-    const char *alias = row->aliases != NULL ? row->aliases : "";
-    while (*alias != '\0') {
-        size_t length = strcspn(alias, " ");
-        if (same_name(name, alias, length)) {
-            return 1;
-        }
-        alias += length + strspn(alias + length, " ");
+int option_next_name(const char **names, char name[OPTION_NAME_SIZE]) {
+    size_t length = *names != NULL ? strcspn(*names, " ") : 0;
+    if (length > 0) {
+        snprintf(name, OPTION_NAME_SIZE, "%.*s", (int)length, *names);
+        *names += length + strspn(*names + length, " ");
     }
-    return 0;
+    return length > 0;
+}
+
+int option_is_named(const struct option_row *row, const char *name) {
+    const char *aliases = row->aliases;
+    char alias[OPTION_NAME_SIZE];
+    int same = option_same_name(name, row->name);
+    while (!same && option_next_name(&aliases, alias)) {
+        same = option_same_name(name, alias);
+    }
+    return same;
 }
 
 const struct option_row *option_find(const char *name) {
     for (size_t i = 0; i < option_row_count; i++) {
-        if (option_same_name(name, option_rows[i].name) || has_alias(&option_rows[i], name)) {
+        if (option_is_named(&option_rows[i], name)) {
             return &option_rows[i];
         }
     }
@@ -83,38 +84,34 @@ int option_is_near(const char *typed, unsigned distance) {
     return distance <= 2 + least((unsigned)length, 20) / 5 && distance < length;
 }
 
-void option_nearer(const char *name, const char *known, const char *aliases,
-                   struct option_spelling *nearest) {
-    const char *rest = aliases != NULL ? aliases : "";
-    for (const char *at = known; *at != '\0';) {
-        char spelling[sizeof nearest->text];
-        snprintf(spelling, sizeof spelling, "%.*s", (int)strcspn(at, " "), at);
+void option_nearer(const char *name, const char *names, struct option_spelling *nearest) {
+    char spelling[OPTION_NAME_SIZE];
+    while (option_next_name(&names, spelling)) {
         unsigned distance = option_distance(name, spelling);
         if (distance < nearest->distance) {
-            strcpy(nearest->text, spelling);
+            memcpy(nearest->text, spelling, sizeof spelling);
             nearest->distance = distance;
         }
-        at = rest;
-        rest += strcspn(rest, " ");
-        rest += strspn(rest, " ");
     }
+}
+
+void option_row_nearer(const char *name, const struct option_row *row,
+                       struct option_spelling *nearest) {
+    option_nearer(name, row->name, nearest);
+    option_nearer(name, row->aliases, nearest);
 }
 
 const char *option_nearest(const char *name, unsigned jobs, struct option_spelling *nearest) {
     *nearest = (struct option_spelling){.distance = ~0u};
     for (size_t i = 0; i < option_row_count; i++) {
         if ((option_rows[i].jobs & jobs) != 0) {
-            option_nearer(name, option_rows[i].name, option_rows[i].aliases, nearest);
+            option_row_nearer(name, &option_rows[i], nearest);
         }
     }
     return option_is_near(name, nearest->distance) ? nearest->text : NULL;
 }
 
 // --- setting -------------------------------------------------------------------------------------
-
-static void *field_of(struct berth_config *config, const struct option_row *row) {
-    return (char *)config + row->offset;
-}
 
 // "a number from 0 to 1", "a whole number of at least 8"
 static void describe_range(const struct option_row *row, char *text, size_t size) {
@@ -144,35 +141,29 @@ static enum berth_status out_of_range(const struct option_row *row, const char *
     return bad_value(row, value, expected, error);
 }
 
-static enum berth_status set_integer(int64_t *field, const struct option_row *row,
-                                     const char *value, struct berth_error *error) {
-    int64_t parsed;
-    if (!number_parse_integer(value, &parsed) || (double)parsed < row->minimum ||
-        (double)parsed > row->maximum) {
-        return out_of_range(row, value, error);
-    }
-    *field = parsed;
-    return BERTH_OK;
+static enum berth_status parse_integer(const struct option_row *row, const char *text,
+                                       int64_t *value, struct berth_error *error) {
+    return number_parse_integer(text, value) && (double)*value >= row->minimum &&
+                   (double)*value <= row->maximum
+               ? BERTH_OK
+               : out_of_range(row, text, error);
 }
 
-static enum berth_status set_real(double *field, const struct option_row *row, const char *value,
-                                  struct berth_error *error) {
-    double parsed;
-    if (!number_parse_real(value, &parsed) || parsed < row->minimum || parsed > row->maximum) {
-        return out_of_range(row, value, error);
-    }
-    *field = parsed;
-    return BERTH_OK;
+static enum berth_status parse_real(const struct option_row *row, const char *text, double *value,
+                                    struct berth_error *error) {
+    return number_parse_real(text, value) && *value >= row->minimum && *value <= row->maximum
+               ? BERTH_OK
+               : out_of_range(row, text, error);
 }
 
-static enum berth_status set_flag(int *field, const struct option_row *row, const char *value,
-                                  struct berth_error *error) {
-    if (strcmp(value, "auto") == 0 && row->minimum < 0) {
-        *field = -1;
+static enum berth_status parse_flag(const struct option_row *row, const char *text, int *value,
+                                    struct berth_error *error) {
+    if (strcmp(text, "auto") == 0 && row->minimum < 0) {
+        *value = -1;
         return BERTH_OK;
     }
-    return number_parse_truth(value, field) ? BERTH_OK
-                                            : bad_value(row, value, "true or false", error);
+    return number_parse_truth(text, value) ? BERTH_OK
+                                           : bad_value(row, text, "true or false", error);
 }
 
 // The index of `value` among the choices; -1: not found. *choice and *length: its text.
@@ -209,52 +200,61 @@ static enum berth_status bad_choice(const struct option_row *row, const char *va
     return bad_value(row, value, expected, error);
 }
 
-static enum berth_status set_choice(enum berth_precision *field, const struct option_row *row,
-                                    const char *value, struct berth_error *error) {
+static enum berth_status parse_choice(const struct option_row *row, const char *text,
+                                      enum berth_precision *value, struct berth_error *error) {
     const char *choice;
     size_t length;
-    int number = find_choice(row->choices, value, &choice, &length);
-    if (number < 0) {
-        return bad_choice(row, value, error);
-    }
-    *field = (enum berth_precision)number;
-    return BERTH_OK;
+    int number = find_choice(row->choices, text, &choice, &length);
+    *value = (enum berth_precision)number;
+    return number >= 0 ? BERTH_OK : bad_choice(row, text, error);
 }
 
-static enum berth_status set_text(const char **field, const struct option_row *row,
-                                  const char *value, struct berth_error *error) {
+static enum berth_status parse_text(const struct option_row *row, const char *text,
+                                    const char **value, struct berth_error *error) {
     const char *choice;
     size_t length;
-    if (row->choices != NULL && find_choice(row->choices, value, &choice, &length) < 0) {
-        return bad_choice(row, value, error);
+    if (row->choices != NULL && find_choice(row->choices, text, &choice, &length) < 0) {
+        return bad_choice(row, text, error);
     }
-    if (*value == '\0') {
-        return bad_value(row, value, "some text", error);
+    *value = text;
+    return *text != '\0' ? BERTH_OK : bad_value(row, text, "some text", error);
+}
+
+enum berth_status option_parse(const struct option_row *row, const char *text,
+                               union option_value *value, struct berth_error *error) {
+    switch (row->type) {
+    case OPTION_INTEGER:
+        return parse_integer(row, text, &value->integer, error);
+    case OPTION_REAL:
+        return parse_real(row, text, &value->real, error);
+    case OPTION_FLAG:
+        return parse_flag(row, text, &value->flag, error);
+    case OPTION_CHOICE:
+        return parse_choice(row, text, &value->choice, error);
+    case OPTION_TEXT:
+    case OPTION_LIST:
+        break;
     }
-    *field = value;
+    return parse_text(row, text, &value->text, error);
+}
+
+// Sets the field and nothing else.
+static enum berth_status set_field(struct berth_config *config, const struct option_row *row,
+                                   const char *text, struct berth_error *error) {
+    static const size_t sizes[] = {[OPTION_INTEGER] = sizeof(int64_t),
+                                   [OPTION_REAL] = sizeof(double),
+                                   [OPTION_FLAG] = sizeof(int),
+                                   [OPTION_TEXT] = sizeof(const char *),
+                                   [OPTION_CHOICE] = sizeof(enum berth_precision)};
+    union option_value value;
+    TRY(option_parse(row, text, &value, error));
+    memcpy((char *)config + row->offset, &value, sizes[row->type]);
     return BERTH_OK;
 }
 
 enum berth_status option_set(struct berth_config *config, const struct option_row *row,
                              const char *value, struct berth_error *error) {
-    void *field = field_of(config, row);
-    switch (row->type) {
-    case OPTION_INTEGER:
-        TRY(set_integer(field, row, value, error));
-        break;
-    case OPTION_REAL:
-        TRY(set_real(field, row, value, error));
-        break;
-    case OPTION_FLAG:
-        TRY(set_flag(field, row, value, error));
-        break;
-    case OPTION_CHOICE:
-        TRY(set_choice(field, row, value, error));
-        break;
-    case OPTION_TEXT:
-        TRY(set_text(field, row, value, error));
-        break;
-    }
+    TRY(set_field(config, row, value, error));
     size_t index = (size_t)(row - option_rows);
     config->given[index / 64] |= UINT64_C(1) << index % 64;
     return BERTH_OK;
@@ -283,9 +283,16 @@ static int prints_alike(const struct berth_config *a, const struct berth_config 
     return strcmp(first, second) == 0;
 }
 
+static void take_value(struct berth_config *config, const struct option_row *row,
+                       const char *value) {
+    if (value != NULL) {
+        (void)set_field(config, row, value, NULL); // good: the table's test sets every default
+    }
+}
+
 int option_is_chosen(const struct berth_config *config, const struct option_row *row) {
-    struct berth_config defaults;
-    option_defaults(&defaults);
+    struct berth_config defaults = {0};
+    take_value(&defaults, row, row->default_value);
     return option_is_given(config, row) || !prints_alike(config, &defaults, row);
 }
 
@@ -309,21 +316,45 @@ int option_resumes(const struct berth_config *config) {
     return config->resume_from_checkpoint != NULL || config->resume_step >= 0;
 }
 
-void option_set_default(struct berth_config *config, const char *name, const char *value) {
-    const struct option_row *row = option_find(name);
-    size_t index = (size_t)(row - option_rows);
-    if (!option_is_chosen(config, row)) {
-        (void)option_set(config, row, value, NULL);
-        config->given[index / 64] &= ~(UINT64_C(1) << index % 64);
+// --- defaults ------------------------------------------------------------------------------------
+
+void option_defaults(struct berth_config *config) {
+    *config = (struct berth_config){0};
+    for (size_t i = 0; i < option_row_count; i++) {
+        take_value(config, &option_rows[i], option_rows[i].default_value);
     }
 }
 
-void option_job_defaults(struct berth_config *config, unsigned job) {
-    for (size_t i = 0; i < option_job_default_count; i++) {
-        if ((option_job_default_rows[i].jobs & job) != 0) {
-            option_set_default(config, option_job_default_rows[i].name,
-                               option_job_default_rows[i].value);
+struct option_default option_default(const struct option_row *row, unsigned job) {
+    struct option_default found = {.value = row->default_value, .shown = row->shown};
+    for (size_t i = 0; i < sizeof row->job_defaults / sizeof *row->job_defaults; i++) {
+        if ((row->job_defaults[i].jobs & job) != 0) {
+            found = row->job_defaults[i];
+            found.value = found.value != NULL ? found.value : row->default_value;
         }
+    }
+    return found;
+}
+
+int64_t option_default_integer(const char *name, unsigned job) {
+    int64_t value = 0;
+    (void)number_parse_integer(option_default(option_find(name), job).value, &value);
+    return value;
+}
+
+static void take_default(struct berth_config *config, const struct option_row *row, unsigned job) {
+    if (!option_is_chosen(config, row)) {
+        take_value(config, row, option_default(row, job).value);
+    }
+}
+
+void option_take_default(struct berth_config *config, const char *name, unsigned job) {
+    take_default(config, option_find(name), job);
+}
+
+void option_take_defaults(struct berth_config *config, unsigned job) {
+    for (size_t i = 0; i < option_row_count; i++) {
+        take_default(config, &option_rows[i], job);
     }
 }
 
@@ -361,7 +392,8 @@ void option_print(const struct berth_config *config, const struct option_row *ro
     case OPTION_CHOICE:
         print_choice(row->choices, (unsigned)*(const enum berth_precision *)field, text, size);
         break;
-    case OPTION_TEXT: {
+    case OPTION_TEXT:
+    case OPTION_LIST: {
         const char *value = *(const char *const *)field;
         snprintf(text, size, "%s", value != NULL ? value : "");
         break;

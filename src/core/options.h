@@ -1,15 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// The option table: one row per setting drives the command line, the DeepSpeed JSON, --help and the
-// settings saved with a checkpoint. A new option is one row here and one field of berth_config.
+// The option table: one row per setting drives the command line, the defaults, the DeepSpeed JSON,
+// --help, the settings saved beside a checkpoint and what a resumed run may change of them. A new
+// option is one row and one field of berth_config. Options of the program that are no settings
+// (cli/) are rows of the same shape.
 #ifndef BERTH_CORE_OPTIONS_H
 #define BERTH_CORE_OPTIONS_H
 
 #include "core/error.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum option_type { OPTION_INTEGER, OPTION_REAL, OPTION_FLAG, OPTION_TEXT, OPTION_CHOICE };
+// OPTION_LIST, all words up to the next option, is for options of the program that are no settings.
+enum option_type {
+    OPTION_INTEGER,
+    OPTION_REAL,
+    OPTION_FLAG,
+    OPTION_TEXT,
+    OPTION_CHOICE,
+    OPTION_LIST
+};
 
 // The jobs that a row applies to; the --help of a command shows the rows of its job.
 enum option_job {
@@ -34,46 +45,83 @@ enum option_job {
     JOB_TRAIN = JOB_FINETUNE | JOB_PRETRAIN
 };
 
+// What a resumed run may do with a setting.
+enum option_resume {
+    OPTION_RESUME_NONE, // nothing to say: no row of JOB_TRAIN
+    OPTION_KEPT,  // another value is refused: it decides the order of the data, the shape of the
+                  // numbers, what the moments mean or the head's first values
+    OPTION_NOTED, // it may change, with a note
+    OPTION_FREE   // it may change without a note
+};
+
+// A default in some jobs.
+struct option_default {
+    unsigned jobs;
+    const char *value; // as in option_row; NULL: the row's own
+    const char *shown; // as in option_row
+};
+
 struct option_row {
-    const char *name;      // the field of berth_config and the flag, with underscores
-    const char *aliases;   // other names, separated by blanks; NULL: none
-    const char *deepspeed; // path in a DeepSpeed JSON, "optimizer.params.lr"; NULL: none
+    const char *name;    // the field of berth_config and the flag, with underscores
+    const char *aliases; // other names, separated by blanks; NULL: none
     enum option_type type;
     size_t offset;       // of the field in struct berth_config
     const char *choices; // OPTION_CHOICE: "a|b|c"; for text fields that accept only these, or for
                          // enum fields, the names of 0, 1, ...
     double minimum, maximum;
+    const char *default_value;             // as text; NULL: a text that is not set
+    const char *shown;                     // text for --help if the default follows a rule; or NULL
+    struct option_default job_defaults[4]; // of jobs that have another
+    const char *alone; // the value of a flag given without one; NULL: a value is required
     unsigned jobs;
-    const char *unit; // what --help shows as the value: "N", "FILE", "RATE"
+    enum option_resume resume;
+    const char *deepspeed;         // path of a DeepSpeed JSON, "optimizer.params.lr"; NULL: none
+    const char *deepspeed_default; // DeepSpeed's value where the key is absent; NULL: none
+    const char *group;             // heading in --help; the rows of a group follow each other
+    int common;                    // 1: --help shows it first
+    const char *unit;              // what --help shows as the value: "N", "FILE", "RATE"
     const char *help;
-    const char *alone;    // the value of a flag given without one; NULL: a value is required
-    const char *fallback; // text for --help where the default follows a rule; or NULL
 };
+
+// The range of a row.
+#define AT_LEAST(low) .minimum = (low), .maximum = INFINITY
+#define BETWEEN(low, high) .minimum = (low), .maximum = (high)
+
+// A value of a row, by its type.
+union option_value {
+    int64_t integer;
+    double real;
+    int flag;
+    enum berth_precision choice;
+    const char *text;
+};
+
+#define OPTION_NAME_SIZE 64
 
 // The nearest spelling found so far; initialise with {.distance = ~0u}.
 struct option_spelling {
-    char text[64];
+    char text[OPTION_NAME_SIZE];
     unsigned distance;
-};
-
-// A default that differs in `jobs`.
-struct option_job_default {
-    unsigned jobs;
-    const char *name, *value;
 };
 
 extern const struct option_row option_rows[];
 extern const size_t option_row_count;
-extern const struct option_job_default option_job_default_rows[];
-extern const size_t option_job_default_count;
 
-// Sets the default of every option that does not depend on the machine (berth_config_init sets
-// those).
+// Sets every option to the default of its row.
 void option_defaults(struct berth_config *config);
-// Sets the defaults that differ in a job; options that were changed keep their values.
-void option_job_defaults(struct berth_config *config, unsigned job);
+// The row's default in a job, and what --help shows for it (NULL: the value). `job` 0: in any.
+struct option_default option_default(const struct option_row *row, unsigned job);
+int64_t option_default_integer(const char *name, unsigned job);
+// Sets the option of that name, or every one, to its default in a job unless it was chosen. It does
+// not count as given.
+void option_take_default(struct berth_config *config, const char *name, unsigned job);
+void option_take_defaults(struct berth_config *config, unsigned job);
 
-// The row of a name or alias; `-` equals `_`. NULL: unknown.
+// Takes the next of the names that are separated by blanks; 0 at the end. NULL is an empty list.
+int option_next_name(const char **names, char name[OPTION_NAME_SIZE]);
+// 1 when `name` is the row's or one of its aliases; `-` and `_` are the same.
+int option_is_named(const struct option_row *row, const char *name);
+// The row of a name or alias; `-` and `_` are the same. NULL: unknown.
 const struct option_row *option_find(const char *name);
 // The name or alias in the rows of `jobs` that is nearest to an unknown one; NULL when none is
 // near.
@@ -83,12 +131,16 @@ int option_same_name(const char *a, const char *b);
 // The edit distance of two names: insertions, deletions, changes and swaps of neighbours, over
 // their first 63 characters. `option_is_near`: near enough to be a typo.
 unsigned option_distance(const char *a, const char *b);
-// Keeps `known` or one of its `aliases` (separated by blanks; NULL: none) where it is nearer to
-// `name` than the nearest so far.
-void option_nearer(const char *name, const char *known, const char *aliases,
-                   struct option_spelling *nearest);
+// Takes one of `names` (separated by blanks; NULL: none), or the row's name or an alias, where that
+// is nearer to `name` than what was found so far.
+void option_nearer(const char *name, const char *names, struct option_spelling *nearest);
+void option_row_nearer(const char *name, const struct option_row *row,
+                       struct option_spelling *nearest);
 int option_is_near(const char *typed, unsigned distance);
 
+// The value that `text` is for a row; a text is borrowed. Errors as of option_set.
+enum berth_status option_parse(const struct option_row *row, const char *text,
+                               union option_value *value, struct berth_error *error);
 // Sets the field of `row` from text and marks the row as given. Text and choice values must outlive
 // the config. A malformed or out-of-range value: BERTH_USAGE naming option, value and range.
 enum berth_status option_set(struct berth_config *config, const struct option_row *row,
@@ -98,11 +150,7 @@ int option_is_given(const struct berth_config *config, const struct option_row *
 int option_is_chosen(const struct berth_config *config, const struct option_row *row);
 // 1 when the settings resume a run from a checkpoint.
 int option_resumes(const struct berth_config *config);
-// Sets an option that was not given, by its name; it still counts as not given. `value` must be
-// valid.
-void option_set_default(struct berth_config *config, const char *name, const char *value);
-// BERTH_USAGE where the field of a row with choices holds none of them: a struct can be filled by
-// hand.
+// BERTH_USAGE where a row with choices holds none of them: a struct can be filled by hand.
 enum berth_status option_check_choice(const struct berth_config *config, const char *name,
                                       struct berth_error *error);
 // BERTH_USAGE where a value is neither the default nor one that option_set accepts: a struct can be

@@ -100,7 +100,7 @@ size_t terminal_columns(const char *text, size_t length) {
     return total;
 }
 
-// --- control characters ----------------------------------------------------------------------
+// --- control characters -------------------------------------------------------------------------
 
 // The length in bytes of the character at text when it is printable, else 0.
 static size_t showable(const char *text) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention, one (sequence, head) per task. Queries, keys and values of the head are copied side by
-// side with the length rounded up (zero rows), so that products come in few shapes; scores are f32,
+// side with the length rounded up (zero rows), so that products have few shapes; scores are f32,
 // probabilities have the compute dtype. The forward pass keeps only the log-sum-exps, the backward
 // pass computes the probabilities and the dropout mask again:
 //
@@ -65,7 +65,7 @@ static struct mat carve_mat(char **next, int64_t rows, int64_t cols, enum dtype 
     return mat_of(block, rows, cols, dtype);
 }
 
-// The task's buffers, in the calling thread's slice.
+// Carves the task's buffers out of the calling thread's slice.
 static void carve_task(const struct cpu *cpu, struct task *task, enum dtype dtype) {
     const int64_t n = task->padded, head_size = task->head_size;
     char *memory = cpu->attention + (size_t)omp_get_thread_num() *
@@ -100,7 +100,7 @@ static struct gemm_shape product_shape(enum product product, int64_t n, int64_t 
     };
 }
 
-// Fetches the plans of every length in the batch and makes room for the buffers; 0 after an error.
+// Gets the plans of every length in the batch and allocates the buffers; 0 after an error.
 static int prepare(struct cpu *cpu, const struct batch *batch, int64_t head_size,
                    enum dtype dtype) {
     const int64_t lengths = round_length(batch->max_length) / CPU_ATTENTION_ROUND + 1;
@@ -147,7 +147,7 @@ static void zero_rows(struct mat m, int64_t first) {
     }
 }
 
-// The task's part of a matrix with a row per token; q, k and v are the parts 0, 1 and 2 of qkv.
+// The task's part of a matrix with one row per token; q, k and v are parts 0, 1 and 2 of qkv.
 static struct mat slice(const struct task *t, struct mat m, int part) {
     return mat_columns(mat_rows(m, t->first, t->length), part * t->hidden + t->head * t->head_size,
                        t->head_size);
@@ -159,7 +159,7 @@ static void fetch(struct cpu *cpu, struct mat to, struct mat rows) {
     zero_rows(to, rows.rows);
 }
 
-// What both directions begin with: q, k, v and the scores of head `head` of sequence `s`.
+// Starts both passes: q, k, v and the scores of head `head` of sequence `s`.
 static struct task task_begin(struct cpu *cpu, struct mat qkv, int64_t heads,
                               const struct batch *batch, int64_t s, int64_t head) {
     const int64_t hidden = qkv.cols / 3, first = batch->cu_seqlens[s];
@@ -196,7 +196,7 @@ static void forward_task(struct cpu *cpu, const struct attention_args *args,
     struct attention_rows rows = rows_of(&t, batch, &args->dropout);
     float *lse = args->lse == NULL ? NULL : args->lse + t.first * args->heads + head;
     cpu->kernels->softmax_forward(&rows, t.p.data, t.scores, lse, args->heads);
-    zero_rows(t.p, t.length); // what lies there from before need not be finite
+    zero_rows(t.p, t.length); // the memory may hold non-finite values
     multiply(cpu, &t, PRODUCT_APPLY, t.p.data, t.v.data, t.out.data);
     cpu->kernels->copy(slice(&t, args->context, 0), mat_rows(t.out, 0, t.length));
 }
@@ -219,7 +219,7 @@ void cpu_attention_forward(struct device *dev, const struct attention_args *args
     }
 }
 
-// Part `part` of dqkv is a product.
+// Computes part `part` of dqkv, a product.
 static void give(struct cpu *cpu, const struct task *t, struct mat dqkv, int part,
                  enum product product, struct mat a, struct mat b) {
     multiply(cpu, t, product, a.data, b.data, t->out.data);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of the CPU device share.
+// Declarations shared by the files of the CPU device.
 #ifndef BERTH_CPU_CPU_H
 #define BERTH_CPU_CPU_H
 
@@ -9,17 +9,17 @@
 
 #include <time.h>
 
-// Work is cut at these places whatever the number of threads.
-#define CPU_ROW_BLOCK 64  // rows of a block of row kernels; its partial sums are one addend
-#define CPU_TILE_UNIT 64  // tiles of products have a multiple of this many rows,
-#define CPU_TILE_ROWS 192 // at most so many of y,
-#define CPU_TILE_OUT 256  // or of dw,
-#define CPU_TILE_GROUP 4  // and there is a multiple of this many of them, so that threads balance
+// Work is split into these sizes, whatever the number of threads.
+#define CPU_ROW_BLOCK 64     // rows of a block of row kernels; its partial sums are one addend
+#define CPU_TILE_UNIT 64     // tiles of products have a multiple of this many rows,
+#define CPU_TILE_ROWS 192    // at most this many of y,
+#define CPU_TILE_OUT 256     // or of dw,
+#define CPU_TILE_GROUP 4     // and their number is a multiple of this, to balance threads
 #define CPU_TILE_TOKENS 1024 // tokens that one product adds to dw
 #define CPU_ATTENTION_ROUND 16
-#define CPU_PIECE 65536 // elements of a piece of work on flat buffers
+#define CPU_PIECE 65536 // elements per piece of work on flat buffers
 
-// The table of the processors that multiply bf16 matrices by themselves.
+// The table for processors that multiply bf16 matrices natively.
 #if defined(__x86_64__)
 #define CPU_NATIVE_BF16 (&kernels_avx512bf16)
 #else
@@ -35,17 +35,17 @@ struct cpu {
 
     float *partials; // partial sums of the gradients of parameters
     size_t partial_bytes;
-    char *packed; // an operand in the layout that products want
+    char *packed; // an operand in the layout for products
     size_t packed_bytes;
     char *attention; // buffers of attention, one slice per thread
     size_t attention_bytes;
-    const struct gemm_plan **plans; // of one attention call, by rounded length and product
+    const struct gemm_plan **plans; // of an attention call, by rounded length and product
     size_t plan_bytes;
 
-    enum berth_status status; // the first error since it was asked for
+    enum berth_status status; // the first error since the last call of status
     struct berth_error error;
 
-    enum device_phase phase; // since `marked`, of the monotonic clock
+    enum device_phase phase; // current phase, since `marked` on the monotonic clock
     struct timespec marked;
     double seconds[DEVICE_PHASES];
 };
@@ -54,14 +54,15 @@ static inline struct cpu *cpu_of(struct device *dev) {
     return dev->state;
 }
 
+// cpu.c
 // Keeps the first error.
 void cpu_fail(struct cpu *cpu, enum berth_status status, const struct berth_error *error);
 // The plan for a shape; NULL after an error, which is kept.
 const struct gemm_plan *cpu_plan(struct cpu *cpu, const struct gemm_shape *shape);
-// Makes *block at least `bytes` large; keeps an error when memory is out. Only ever grows in
-// `reserve`, if that was told the truth.
+// Grows *block to at least `bytes`; records an error when out of memory. Grows only in `reserve`,
+// if its shape was right.
 int cpu_grow(struct cpu *cpu, void **block, size_t *have, size_t bytes);
-// total[i] += partials[0][i] + partials[1][i] + ... in this order; `blocks` rows of `stride`
+// total[i] += partials[0][i] + partials[1][i] + ..., in this order; `blocks` rows of `stride`
 // floats.
 void cpu_add_partials(struct cpu *cpu, float *total, const float *partials, int64_t blocks,
                       int64_t stride, int64_t count);

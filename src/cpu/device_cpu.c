@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU device: opening, memory, the sticky error, and the table of operations.
+// The CPU device: opening, memory, and the table of operations.
 #include "core/error.h"
 #include "core/memory.h"
 #include "cpu/cpu.h"
@@ -9,56 +9,14 @@
 #include <stdio.h>
 #include <string.h>
 
-// What oneDNN's generated code and descriptors take, per cached product and in all: measured, see
-// doc/performance.md.
+// Memory of oneDNN's generated code and descriptors, per cached product and in all, as measured:
+// see doc/performance.md.
 #define LIBRARY_BYTES_PER_PLAN (96 * 1024)
 #define LIBRARY_BYTES_BASE (8 * 1024 * 1024)
-// What one product of one thread uses beside its operands.
+// Memory that a product uses per thread in addition to its operands.
 #define PAD_BYTES ((size_t)2 << 20)
 // Products of linear layers whose plans stay cached: 14 shapes, each with its last tiles.
 #define LINEAR_PLANS 60
-
-void cpu_fail(struct cpu *cpu, enum berth_status status, const struct berth_error *error) {
-#pragma omp critical(berth_cpu_fail)
-    if (cpu->status == BERTH_OK) {
-        cpu->status = status;
-        cpu->error = *error;
-    }
-}
-
-const struct gemm_plan *cpu_plan(struct cpu *cpu, const struct gemm_shape *shape) {
-    struct berth_error error = {0};
-    const struct gemm_plan *plan = gemm_plan(cpu->gemm, shape, &error);
-    if (plan == NULL) {
-        cpu_fail(cpu, error.status, &error);
-    }
-    return plan;
-}
-
-int cpu_grow(struct cpu *cpu, void **block, size_t *have, size_t bytes) {
-    if (bytes <= *have) {
-        return cpu->status == BERTH_OK;
-    }
-    memory_pages_free(*block, *have);
-    *block = memory_pages(bytes);
-    *have = *block == NULL ? 0 : bytes;
-    if (*block == NULL) {
-        struct berth_error error;
-        enum berth_status status = error_no_memory(&error, bytes, "the CPU's scratch memory");
-        cpu_fail(cpu, status, &error);
-    }
-    return cpu->status == BERTH_OK;
-}
-
-void cpu_add_partials(struct cpu *cpu, float *total, const float *partials, int64_t blocks,
-                      int64_t stride, int64_t count) {
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t c = 0; c < count; c += 256) {
-        for (int64_t block = 0; block < blocks; block++) {
-            cpu->kernels->add(total + c, partials + block * stride + c, cpu_piece(c, count, 256));
-        }
-    }
-}
 
 // --- memory and state ---------------------------------------------------------------------------
 
@@ -110,7 +68,7 @@ static int64_t widest(const struct device_shape *shape) {
     return qkv > shape->intermediate ? qkv : shape->intermediate;
 }
 
-// Per thread: what oneDNN asks for, and f32 copies of operands where bf16 is converted.
+// Per thread: oneDNN's scratchpad, and f32 copies of operands where bf16 is converted.
 static size_t product_bytes(const struct cpu *cpu, const struct device_shape *shape) {
     if (shape->compute == DTYPE_F32 || cpu->kernels == CPU_NATIVE_BF16) {
         return PAD_BYTES;
@@ -122,7 +80,7 @@ static size_t product_bytes(const struct cpu *cpu, const struct device_shape *sh
     return PAD_BYTES + (size_t)(tile > tokens ? tile : tokens) * sizeof(float);
 }
 
-// Per thread: what oneDNN takes and gives back within a product.
+// Per thread: what oneDNN allocates and frees within a product.
 static size_t heap_bytes(const struct cpu *cpu, const struct device_shape *shape) {
     const int converts = shape->compute != DTYPE_F32 && cpu->kernels != CPU_NATIVE_BF16;
     return shape->training && (shape->compute == DTYPE_F32 || converts)
@@ -247,7 +205,7 @@ enum berth_status device_cpu_open(const struct device_options *options, struct d
         return error != NULL ? error->status : BERTH_USAGE;
     }
     if (options->threads < 0 || options->threads > 1024) {
-        return error_set(error, BERTH_USAGE, "threads: %d is not between 0 (all) and 1024",
+        return error_set(error, BERTH_USAGE, "threads: expected 0 (all) to 1024, found %d",
                          options->threads);
     }
     struct cpu *cpu = memory_array_zeroed(1, sizeof *cpu);

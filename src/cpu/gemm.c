@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one door to oneDNN: matmul primitives over plain strided layouts, made for one thread, with
-// their scratch memory in our hands (scratchpad mode "user"). Only its kernel for f32 with a
-// transposed operand takes memory by itself, gemm_heap_bytes.
+// Matrix products through oneDNN; no other file includes it. Uses matmul primitives over plain
+// strided layouts, for one thread, with scratch memory from the caller (scratchpad mode "user").
+// Only its kernel for f32 with a transposed operand allocates memory itself: gemm_heap_bytes.
 //
-// One operand may be reordered first into the layout that the library's kernels read fastest
-// (columns in blocks of 64, rows in blocks of 16 or 16 pairs): that pays when many tiles share it.
-// The library's global primitive cache is left alone.
+// One operand may first be reordered into the layout that the library's kernels read fastest
+// (columns in blocks of 64, rows in blocks of 16 or 16 pairs), which pays when many tiles share it.
+// The library's global primitive cache keeps its settings.
 #include "cpu/gemm.h"
 
 #include "core/error.h"
@@ -24,13 +24,14 @@
 struct gemm_plan {
     struct gemm_plan *next;
     struct gemm_shape shape;
-    struct gemm_shape run; // what the library multiplies: `shape`, or its f32 form without gaps
+    struct gemm_shape
+        run; // the product that the library computes: `shape`, or its f32 form without gaps
     int converts;
     dnnl_primitive_t primitive;
-    dnnl_primitive_t packer; // NULL: b is taken as it lies
+    dnnl_primitive_t packer; // NULL: b is used as it is
     dnnl_memory_t packer_memories[2];
     size_t pack_bytes;
-    dnnl_primitive_t transposer; // NULL: a is taken as it lies
+    dnnl_primitive_t transposer; // NULL: a is used as it is
     size_t pad_bytes;
     char name[64];
     // Per thread: a, b, c, bias, scratchpad, a before it is transposed. Handles are set at each
@@ -53,8 +54,8 @@ struct gemm {
 static enum berth_status library_error(struct berth_error *error, dnnl_status_t status,
                                        const char *what, const struct gemm_shape *s) {
     return error_set(error, BERTH_INTERNAL,
-                     "oneDNN cannot %s a product [%lld, %lld] x [%lld, %lld] of %s (status %d); "
-                     "another --precision may work",
+                     "oneDNN cannot %s the product [%lld, %lld] x [%lld, %lld] of %s (status %d); "
+                     "try another --precision",
                      what, (long long)s->m, (long long)s->k, (long long)s->k, (long long)s->n,
                      dtype_name(s->type), (int)status);
 }
@@ -79,7 +80,7 @@ enum berth_status gemm_open(int threads, int native_bf16, const struct kernels *
     if (!ok) {
         gemm_close(new);
         return error_set(error, BERTH_NO_MEMORY,
-                         "oneDNN cannot be started for %d threads; try fewer --threads", threads);
+                         "cannot initialise oneDNN for %d threads; try fewer --threads", threads);
     }
     *gemm = new;
     return BERTH_OK;
@@ -182,7 +183,7 @@ const char *gemm_library(void) {
     return text;
 }
 
-// --- making a plan ------------------------------------------------------------------------------
+// --- creating a plan -----------------------------------------------------------------------------
 
 static uint64_t shape_hash(const struct gemm_shape *s) {
     const int64_t words[] = {s->m,          s->n,           s->k,      s->lda,          s->ldb,
@@ -204,7 +205,7 @@ static int shape_equal(const struct gemm_shape *x, const struct gemm_shape *y) {
            x->pack_b == y->pack_b;
 }
 
-// Rows and columns of an operand as it lies in memory.
+// Rows and columns of an operand in memory.
 static struct mat operand(void *data, int64_t rows, int64_t cols, int64_t stride, enum dtype type,
                           int transposed) {
     return transposed ? (struct mat){data, cols, rows, stride, type}
@@ -264,7 +265,7 @@ static dnnl_status_t make_memories(struct gemm *gemm, struct gemm_plan *plan,
     return dnnl_success;
 }
 
-// The layout that the library's kernels for large products read; 0 when they would not take it.
+// The layout that the library's kernels for large products read; 0 when they do not accept it.
 static int packed_layout(dnnl_memory_desc_t *desc, const struct gemm_shape *s) {
     const dnnl_dims_t dims = {s->k, s->n};
     const int half = s->type != DTYPE_F32;
@@ -306,7 +307,7 @@ static dnnl_status_t make_transposer(struct gemm *gemm, struct gemm_plan *plan,
     return status;
 }
 
-// What a plan is made of, while it is made.
+// The parts of a plan during its creation.
 struct making {
     dnnl_memory_desc_t a, b, c, bias, packed, a_source;
     dnnl_primitive_attr_t attributes;
@@ -379,7 +380,7 @@ static dnnl_status_t make_primitive(struct gemm *gemm, struct gemm_plan *plan) {
         dnnl_status_t packs = choose(gemm, &making, &plan->run, &making.packed);
         if (packs == dnnl_success && strncmp(implementation(making.desc), "brg", 3) == 0) {
             b = &making.packed;
-        } else { // another kernel would take this layout only slowly
+        } else { // other kernels are slow with this layout
             dnnl_primitive_desc_destroy(making.desc);
             making.desc = NULL;
         }
@@ -413,7 +414,8 @@ static struct gemm_plan *plan_new(struct gemm *gemm, const struct gemm_shape *sh
         plan->run.a_transposed = 0;
         plan->run.lda = shape->k;
     }
-    // The library cuts a product for as many threads as it sees when the primitive is made.
+    // The library splits a product for the number of threads that it sees when the primitive is
+    // created.
     int outer = omp_get_max_threads();
     omp_set_num_threads(1);
     dnnl_status_t status = make_primitive(gemm, plan);
@@ -492,7 +494,7 @@ size_t gemm_heap_bytes(int64_t columns) {
     return (size_t)((columns + block) * block) * sizeof(float);
 }
 
-// Lays a out behind the library's scratchpad.
+// Transposes a into the memory after the library's scratchpad.
 static dnnl_status_t transpose(struct gemm *gemm, const struct gemm_plan *plan, int thread,
                                void *from, void *to) {
     dnnl_memory_t *memories = plan->memories[thread];
@@ -529,8 +531,8 @@ static int run_primitive(struct gemm *gemm, const struct gemm_plan *plan, int th
     if (omp_in_parallel()) {
         return (int)execute(gemm, plan, thread, handles);
     }
-    // A region of one thread does not count as parallel, and some of the library's kernels would
-    // start threads of their own.
+    // A region of one thread does not count as parallel, so some of the library's kernels would
+    // start threads.
     int outer = omp_get_max_threads();
     omp_set_num_threads(1);
     int status = (int)execute(gemm, plan, thread, handles);

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels of the CPU device that are not matrix products: one table of functions per
-// instruction set. src/cpu/kernels/ is their one source; kernels_*.c compile it. They work on the
-// rows they are given, on the calling thread, and allocate nothing.
+// instruction set. Their source is src/cpu/kernels/; kernels_*.c compile it once per instruction
+// set. They work on the given rows, on the calling thread, and allocate nothing.
 #ifndef BERTH_CPU_KERNELS_H
 #define BERTH_CPU_KERNELS_H
 
 #include "core/device.h"
 
-// Columns are walked in pieces of this size: what one draw of 16 Philox blocks covers.
+// Columns are processed in pieces of this size: one draw of 16 Philox blocks covers it.
 #define KERNEL_COLUMNS 128
 
 // One head of one sequence, as the attention kernels see it.
 struct attention_rows {
     int64_t length; // L, real rows and columns
-    int64_t stride; // elements from one row of the square matrices to the next: L rounded up to 16
+    int64_t stride; // row stride of the square matrices: L rounded up to 16
     int64_t first;  // first query row handled
-    int64_t last;   // after the last query row
+    int64_t last;   // one past the last query row
     float scale;    // 1 / sqrt(D)
     uint32_t head;
     int64_t place; // keys the dropout
@@ -34,8 +34,8 @@ struct adamw_range {
 struct kernels {
     const char *name;
 
-    // Rows [first, last) of the device operations of the same name. The partial sums of the
-    // gradients of parameters over those rows are written to `partial`:
+    // Rows [first, last) of the device operations of the same name. `partial` gets the partial sums
+    // of the gradients of parameters over those rows:
     // [2][H] dgamma, dbeta for embed and a norm without dx, [3][H] dgamma, dbeta, dbias for norm.
     void (*embed_forward)(const struct embed_args *args, const struct batch *batch, int64_t first,
                           int64_t last);
@@ -45,10 +45,10 @@ struct kernels {
                          int64_t last);
     void (*norm_backward)(const struct norm_grad_args *args, const struct batch *batch,
                           int64_t first, int64_t last, float *partial);
-    // y = dropout(x): one row [1, H] f32, masked as the first token of the sequence at `place`. y
-    // may be the memory of x.
+    // y = dropout(x): one row [1, H] f32, masked as the first token of sequence `place`. y may be
+    // the memory of x.
     void (*drop_first)(struct mat y, struct mat x, const struct dropout *dropout, int64_t place);
-    // table[index[r]] += x[r] for every row of x in order; rows with a negative index are left out.
+    // table[index[r]] += x[r] for every row of x in order; rows with a negative index are skipped.
     void (*scatter_add)(struct mat table, struct mat x, const int32_t *index);
 
     // y = f(u), f the activation; y may be the memory of u.
@@ -61,7 +61,7 @@ struct kernels {
     // total[i] += x[i]
     void (*add)(float *total, const float *x, int64_t count);
 
-    // The scores are overwritten; what is written past the length is finite.
+    // Overwrites the scores; values past the length are finite.
     // probabilities = dropout(softmax(scale * scores)) for the query rows; *lse with `lse_stride`
     // floats from row to row gets the log-sum-exp (NULL: not wanted).
     void (*softmax_forward)(const struct attention_rows *rows, void *probabilities, float *scores,
@@ -85,14 +85,14 @@ struct kernels {
     // Elements [first, last) of a range of the optimizer's update; `factor` multiplies the
     // gradients.
     void (*adamw)(const struct adamw_range *range, double factor, int64_t first, int64_t last);
-    // The two passes of a layer-wise update over elements [first, last): new moments and the sums
-    // of squares of the parameters and of their updates u; then p -= rate * u.
+    // The two passes of a layer-wise update over elements [first, last): first the new moments and
+    // the sums of squares of the parameters and of their updates u; then p -= rate * u.
     void (*lamb_moments)(const struct adamw_range *range, double factor, int64_t first,
                          int64_t last, double squares[2]);
     void (*lamb_apply)(const struct adamw_range *range, double rate, int64_t first, int64_t last);
 
-    // Runs `rounds` rounds of multiply-adds in registers and returns how many floating-point
-    // operations they were.
+    // Runs `rounds` rounds of multiply-adds in registers; returns the number of floating-point
+    // operations.
     double (*peak_f32)(int64_t rounds);
     double (*peak_bf16)(int64_t rounds);
 };

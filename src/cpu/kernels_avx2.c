@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The row kernels for the instruction set in this file's name (flags in room.cmake).
+// The kernels compiled for the instruction set in this file's name (flags in room.cmake).
 #if defined(__x86_64__)
 #define KERNELS_TABLE kernels_avx2
 #define KERNELS_NAME "avx2"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which instruction set to run: the best that the processor and the system offer, or a forced one.
+// Chooses the instruction set: the best that the processor and the system support, or a forced one.
 #include "core/error.h"
 #include "cpu/kernels.h"
 
@@ -12,7 +12,7 @@ struct candidate {
 
 const struct kernels *kernels_choose(const char *instructions, struct berth_error *error) {
 #if defined(__x86_64__)
-    __builtin_cpu_init(); // asks the system too: registers that it does not save do not count
+    __builtin_cpu_init(); // also checks that the system saves the registers
     int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     int avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
@@ -31,15 +31,13 @@ const struct kernels *kernels_choose(const char *instructions, struct berth_erro
             if (c->runs) {
                 return c->kernels;
             }
-            error_set(
-                error, BERTH_UNAVAILABLE,
-                "instructions: this processor cannot run \"%s\"; leave the choice to \"auto\"",
-                instructions);
+            error_set(error, BERTH_UNAVAILABLE,
+                      "instructions: this processor cannot run \"%s\"; use \"auto\"", instructions);
             return NULL;
         }
     }
     error_set(error, BERTH_USAGE,
-              "instructions: \"%s\" is unknown here; use auto, generic, avx2, avx512 or avx512bf16",
+              "instructions: expected auto, generic, avx2, avx512 or avx512bf16, found \"%s\"",
               instructions);
     return NULL;
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear layers: products cut into tiles of rows (forward, dx) or of outputs (dw), each one
+// Linear layers: products split into tiles of rows (forward, dx) or of outputs (dw), each a
 // single-threaded product, with the element-wise work done on the tile while it is in the cache.
 #include "core/error.h"
 #include "cpu/cpu.h"
 
 #include <omp.h>
 
-// Rows cut into tiles of nearly equal size: the first `larger` have one unit more than the others,
-// and the last may be short.
+// Rows split into tiles of nearly equal size: the first `larger` have one unit more than the
+// others, and the last may be shorter.
 struct cut {
     int64_t total, count, units, larger; // units of a smaller tile
 };
@@ -29,7 +29,7 @@ static int64_t cut_size(const struct cut *c, int64_t index) {
     return (end < c->total ? end : c->total) - first;
 }
 
-// There are at most three sizes of tiles: of the first, of the last, and of one between them.
+// Tiles have at most three sizes: the first, the last and those between them.
 enum { CUT_SIZES = 3 };
 
 static int64_t cut_example(const struct cut *c, int kind) {
@@ -56,7 +56,7 @@ static void run(struct cpu *cpu, const struct gemm_plan *plan, const void *a, co
     }
 }
 
-// Lays b out for the tiles, which all read it; NULL when none of them wants that.
+// Packs b for the tiles, which all read it; NULL when they use it as it is.
 static const void *pack(struct cpu *cpu, const struct gemm_plan *const plans[CUT_SIZES],
                         const void *b) {
     for (int kind = 0; kind < CUT_SIZES && cpu->status == BERTH_OK; kind++) {
@@ -80,7 +80,7 @@ struct tiles {
     const float *bias;
     struct cut cut; // of the rows
     const struct gemm_plan *plans[CUT_SIZES];
-    const void *packed; // w as the plans want it
+    const void *packed; // w in the layout of the plans
 };
 
 static struct tiles tiles_of(struct mat y, struct mat x, struct mat w, int w_transposed,
@@ -106,7 +106,7 @@ static struct gemm_shape tile_shape(const struct tiles *t, int64_t rows) {
     };
 }
 
-// Fetches the plans of all tiles and packs w; 0 after an error.
+// Gets the plans of all tiles and packs w; 0 after an error.
 static int tile_plans(struct cpu *cpu, struct tiles *t) {
     if (cpu->status != BERTH_OK) {
         return 0;
@@ -201,12 +201,12 @@ void cpu_gelu_backward(struct device *dev, struct mat du, float *dbias, struct m
 
 // --- gradients of weights -----------------------------------------------------------------------
 
-// dw += dy^T * x for one piece of the tokens, cut into tiles of dw's rows.
+// dw += dy^T * x for one piece of the tokens, split into tiles of dw's rows.
 struct weight_tiles {
     struct mat dw, dy, x;
     struct cut cut; // of dw's rows
     const struct gemm_plan *plans[CUT_SIZES];
-    const void *packed; // x as the plans want it
+    const void *packed; // x in the layout of the plans
 };
 
 static struct gemm_shape weight_shape(const struct weight_tiles *t, int64_t rows) {
@@ -221,7 +221,7 @@ static struct gemm_shape weight_shape(const struct weight_tiles *t, int64_t rows
         .c_type = DTYPE_F32,
         .a_transposed = 1,
         .accumulate = 1,
-        // In f32 the library's own way with a transposed operand is as fast.
+        // In f32 the library is as fast with a transposed operand.
         .pack_a = t->dy.dtype != DTYPE_F32,
         .pack_b = t->dy.dtype != DTYPE_F32 && t->cut.count >= CPU_TILE_GROUP,
     };

@@ -33,8 +33,8 @@ static double log_sum_exp(struct mat logits, int column) {
     return most + log(sum);
 }
 
-// Over the rows of one column; the gradient is written when `dlogits` is not empty, and may take
-// the memory of the logits.
+// Over the rows of one column; writes the gradient when `dlogits` is not empty; dlogits may be the
+// memory of the logits.
 static double cross_entropy(struct mat dlogits, struct mat logits, int column, int32_t label,
                             double scale) {
     const float *x = (const float *)logits.data + column;
@@ -94,7 +94,7 @@ void cpu_class_loss(struct device *dev, struct mat dlogits, float *losses, unsig
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
     for (int64_t i = 0; i < count; i++) {
         if (hits != NULL) {
-            hits[i] = is_hit(logits, i, labels[i]); // before the gradient takes the logits' memory
+            hits[i] = is_hit(logits, i, labels[i]); // before the gradient overwrites the logits
         }
         losses[i] = (float)cpu->kernels->cross_entropy(dlogits, logits, i, labels[i], scale);
     }
@@ -140,7 +140,7 @@ void cpu_sigmoid_loss(struct device *dev, struct mat dlogits, float *losses, str
             double logit = x[k], target = used ? (double)t[k] : 0.0;
             double gradient = used ? 1.0 / (1.0 + exp(-logit)) - target : 0.0;
             sum += soft_plus(logit) - target * logit;
-            if (!mat_is_empty(dlogits)) { // which may be the memory of the logits
+            if (!mat_is_empty(dlogits)) { // may be the memory of the logits
                 store_gradient(dlogits, i, (int)k,
                                (float)((double)scale * gradient / (double)width));
             }

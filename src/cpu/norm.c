@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Embedding and layer norm over blocks of rows. Gradients of parameters: every block of
-// CPU_ROW_BLOCK rows gives partial sums, which are added in the order of the blocks.
+// CPU_ROW_BLOCK rows yields partial sums, which are added in block order.
 #include "cpu/cpu.h"
 
 size_t cpu_norm_partial_bytes(const struct device_shape *shape) {
@@ -44,13 +44,13 @@ static void embed_block(const struct kernels *kernels, const void *args, const s
     kernels->embed_backward(args, batch, first, last, partial);
 }
 
-// The gradients of parameters that a kernel gives partial sums of, [count][columns] per block.
+// The gradients of parameters that a kernel computes partial sums of, [count][columns] per block.
 struct block_sums {
     float *to[3];
     int64_t count, rows, columns;
 };
 
-// Runs the kernel over all blocks of rows and adds their partial sums up; 0 after an error.
+// Runs the kernel over all blocks of rows and adds up their partial sums; 0 after an error.
 static int run_blocks(struct cpu *cpu, block_function *run, const void *args,
                       const struct batch *batch, const struct block_sums *sums) {
     const int64_t rows = sums->rows, stride = sums->count * sums->columns;
@@ -81,8 +81,8 @@ void cpu_norm_backward(struct device *dev, const struct norm_grad_args *args,
     run_blocks(cpu_of(dev), norm_block, args, batch, &sums);
 }
 
-// Tokens are added to the tables in their order, one slice of columns at a time, so that no two
-// threads meet in a row and the order of additions is fixed.
+// Adds tokens to the tables in order. Each thread handles a slice of columns, so that no two
+// threads write the same element and the order of additions is fixed.
 static void add_to_tables(struct cpu *cpu, const struct embed_grad_args *args,
                           const struct batch *batch) {
     const int64_t columns = args->dy.cols, rows = batch->token_count;

@@ -35,7 +35,7 @@ static const struct grad_stats *stats_of(const struct adamw_args *args,
     return args->tensor_stats != NULL ? &args->tensor_stats[range->tensor] : args->stats;
 }
 
-// What the gradients are multiplied with: scale and clipping.
+// The factor on the gradients: scale and clipping.
 static double gradient_factor(const struct adamw_args *args, const struct device_range *range) {
     const struct grad_stats *stats = stats_of(args, range);
     double factor = args->gradient_scale;

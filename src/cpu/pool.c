@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands between the last layer and a head over some of its rows: these rows, and the pooler's
-// tanh with its dropout.
+// The operations between the last layer and a head over some of its rows: gathering these rows, and
+// the pooler's tanh with its dropout.
 #include "cpu/cpu.h"
 
 #include <math.h>

@@ -21,7 +21,7 @@ struct text_rules {
 extern const struct text_rules text_rules_usual; // the rules of an uncased BERT
 
 struct vocabulary_file {
-    char *bytes; // contents of a vocab.txt: one token per line, line number = id
+    char *bytes; // the text of a vocab.txt: one token per line, line number = id
     size_t length;
     // From a tokenizer.json only:
     int has_rules; // whether `rules` is set

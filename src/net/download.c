@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Downloading one file.
+// Downloads one file.
 #include "net/download.h"
 
 #include "core/file_partial.h"
@@ -20,21 +20,21 @@
 #define NAME_LIMIT 4096
 #define NO_SIZE (-1)
 
-// A download while it runs.
+// A download in progress.
 struct work {
     const struct net *net;
     const struct download *what;
     struct download_result *result;
     char blobs[NAME_LIMIT], partial_path[NAME_LIMIT], etag_path[NAME_LIMIT];
     struct file_partial partial;
-    int64_t total;       // of the whole file; NO_SIZE: not known
-    char kept_etag[256]; // under which the partial file's bytes came; empty: not known
-    uint64_t asked_from; // of the request that runs
-    int complete;        // the bytes are all there
-    int restart;         // what came is of no use: ask for the whole
+    int64_t total;       // of the whole file; NO_SIZE: unknown
+    char kept_etag[256]; // etag of the partial file's bytes; empty: unknown
+    uint64_t asked_from; // offset of the current request
+    int complete;        // all bytes have arrived
+    int restart;         // the partial bytes are useless: request the whole file
 };
 
-// --- waiting and trying again -------------------------------------------------------------------
+// --- retries ------------------------------------------------------------------------------------
 
 // Sleeps; BERTH_INTERRUPTED as soon as the stop flag is set.
 static enum berth_status wait_for(const struct net *net, int64_t milliseconds,
@@ -49,9 +49,9 @@ static enum berth_status wait_for(const struct net *net, int64_t milliseconds,
     return BERTH_OK;
 }
 
-// After the failed `status` of a request: waits (0.25 s, then twice as long each time, 8 s at most)
-// and returns BERTH_OK when it is worth another try, else `status`. *failures counts those without
-// progress. A stop while waiting is BERTH_INTERRUPTED. `error` holds the failure.
+// Called after a request failed with `status` and `error`: waits (0.25 s, then twice as long each
+// time, 8 s at most) and returns BERTH_OK when another attempt is worthwhile, else `status`.
+// *failures counts failures without progress. A stop while waiting is BERTH_INTERRUPTED.
 static enum berth_status retry_after(const struct net *net, int64_t *failures,
                                      enum berth_status status, const struct http_answer *answer,
                                      struct berth_error *error) {
@@ -69,14 +69,14 @@ static enum berth_status retry_after(const struct net *net, int64_t *failures,
     return wait_for(net, wait, error);
 }
 
-// --- places -------------------------------------------------------------------------------------
+// --- paths --------------------------------------------------------------------------------------
 
 static enum berth_status place(char path[NAME_LIMIT], const char *folder, const char *name,
                                const char *ending, struct berth_error *error) {
     int length = snprintf(path, NAME_LIMIT, "%s/%s%s", folder, name, ending);
     return length < NAME_LIMIT
                ? BERTH_OK
-               : error_set(error, BERTH_CANT_CREATE, "%.200s...: too long a path", folder);
+               : error_set(error, BERTH_CANT_CREATE, "%.200s...: the path is too long", folder);
 }
 
 static enum berth_status find_places(struct work *work, struct berth_error *error) {
@@ -87,7 +87,7 @@ static enum berth_status find_places(struct work *work, struct berth_error *erro
     TRY(place(work->blobs, what->repo, "blobs", "", error));
     TRY(dir_make(work->blobs, error));
     if (!file_lies_in(work->blobs, what->repo)) {
-        return error_set(error, BERTH_BAD_DATA, "%s leaves the cache's folder %s: refused",
+        return error_set(error, BERTH_BAD_DATA, "%s is outside the cache's folder %s: refused",
                          work->blobs, what->repo);
     }
     TRY(dir_make(what->locks, error));
@@ -110,7 +110,7 @@ static enum berth_status take_lock(const struct work *work, struct file_lock *lo
             return BERTH_OK;
         }
         if (!told) {
-            log_note(&work->net->log, "%s: another process is downloading it; waiting",
+            log_note(&work->net->log, "%s: waiting for another process that is downloading it",
                      work->what->name);
             told = 1;
         }
@@ -118,7 +118,7 @@ static enum berth_status take_lock(const struct work *work, struct file_lock *lo
     }
 }
 
-// --- what the server says -----------------------------------------------------------------------
+// --- the server's answer ------------------------------------------------------------------------
 
 static int is_page(const struct http_answer *answer) {
     return strncasecmp(answer->type, "text/html", 9) == 0;
@@ -131,9 +131,10 @@ static int wants_page(const char *name) {
 }
 
 static enum berth_status refuse_page(const char *name, struct berth_error *error) {
-    return error_set(
-        error, BERTH_BAD_DATA,
-        "%s: a web page came in its place: does this network want a login, or a proxy?", name);
+    return error_set(error, BERTH_BAD_DATA,
+                     "%s: expected a file, the server sent a web page; does this network need a "
+                     "login or a proxy?",
+                     name);
 }
 
 static enum berth_status refuse_size(const struct work *work, int64_t found,
@@ -143,7 +144,7 @@ static enum berth_status refuse_size(const struct work *work, int64_t found,
                      work->total, found);
 }
 
-// The whole file's size by this response.
+// The size of the whole file according to this response.
 static int64_t told_size(const struct http_answer *answer) {
     if (answer->status == 206) {
         return answer->range_total;
@@ -155,8 +156,8 @@ static int is_digest(const char *etag) {
     return digest_is_hex(DIGEST_SHA256, etag) || digest_is_hex(DIGEST_GIT_BLOB, etag);
 }
 
-// The hub's etag is the content's digest: another one is another content. A store that the hub
-// leads to has etags of its own.
+// The hub's etag is the digest of the content, so a different one means different content. A store
+// that the hub redirects to has other etags, which are ignored.
 static enum berth_status check_hub_etag(const struct work *work, const struct http_answer *answer,
                                         struct berth_error *error) {
     const char *etag = answer->linked_etag[0] != '\0' ? answer->linked_etag : answer->etag;
@@ -165,7 +166,7 @@ static enum berth_status check_hub_etag(const struct work *work, const struct ht
         return BERTH_OK;
     }
     return error_set(error, BERTH_BAD_DATA,
-                     "%s: expected the content %s, the server offers %s: try again later",
+                     "%s: expected the content %s, the server offers %s; try again later",
                      work->what->name, work->what->key, etag);
 }
 
@@ -173,11 +174,11 @@ static enum berth_status check_room(const struct work *work, struct berth_error 
     uint64_t room = dir_free_bytes(work->blobs);
     uint64_t needed =
         work->total > (int64_t)work->partial.size ? (uint64_t)work->total - work->partial.size : 0;
-    return needed <= room
-               ? BERTH_OK
-               : error_set(error, BERTH_IO,
-                           "%s: needs %" PRIu64 " bytes more in %s, where %" PRIu64 " are free",
-                           work->what->name, needed, work->blobs, room);
+    return needed <= room ? BERTH_OK
+                          : error_set(error, BERTH_IO,
+                                      "%s: not enough disk space: needs %" PRIu64
+                                      " more bytes in %s, where %" PRIu64 " are free",
+                                      work->what->name, needed, work->blobs, room);
 }
 
 // --- etags of plain URLs ------------------------------------------------------------------------
@@ -192,7 +193,7 @@ static void read_etag(struct work *work) {
     }
 }
 
-// Without an etag the bytes that follow cannot be continued by a later run.
+// Without an etag a later run cannot resume the download.
 static enum berth_status keep_etag(struct work *work, const char *etag, struct berth_error *error) {
     if (strcmp(etag, work->kept_etag) == 0) {
         return BERTH_OK;
@@ -209,11 +210,12 @@ static int continues(const struct work *work, const struct http_answer *answer) 
            (!work->what->by_content || strcmp(answer->etag, work->kept_etag) == 0);
 }
 
-// A 206 that is not the continuation of what there is: content that changed, or a server that errs.
+// Handles a 206 that does not continue the partial file: the content has changed, or the server is
+// wrong.
 static enum berth_status begin_again(struct work *work, struct berth_error *error) {
     work->restart = 1;
     TRY(file_partial_restart(&work->partial, error));
-    return error_set(error, BERTH_UNAVAILABLE, "%s: the content has changed since the last try",
+    return error_set(error, BERTH_UNAVAILABLE, "%s: the content has changed since the last attempt",
                      work->what->name);
 }
 
@@ -221,7 +223,8 @@ static enum berth_status begin_content(struct work *work, const struct http_answ
                                        struct berth_error *error) {
     int64_t size = told_size(answer);
     if (answer->encoded) {
-        return error_set(error, BERTH_BAD_DATA, "%s: comes encoded, which was not asked for",
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: the server sent a Content-Encoding that was not requested",
                          work->what->name);
     }
     if (is_page(answer) && !wants_page(work->what->name)) {
@@ -247,7 +250,7 @@ static enum berth_status begin_content(struct work *work, const struct http_answ
     return check_room(work, error);
 }
 
-// 416: there is nothing from that byte on.
+// 416: the content has no bytes at that offset.
 static enum berth_status begin_unsatisfied(struct work *work, const struct http_answer *answer,
                                            struct berth_error *error) {
     int64_t size = work->what->size != NO_SIZE ? work->what->size : answer->range_total;
@@ -279,7 +282,7 @@ static enum berth_status on_bytes(void *context, const void *bytes, size_t lengt
                                   struct berth_error *error) {
     struct work *work = context;
     if (work->complete || work->result->unchanged) {
-        return BERTH_OK; // text that comes with a 416
+        return BERTH_OK; // the body of a 416
     }
     uint64_t after = work->partial.size + length;
     if (work->total != NO_SIZE && after > (uint64_t)work->total) {
@@ -319,9 +322,9 @@ static enum berth_status ask(struct work *work, struct http_answer *answer,
     return status;
 }
 
-// --- all of it ----------------------------------------------------------------------------------
+// --- the whole download --------------------------------------------------------------------------
 
-// What a former run left counts only when the rest can be told to belong to it.
+// Resumes from an earlier run's bytes only if the remainder is provably of the same file.
 static enum berth_status look_at_partial(struct work *work, struct berth_error *error) {
     TRY(file_partial_open(&work->partial, work->partial_path, error));
     read_etag(work);
@@ -349,7 +352,7 @@ static enum berth_status transfer(struct work *work, struct berth_error *error) 
         }
         if (work->restart && restarts++ == 0) {
             work->restart = 0;
-            log_note(&work->net->log, "%s; beginning anew", failure.message);
+            log_note(&work->net->log, "%s; starting over", failure.message);
             continue;
         }
         if (work->partial.size > reached) {
@@ -373,9 +376,10 @@ static enum berth_status check_digest(const struct work *work, const struct down
     TRY(digest_file(digest->kind, work->partial_path, found, error));
     return strcasecmp(found, digest->hex) == 0
                ? BERTH_OK
-               : error_set(error, BERTH_BAD_DATA,
-                           "%s: expected the %s %s, found %s: what came is removed; fetch again",
-                           work->what->name, digest_name(digest->kind), digest->hex, found);
+               : error_set(
+                     error, BERTH_BAD_DATA,
+                     "%s: expected the %s %s, found %s; the download was removed, fetch again",
+                     work->what->name, digest_name(digest->kind), digest->hex, found);
 }
 
 static enum berth_status check_content(const struct work *work, struct berth_error *error) {
@@ -395,7 +399,7 @@ static enum berth_status publish(struct work *work, struct berth_error *error) {
     return file_remove(work->etag_path, error);
 }
 
-// Whether the blob came by another process, or long ago, and is still good.
+// Whether the blob exists already (from another process or an earlier run) and is undamaged.
 static int is_there(const struct work *work) {
     char path[NAME_LIMIT];
     struct file_reader reader;
@@ -407,7 +411,7 @@ static int is_there(const struct work *work) {
     file_reader_close(&reader);
     struct berth_error error;
     if (whole && hub_blob_check(work->what->repo, path, &error) != BERTH_OK) {
-        log_warning(&work->net->log, "%s: what the cache holds is damaged: downloading it again",
+        log_warning(&work->net->log, "%s: the cached file is damaged; downloading it again",
                     work->what->name);
         return 0;
     }
@@ -450,7 +454,7 @@ enum berth_status download(const struct net *net, const struct download *what,
     TRY(take_lock(&work, &lock, error));
     enum berth_status status = run(&work, error);
     if (status != BERTH_OK && work.partial.descriptor >= 0 && work.partial.size == 0) {
-        (void)file_remove(work.partial_path, NULL); // nothing to go on from
+        (void)file_remove(work.partial_path, NULL); // nothing to resume from
     }
     file_partial_close(&work.partial);
     file_lock_let_go(&lock);
@@ -518,5 +522,5 @@ enum berth_status download_text(const struct net *net, const struct http_request
     } while (1);
     return document->text != NULL
                ? BERTH_OK
-               : error_set(error, BERTH_BAD_DATA, "%s: an empty answer", document->what);
+               : error_set(error, BERTH_BAD_DATA, "%s: the answer is empty", document->what);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// One file from a URL into a cache's folder (format/hub/hub_cache.h): locked, resumed, checked,
-// published.
+// Downloads one file from a URL into a cache folder (format/hub/hub_cache.h): lock, resume, verify,
+// publish.
 //
-// Bytes go to blobs/KEY.X.incomplete (X: 8 digits that tell sources apart) and reach blobs/ only
-// when their number and digests are right. What has come stays there when the connection, the disk
-// or the user ends the download, and the next run asks for the rest; content that turns out wrong
-// is removed. A source without a known digest is resumed under its strong etag alone, kept beside
-// the bytes.
+// Bytes go to blobs/KEY.X.incomplete (X: 8 digits that identify the source) and reach blobs/ only
+// when their number and digests are right. When the connection, the disk or the user ends the
+// download, the partial file stays and the next run requests the rest; wrong content is removed. A
+// source without a known digest is resumed only under its strong etag, which is stored next to the
+// bytes.
 #ifndef BERTH_NET_DOWNLOAD_H
 #define BERTH_NET_DOWNLOAD_H
 
@@ -14,15 +14,15 @@
 #include "format/checksum/digest.h"
 #include "net/http.h"
 
-// What all downloads of a fetch share.
+// The state that all downloads of a fetch share.
 struct net {
     struct http *http;
     struct berth_log log;
     const volatile int *stop; // may be NULL
-    int64_t retries;          // without a new byte in between, before giving up
+    int64_t retries;          // attempts without a new byte before giving up
 };
 
-// A digest that the content must have; no hex: none is known.
+// A digest that the content must have; empty hex: unknown.
 struct download_digest {
     enum digest_kind kind;
     const char *hex;
@@ -31,15 +31,15 @@ struct download_digest {
 struct download {
     const char *url;
     const char *token; // NULL: none
-    const char *name;  // for people: "config.json"
-    const char *repo;  // the cache's folder of the repository
-    const char *locks; // the folder of its lock files
-    const char *key;   // names the lock and the partial file; the blob, too, unless by_content
-    int by_content;    // the blob's name is its SHA-256, known only at the end
-    int etag_is_key;   // the server's etag is the key: another one is other content
-    int64_t size;      // -1: not known
+    const char *name;  // for messages: "config.json"
+    const char *repo;  // the repository's folder in the cache
+    const char *locks; // the folder of the lock files
+    const char *key;   // names the lock and the partial file, and the blob unless by_content
+    int by_content;    // the blob's name is its SHA-256, known at the end only
+    int etag_is_key;   // the server's etag is the key: a different one means different content
+    int64_t size;      // -1: unknown
     struct download_digest digests[2];
-    const char *known_etag; // by_content: of what lies in the cache already; NULL: nothing does
+    const char *known_etag; // by_content: etag of the cached file; NULL: none is cached
 };
 
 struct download_result {
@@ -54,13 +54,13 @@ enum berth_status download(const struct net *net, const struct download *what,
 // A small document: JSON of an API.
 struct document {
     const char *what; // its name in errors
-    size_t limit;     // bytes that it has at most
+    size_t limit;     // maximum size in bytes
     char *text;       // memory_free
     size_t length, capacity;
 };
 
-// Fills in the text, retried as downloads are. A web page in its place is BERTH_BAD_DATA. The
-// document begins with `what` and `limit` alone.
+// Fills in the text, with the retries of downloads. A web page instead of JSON is BERTH_BAD_DATA.
+// The caller sets `what` and `limit` only.
 enum berth_status download_text(const struct net *net, const struct http_request *request,
                                 struct document *document, struct http_answer *answer,
                                 struct berth_error *error);

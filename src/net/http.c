@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only file that includes libcurl.
+// HTTP requests through libcurl; no other file includes it.
 //
 // Leaves out: uploads, cookies, .netrc, compressed bodies, every protocol but http and https.
 #include "net/http.h"
@@ -17,24 +17,24 @@
 
 #define REDIRECTS_MAX 10
 #define DEFAULT_SECONDS 10
-#define HEADERS_MAX ((size_t)256 << 10) // bytes of all headers of a response
+#define HEADERS_MAX ((size_t)256 << 10) // maximum bytes of the headers of a response
 
 struct http {
     CURL *curl;
     const volatile int *stop;
     long connect_seconds; // HF_HUB_ETAG_TIMEOUT
-    long stall_seconds;   // HF_HUB_DOWNLOAD_TIMEOUT: without a byte
+    long stall_seconds;   // HF_HUB_DOWNLOAD_TIMEOUT: time without a byte
 };
 
-// One request and its redirects while it runs.
+// A request and its redirects, in progress.
 struct exchange {
     struct http *http;
-    const char *url; // of the request that runs
+    const char *url; // of the current request
     const struct http_sink *sink;
     struct http_answer *answer;
     struct berth_error *error;
     enum berth_status status; // of the sink
-    int begun;                // the sink's begin was called
+    int begun;                // sink.begin has been called
     size_t header_bytes;      // of the response
 };
 
@@ -63,7 +63,7 @@ enum berth_status http_open(struct http **http, const volatile int *stop,
     }
     if (made->curl == NULL) {
         memory_free(made);
-        return error_set(error, BERTH_INTERNAL, "libcurl does not start");
+        return error_set(error, BERTH_INTERNAL, "cannot initialise libcurl");
     }
     *http = made;
     return BERTH_OK;
@@ -79,7 +79,7 @@ void http_close(struct http *http) {
 
 // --- URLs ---------------------------------------------------------------------------------------
 
-// A part of a URL (curl_free); NULL where it has none or is no URL.
+// A part of a URL (curl_free); NULL when it is missing or the URL is invalid.
 static char *part_of(const char *url, CURLUPart part) {
     CURLU *parsed = curl_url();
     char *text = NULL;
@@ -136,7 +136,7 @@ enum berth_status http_host(const char *url, char **host, struct berth_error *er
 
 static enum berth_status refuse_headers(const struct exchange *exchange) {
     return error_set(exchange->error, BERTH_BAD_DATA,
-                     "%s: the server's headers are too long: refused", exchange->url);
+                     "%s: the headers of the response are too long: refused", exchange->url);
 }
 
 static size_t on_header(char *bytes, size_t one, size_t length, void *context) {
@@ -218,7 +218,7 @@ static struct curl_slist *make_headers(const struct http_request *request, int *
     return add_header(list, failed, "If-None-Match: \"%s\"", request->if_none_match);
 }
 
-// The certificates that other programs of this machine trust; NULL: the system's.
+// The certificates set for other programs on this machine; NULL: the system's.
 static const char *certificates(void) {
     static const char *const names[] = {"CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"};
     const char *found = NULL;
@@ -257,8 +257,8 @@ static int is_transient(long status) {
     return status == 408 || status == 429 || status >= 500;
 }
 
-// libcurl has no code of its own for a line of headers beyond its limit (100 kB): it is out of
-// memory then, after the response has begun and before its body.
+// libcurl reports a header line beyond its limit (100 kB) as out of memory: after the start of the
+// response and before its body.
 static int is_in_headers(const struct exchange *exchange) {
     curl_off_t first_byte = 0;
     curl_easy_getinfo(exchange->http->curl, CURLINFO_STARTTRANSFER_TIME_T, &first_byte);
@@ -272,7 +272,7 @@ static enum berth_status transfer_failed(struct exchange *exchange, CURLcode cod
                                         CURLE_WEIRD_SERVER_REPLY};
     exchange->answer->worth_a_retry = is_transient(exchange->answer->status);
     if (exchange->status != BERTH_OK) {
-        return exchange->status; // the sink has told why
+        return exchange->status; // the sink has filled the error
     }
     if (code == CURLE_OUT_OF_MEMORY && is_in_headers(exchange)) {
         return refuse_headers(exchange);
@@ -336,10 +336,10 @@ enum berth_status http_follow(const char *from, const char *location, char **to,
         return *to != NULL ? BERTH_OK
                            : error_set(error, BERTH_NO_MEMORY, "out of memory for a URL");
     }
-    return error_set(error, BERTH_UNAVAILABLE, "%s leads to %.200s: refused", from, location);
+    return error_set(error, BERTH_UNAVAILABLE, "%s redirects to %.200s: refused", from, location);
 }
 
-// The last response had no body, or is there as a whole.
+// Ends the request when its last response is complete, with or without a body.
 static enum berth_status finish(struct exchange *exchange) {
     exchange->answer->worth_a_retry = is_transient(exchange->answer->status);
     return begin_body(exchange);
@@ -359,7 +359,7 @@ enum berth_status http_get(struct http *http, const struct http_request *request
         }
         char *next = NULL;
         status = redirects == REDIRECTS_MAX
-                     ? error_set(error, BERTH_UNAVAILABLE, "%s: more than %d redirects",
+                     ? error_set(error, BERTH_UNAVAILABLE, "%s: more than %d redirects: refused",
                                  request->url, REDIRECTS_MAX)
                      : http_follow(url, answer->location, &next, error);
         memory_free(url);
@@ -376,13 +376,13 @@ enum berth_status http_refusal(const struct http_answer *answer, const char *wha
                                struct berth_error *error) {
     long status = answer->status;
     if (status == 404 || status == 410) {
-        return error_set(error, BERTH_NO_INPUT, "%s: not found (HTTP %ld): is the name right?",
-                         what, status);
+        return error_set(error, BERTH_NO_INPUT, "%s: not found (HTTP %ld); check the name", what,
+                         status);
     }
     if (status == 401 || status == 403) {
         return error_set(error, BERTH_UNAVAILABLE,
-                         "%s: refused (HTTP %ld): misspelt, private or gated; for the latter two "
-                         "set HF_TOKEN or give --token_file",
+                         "%s: access refused (HTTP %ld): the name is wrong, or the repository is "
+                         "private or gated; for the latter two set HF_TOKEN or give --token_file",
                          what, status);
     }
     return error_set(error, BERTH_UNAVAILABLE, "%s: the server answered HTTP %ld", what, status);

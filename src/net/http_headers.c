@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The few headers that downloads look at.
+// Parses the headers that downloads need.
 #include "net/http_headers.h"
 
 #include "core/number.h"
@@ -12,13 +12,13 @@ static void take_etag(char *to, size_t size, const char *value) {
     size_t length = strlen(value);
     int quoted = length >= 2 && value[0] == '"' && value[length - 1] == '"';
     if (strncmp(value, "W/", 2) == 0 || length - (quoted ? 2 : 0) >= size) {
-        return; // weak: says nothing of bytes
+        return; // weak: does not identify the bytes
     }
     snprintf(to, size, "%.*s", (int)(length - (quoted ? 2 : 0)), value + quoted);
 }
 
-// A number of bytes, digits alone. A second one leaves open where the body ends, even if it is the
-// same: two ends of a connection that disagree about it are how bodies are smuggled.
+// A size in bytes, digits only. A duplicate header is refused even with the same value: two ends of
+// a connection that disagree about the body's end allow request smuggling.
 static void take_size(struct http_answer *answer, int64_t *size, const char *value,
                       const char *header) {
     const size_t length = strlen(value);
@@ -70,7 +70,7 @@ static void take_linked_etag(struct http_answer *answer, const char *value) {
 }
 
 static void take_linked_size(struct http_answer *answer, const char *value) {
-    answer->linked_size = -1; // each response on the way may give it
+    answer->linked_size = -1; // every redirect may set it
     take_size(answer, &answer->linked_size, value, "X-Linked-Size");
 }
 
@@ -104,7 +104,7 @@ static const struct {
                {"link", take_link},
                {"location", take_location}};
 
-// What one response says of itself goes with the next; what it says of the content stays.
+// See http_headers.h.
 void http_forget_response(struct http_answer *answer) {
     answer->status = 0;
     answer->length = answer->range_first = answer->range_total = -1;
@@ -116,7 +116,7 @@ void http_forget_response(struct http_answer *answer) {
 void http_take_header(struct http_answer *answer, const char *bytes, size_t length) {
     char line[4096];
     if (length >= sizeof line) {
-        return; // none that counts here is so long
+        return; // no header needed here is this long
     }
     snprintf(line, sizeof line, "%.*s", (int)length, bytes);
     size_t end = strcspn(line, "\r\n");
@@ -124,7 +124,7 @@ void http_take_header(struct http_answer *answer, const char *bytes, size_t leng
         end--;
     }
     line[end] = '\0';
-    if (strncmp(line, "HTTP/", 5) == 0) { // also after "100 Continue" and a proxy's answer
+    if (strncmp(line, "HTTP/", 5) == 0) { // also the one after "100 Continue" or a proxy's answer
         http_forget_response(answer);
         return;
     }

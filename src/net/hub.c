@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GET /api/models/ID/revision/REVISION tells the commit, /api/models/ID/tree/COMMIT its files, in
-// pages of which each names the next in its Link header.
+// GET /api/models/ID/revision/REVISION returns the commit, /api/models/ID/tree/COMMIT its files, in
+// pages that name the next one in a Link header.
 #include "net/hub.h"
 
 #include "core/buffer.h"
@@ -10,11 +10,11 @@
 #include <string.h>
 
 #define PAGE_LIMIT ((size_t)64 << 20)
-#define FILES_LIMIT ((size_t)1 << 20) // of a repository
+#define FILES_LIMIT ((size_t)1 << 20) // in a repository
 
 // --- URLs ---------------------------------------------------------------------------------------
 
-// Percent-encodes all but letters, digits and "-._~", and "/" where `keep_slash`.
+// Percent-encodes all characters except letters, digits, "-._~" and, with `keep_slash`, "/".
 static void put_escaped(struct buffer *url, const char *text, int keep_slash) {
     for (const char *at = text; *at != '\0'; at++) {
         char escaped[4];
@@ -30,7 +30,7 @@ static void put_escaped(struct buffer *url, const char *text, int keep_slash) {
     }
 }
 
-// The text of `url`, ended and handed over; NULL when memory was out.
+// NUL-terminates `url` and passes its text to the caller; NULL when out of memory.
 static char *take_text(struct buffer *url) {
     buffer_put(url, "", 1);
     char *text = url->failed ? NULL : memory_string(url->bytes);
@@ -67,13 +67,13 @@ char *hub_file_url(const struct hub *hub, const char *commit, const char *path) 
     return take_text(&url);
 }
 
-// --- asking -------------------------------------------------------------------------------------
+// --- requests ------------------------------------------------------------------------------------
 
 static enum berth_status no_memory(struct berth_error *error) {
     return error_set(error, BERTH_NO_MEMORY, "out of memory for a listing of the hub");
 }
 
-// The answer's text (memory_free).
+// Requests a URL; returns the answer's text (memory_free).
 static enum berth_status ask(const struct hub *hub, const char *url, char **text, size_t *length,
                              struct http_answer *answer, struct berth_error *error) {
     struct http_request request = {.url = url, .token = hub->token};
@@ -82,7 +82,8 @@ static enum berth_status ask(const struct hub *hub, const char *url, char **text
     *length = 0;
     if (!http_same_origin(url, hub->endpoint)) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: the hub's listing leads to another place: refused", hub->id);
+                         "%s: the next page of the hub's listing is on another host: refused",
+                         hub->id);
     }
     TRY(download_text(hub->net, &request, &document, answer, error));
     *text = document.text;
@@ -105,7 +106,7 @@ static enum berth_status ask_commit(const struct hub *hub, const char *revision,
     return status;
 }
 
-// One page; *next gets the URL of the one after it, or NULL.
+// Requests one page; *next gets the URL of the next one, or NULL.
 static enum berth_status ask_page(const struct hub *hub, const char *url,
                                   struct hub_listing *listing, char **next,
                                   struct berth_error *error) {
@@ -137,7 +138,7 @@ static enum berth_status ask_files(const struct hub *hub, struct hub_listing *li
     for (size_t page = 1; status == BERTH_OK && url != NULL; page++) {
         char *next;
         status = ask_page(hub, url, listing, &next, error);
-        if ((page & (page - 1)) == 0) { // pages 1, 2, 4, ...: any circle leads back to one of them
+        if ((page & (page - 1)) == 0) { // pages 1, 2, 4, ...: any cycle returns to one of them
             memory_free(landmark);
             landmark = url;
         } else {
@@ -145,9 +146,8 @@ static enum berth_status ask_files(const struct hub *hub, struct hub_listing *li
         }
         url = next;
         if (status == BERTH_OK && url != NULL && strcmp(url, landmark) == 0) {
-            status =
-                error_set(error, BERTH_BAD_DATA,
-                          "%s: the pages of the hub's listing lead in a circle: refused", hub->id);
+            status = error_set(error, BERTH_BAD_DATA,
+                               "%s: the pages of the hub's listing form a cycle: refused", hub->id);
         }
     }
     memory_free(landmark);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks over a text word by word.
+// Splits a text into words, one at a time.
 //
 // Order of the rules (BertNormalizer and BertPreTokenizer; Google's differ in their tables only,
-// and in the final sigma): drop controls, white space ends a word, ideographs stand alone; when
-// lower-casing: NFD, strip non-spacing marks, lower-case; then split at punctuation.
+// and in the final sigma): drop controls, white space ends a word, an ideograph is a word of its
+// own; when lower-casing: NFD, strip non-spacing marks, lower-case; then split at punctuation.
 //
-// Words of ASCII letters and digits take a short cut. Stripping makes canonical order invisible
+// Words of ASCII letters and digits take a fast path. Stripping makes canonical order irrelevant
 // except where a combining character survives it (a spacing one, or one newer than the reference
-// program): such runs are sorted here. A sorted character is given the place in the text that the
-// reference gives it: the n-th character of the run as sorted gets the place of the n-th of the
-// run as it stands; one that came out of a decomposition shares that of the one before it.
+// program): such runs are sorted here. Sorted characters get the origins that the reference gives
+// them: the n-th character of the sorted run has the origin of the n-th character of the unsorted
+// run; a character from a decomposition has that of the one before it.
 #include "text/basic.h"
 
 #include "core/memory.h"
@@ -50,14 +50,14 @@ void basic_rules_keep(struct basic_rules *rules, const char *const *specials, si
     for (size_t i = 0; i < count; i++) {
         unsigned char first = (unsigned char)specials[i][0];
         rules->special_first[first] = 1;
-        // Letters would be passed over by the short cut.
+        // The fast path would skip letters.
         if (rules->ascii[first] >= BASIC_FIRST_LETTER) {
             rules->ascii[first] = BASIC_SLOW;
         }
     }
 }
 
-// Whether stripping decides what becomes of combining characters.
+// Whether combining characters are stripped.
 static int strips(const struct basic *walk) {
     return walk->rules->mapping == UNICODE_FOLD || walk->rules->mapping == UNICODE_STRIP;
 }
@@ -80,12 +80,12 @@ void basic_done(struct basic *walk) {
 
 // --- the word -----------------------------------------------------------------------------------
 
-// Room for `extra` more bytes; 0 when memory is out.
+// Makes room for `extra` more bytes; 0 when out of memory.
 static int reserve(struct basic *walk, size_t extra) {
     if (walk->capacity - walk->count >= extra) {
         return 1;
     }
-    size_t needed = walk->count + extra, capacity = walk->capacity; // that of the places
+    size_t needed = walk->count + extra, capacity = walk->capacity; // of the origins
     char *buffer = memory_grow(walk->buffer, &capacity, needed, 1);
     if (buffer == NULL) {
         return 0;
@@ -115,8 +115,8 @@ static int put(struct basic *walk, uint32_t point, struct basic_origin place) {
 
 // --- capital sigma ------------------------------------------------------------------------------
 
-// The character that ends before `at`; returns its bytes. Bytes of ill-formed sequences come one
-// by one: they are dropped, so their number does not matter.
+// Decodes the character that ends before `at`; returns its length in bytes. Ill-formed sequences
+// come byte by byte: they are dropped, so their number does not matter.
 static size_t decode_before(const struct basic *walk, size_t at, uint32_t *point) {
     for (size_t bytes = 1; bytes <= 4 && bytes <= at; bytes++) {
         if (utf8_begins((char)walk->text[at - bytes])) {
@@ -130,7 +130,8 @@ static size_t decode_before(const struct basic *walk, size_t at, uint32_t *point
     return 1;
 }
 
-// Whether a character decides about a sigma: -1 not at all, 0 against "inside a word", 1 for it.
+// What a neighbouring character says about a sigma: 1 it is inside a word, 0 it is not, -1 look at
+// the next character.
 static int judge(const struct basic *walk, uint32_t point) {
     if (point == UTF8_ILL_FORMED) {
         return -1;
@@ -145,8 +146,8 @@ static int judge(const struct basic *walk, uint32_t point) {
     return (flags & UNICODE_CASED) != 0;
 }
 
-// Unicode chapter 3.13, Final_Sigma: a cased letter before and none after, looking past what is
-// case-ignorable.
+// Unicode chapter 3.13, Final_Sigma: a cased letter before and none after, ignoring case-ignorable
+// characters.
 static int sigma_is_final(const struct basic *walk, size_t begin, size_t end) {
     uint32_t point;
     int before = -1;
@@ -178,7 +179,7 @@ static int add_mark(struct basic *walk, size_t *count, struct basic_mark mark) {
     return 1;
 }
 
-// Adds the combining characters from walk->at on and moves past them.
+// Adds the combining characters at walk->at and moves past them.
 static int gather_marks(struct basic *walk, size_t *count) {
     while (walk->at < walk->length) {
         uint32_t point;
@@ -205,9 +206,10 @@ static int gather_marks(struct basic *walk, size_t *count) {
     return 1;
 }
 
-// Puts the marks that survive, in canonical order. `place` is that of the character before them.
+// Appends the marks that survive stripping, in canonical order. `place` is the origin of the
+// character before them.
 static int put_marks(struct basic *walk, size_t count, struct basic_origin place) {
-    size_t next = 0; // place of the next mark that stands in the text
+    size_t next = 0; // origin of the next mark of the text
     size_t sizes[COMBINING_CLASSES] = {0};
     for (size_t i = 0; i < count; i++) {
         sizes[walk->marks[i].combining]++;
@@ -233,11 +235,11 @@ static int put_marks(struct basic *walk, size_t count, struct basic_origin place
     return 1;
 }
 
-// A run around the surviving mark at walk->at: begins again where the run began, of which nothing
-// was put so far.
+// Handles the run of marks around the surviving mark at walk->at: goes back to the start of the
+// run, of which nothing has been appended yet.
 static int put_run(struct basic *walk) {
     size_t count = 0;
-    size_t ill_formed = walk->ill_formed; // those before walk->at are met a second time
+    size_t ill_formed = walk->ill_formed; // those before walk->at are decoded a second time
     size_t met = walk->at;
     walk->at = walk->run_at;
     walk->character = walk->run_character;
@@ -251,7 +253,7 @@ static int put_run(struct basic *walk) {
     return gather_marks(walk, &count) && put_marks(walk, count, before);
 }
 
-// A character that decomposes into a starter and surviving marks; walk->at is behind it.
+// A character that decomposes into a starter and surviving marks; walk->at is after it.
 static int put_composed(struct basic *walk, uint32_t point, struct basic_origin place) {
     uint32_t output[UNICODE_MAP_MAX];
     size_t parts = unicode_map(point, walk->rules->column, walk->rules->mapping, output);
@@ -268,8 +270,8 @@ static int put_composed(struct basic *walk, uint32_t point, struct basic_origin 
 
 // --- the walk -----------------------------------------------------------------------------------
 
-// Whether a character separates words before they are looked at: -1 when it is dropped and the next
-// one counts.
+// Whether a character separates words in the text as given; -1 when it is dropped, so that the next
+// one decides.
 static int separates(const struct basic *walk, uint32_t point) {
     if (point == UTF8_ILL_FORMED) {
         return -1;
@@ -281,7 +283,7 @@ static int separates(const struct basic *walk, uint32_t point) {
     return (flags & (UNICODE_SPACE | UNICODE_CJK)) != 0;
 }
 
-// Whether nothing of a word touches the text's bytes [begin, end).
+// Whether the bytes [begin, end) of the text are surrounded by separators or the ends of the text.
 static int stands_alone(const struct basic *walk, size_t begin, size_t end) {
     uint32_t point;
     int before = -1, after = -1;
@@ -326,7 +328,7 @@ static void take_plain(struct basic *walk, size_t bytes) {
     walk->run_character = walk->character;
 }
 
-// What one character did to the word.
+// The effect of one character on the word.
 enum step { STEP_ON, STEP_END, STEP_NO_MEMORY };
 
 static void pass(struct basic *walk, size_t bytes, int begins_run) {
@@ -343,9 +345,9 @@ struct letter {
     uint32_t point;
     const struct unicode_kind *kind;
     struct basic_origin place;
-    uint32_t output[UNICODE_MAP_MAX]; // what becomes of it, unless marks around it are sorted
+    uint32_t output[UNICODE_MAP_MAX]; // the mapped characters, unless marks around it are sorted
     size_t parts;
-    int alone; // a word by itself, in the form that the vocabulary sees
+    int alone; // a word of its own, as the vocabulary sees it
 };
 
 static void convert(const struct basic *walk, struct letter *letter) {
@@ -370,7 +372,7 @@ static void convert(const struct basic *walk, struct letter *letter) {
     }
 }
 
-// A character whose neighbours' order matters.
+// Appends a character that is part of a run to sort.
 static int put_sorted(struct basic *walk, const struct letter *letter) {
     int done;
     if (letter->kind->combining != 0) {
@@ -426,7 +428,7 @@ static enum step take_character(struct basic *walk) {
     return letter.alone ? STEP_END : STEP_ON;
 }
 
-// A word that the short cut could not finish; what it has of it is in the buffer.
+// Reads the rest of a word that the fast path could not finish; its start is in the buffer.
 static int next_slow(struct basic *walk) {
     walk->plain = 0;
     enum step step = STEP_ON;
@@ -441,7 +443,7 @@ static int next_slow(struct basic *walk) {
     return step == STEP_NO_MEMORY ? -1 : walk->count > 0;
 }
 
-// ASCII letters and digits from walk->at on; the word is finished when a blank or punctuation
+// Takes ASCII letters and digits from walk->at; the word is complete when a blank or punctuation
 // follows.
 static int take_ascii(struct basic *walk, size_t letters) {
     if (!reserve(walk, letters)) {
@@ -490,7 +492,7 @@ int basic_next(struct basic *walk) {
         while (end < walk->length && ascii[walk->text[end]] >= BASIC_FIRST_LETTER) {
             end++;
         }
-        // Nothing is found when all that stands before a special token is dropped.
+        // Nothing is found when everything before a special token is dropped.
         found = end > walk->at ? take_ascii(walk, end - walk->at) : next_slow(walk);
     }
     return found;

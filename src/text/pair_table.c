@@ -31,7 +31,7 @@ static int heap_push(struct pair_table *table, uint32_t pair) {
     return 1;
 }
 
-// Puts `rank` in the place of the first.
+// Replaces the first element with `rank`.
 static void heap_replace(struct pair_table *table, struct pair_rank rank) {
     size_t at = 0;
     for (;;) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pairs of neighbouring pieces in the words of a text: how often each stands there, in which
-// words it may be found, and which is the most frequent.
+// The pairs of neighbouring pieces in the words of a text: how often each occurs, in which words it
+// may occur, and which is the most frequent.
 #ifndef BERTH_TEXT_PAIR_TABLE_H
 #define BERTH_TEXT_PAIR_TABLE_H
 
@@ -12,35 +12,36 @@
 struct pair {
     int32_t left, right; // pieces
     uint64_t count;
-    uint32_t *words; // [word_count] where it stood when it was added; some more than once
+    uint32_t *words; // [word_count] where it occurred when it was added; may repeat
     size_t word_count, word_capacity;
-    int is_fresh; // its count grew since the last pair_table_settle
+    int is_fresh; // its count has grown since the last pair_table_settle
 };
 
 struct pair_table {
     struct string_index keys; // of (left, right)
     struct pair *items;       // [keys.count]
     size_t capacity;
-    uint32_t *fresh; // pairs whose count grew
+    uint32_t *fresh; // pairs whose count has grown
     size_t fresh_count, fresh_capacity;
-    struct pair_rank { // a heap, the most frequent pair first; counts may be old and too large
+    struct pair_rank { // a heap, the most frequent pair first; counts may be outdated: too large
         uint64_t count;
         uint32_t pair;
     } * heap;
     size_t heap_count, heap_capacity;
 };
 
-// Counts `times` more of the pair, in the word `word`. 0 when memory is out. Zero-initialise the
-// table before the first.
+// Adds `times` to the count of the pair, which occurs in the word `word`. 0 when out of memory.
+// Zero-initialise the table before the first call.
 int pair_table_add(struct pair_table *table, int32_t left, int32_t right, uint32_t word,
                    uint64_t times);
-// Counts so many fewer of a pair that was added.
+// Subtracts `times` from the count of a pair that was added.
 void pair_table_subtract(struct pair_table *table, int32_t left, int32_t right, uint64_t times);
-// After a series of additions: makes their counts known to pair_table_take. 0: memory is out.
+// Call it after a series of additions: makes their counts visible to pair_table_take. 0 when out of
+// memory.
 int pair_table_settle(struct pair_table *table);
-// The most frequent pair, of those as frequent the one of the smallest left, then right piece, of
-// all that stand `least` (at least 1) times or more; NULL when there is none. Its words are then
-// the caller's (memory_free), and the table's list of them is empty. Valid until the next addition.
+// The most frequent pair that occurs at least `least` (1 or more) times, or NULL; among equally
+// frequent ones that with the smallest left piece, then right piece. The caller then owns its list
+// of words (memory_free), and the table's is empty. Valid until the next addition.
 struct pair *pair_table_take(struct pair_table *table, uint64_t least);
 void pair_table_done(struct pair_table *table);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// str.lower() and \w of Python by tables that Python itself wrote (dev/make_python_tables.py).
+// Python's str.lower() and \w, from tables that Python itself wrote (dev/make_python_tables.py).
 //
 // The final sigma is Unicode's Final_Sigma condition: a cased character before it and none after
 // it, case-ignorable ones not counted.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// WordPiece over the words of basic.c: from the left, the longest piece that the vocabulary has,
-// the second and later ones written with ##; a word that cannot be cut, or is too long, is [UNK].
+// WordPiece over the words of basic.c: greedily takes the longest piece of the vocabulary from the
+// left, with ## before every piece but the first; a word that cannot be split, or is too long, is
+// [UNK].
 #include "text/tokenizer.h"
 
 #include "core/file.h"
@@ -21,7 +22,7 @@ struct tokenizer {
     struct basic_rules rules;
     struct tokenizer_special special;
     const char **specials; // kept whole in texts
-    uint32_t continuation; // where the trie stands after "##"; TRIE_NONE: no such pieces
+    uint32_t continuation; // the trie's node after "##"; TRIE_NONE: no such pieces
 };
 
 // --- opening ------------------------------------------------------------------------------------
@@ -33,7 +34,7 @@ static int32_t find(const struct tokenizer *tokenizer, const char *name) {
     return tokenizer_find(tokenizer, name, strlen(name));
 }
 
-// The vocabulary's own text of each special token that it has.
+// Collects the special tokens that the vocabulary has, in its own text.
 static void keep_specials(struct tokenizer *tokenizer, const char *const *names, size_t count,
                           size_t *kept) {
     for (size_t i = 0; i < count; i++) {
@@ -108,8 +109,8 @@ enum berth_status tokenizer_open_memory(const char *name, const char *bytes, siz
         status = set_rules(made, options, error);
         if (status == BERTH_OK && made->special.unknown < 0) {
             status = error_set(error, BERTH_BAD_DATA,
-                               "%s: none of its %zu lines is [UNK], which stands for words that "
-                               "cannot be cut; is this a WordPiece vocabulary?",
+                               "%s: expected the token [UNK], for words that cannot be split, in "
+                               "one of %zu lines; is this a WordPiece vocabulary?",
                                name, made->vocabulary.count);
         }
     }
@@ -185,7 +186,7 @@ static int reserve(struct token_list *list, size_t extra) {
     return 1;
 }
 
-// Appends bytes [begin, end) of the word as one piece; there is room.
+// Appends bytes [begin, end) of the word as one piece; the caller has reserved room.
 static void append(struct token_list *list, const struct basic *word, int32_t id, int32_t number,
                    size_t begin, size_t end) {
     struct basic_origin first = basic_origin_of(word, begin);
@@ -214,7 +215,7 @@ static int32_t longest_piece(const struct tokenizer *tokenizer, const struct bas
     return best;
 }
 
-// Appends the pieces of a word; there is room for one a byte.
+// Appends the pieces of a word; the caller has reserved room for one per byte.
 static void cut_word(const struct tokenizer *tokenizer, const struct basic *word, int32_t number,
                      struct token_list *list) {
     size_t before = list->count;
@@ -235,11 +236,10 @@ static void cut_word(const struct tokenizer *tokenizer, const struct basic *word
 }
 
 static enum berth_status check_length(size_t length, struct berth_error *error) {
-    return length < UINT32_MAX ? BERTH_OK
-                               : error_set(error, BERTH_NO_MEMORY,
-                                           "a text of %zu bytes is too long for 32-bit offsets; "
-                                           "give it in parts",
-                                           length);
+    return length < UINT32_MAX
+               ? BERTH_OK
+               : error_set(error, BERTH_NO_MEMORY,
+                           "a text of %zu bytes is too long for 32-bit offsets; split it", length);
 }
 
 enum berth_status tokenizer_encode(const struct tokenizer *tokenizer, const char *text,
@@ -273,7 +273,7 @@ enum berth_status tokenizer_encode(const struct tokenizer *tokenizer, const char
 
 // --- basic tokens -------------------------------------------------------------------------------
 
-// A text that grows, and where each of its bytes came from.
+// A growing text, and the origin of each byte.
 struct joined {
     char *bytes;
     uint32_t *origin;
@@ -299,8 +299,8 @@ static int grow_joined(struct joined *joined, size_t extra) {
     return 1;
 }
 
-// Adds a word, after a blank if it is not the first. The blank's origin is the byte after the last
-// word.
+// Appends a word, after a blank if it is not the first. The blank's origin is the byte after the
+// previous word.
 static int join_word(struct joined *joined, const struct basic *word, uint32_t *last_end) {
     if (!grow_joined(joined, word->count + 2)) {
         return 0;

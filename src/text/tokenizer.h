@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text to WordPiece ids and back: cleaning, lower-casing, splitting and the greedy longest match,
-// with the place of every piece in the text it came from.
+// with the offsets of every piece in the text.
 //
 // Two rule sets: TOKENIZER_HUGGINGFACE equals the `tokenizers` library (BertNormalizer,
 // BertPreTokenizer, WordPiece with words of at most 100 characters); TOKENIZER_GOOGLE follows
 // Google's tokenization.py (200 characters, its Unicode ranges, final sigma).
 // Text is bytes with a length; each ill-formed UTF-8 sequence counts as U+FFFD, which is dropped.
-// A tokenizer is read-only after it was opened and may be shared by threads.
+// An open tokenizer is read-only, so threads may share it.
 #ifndef BERTH_TEXT_TOKENIZER_H
 #define BERTH_TEXT_TOKENIZER_H
 
@@ -27,15 +27,15 @@ struct tokenizer_options {
     enum tokenizer_rules rules;
     int lower_case;
     enum tokenizer_accents accents;
-    int whole_ideographs; // 1: they are letters like others, not words by themselves
+    int whole_ideographs; // 1: ideographs are ordinary letters, not words of their own
     // Special tokens beyond [PAD], [UNK], [CLS], [SEP] and [MASK], NULL-terminated and copied;
     // NULL: none.
     const char *const *added;
     int max_word_length; // characters; 0: the rule set's own (100 or 200)
     int split_special;   // 1: [CLS] and the like in the text are ordinary characters; -1: they are
-                         // tokens, by Hugging Face's rules anywhere, by Google's where they stand
-                         // alone, as in NVIDIA's copy; 0: as the rule set's own program does (-1
-                         // or 1). Those that the vocabulary lacks are ordinary in any case
+                         // tokens, by Hugging Face's rules anywhere, by Google's only as separate
+                         // words, as in NVIDIA's copy; 0: the rule set's default (-1 or 1). Those
+                         // that the vocabulary lacks are always ordinary
 };
 
 struct tokenizer; // owns the vocabulary
@@ -44,10 +44,10 @@ struct tokenizer_special {
     int32_t pad, unknown, cls, sep, mask; // -1 when the vocabulary has none
 };
 
-// One piece. Offsets are into the text as given.
+// One piece. Offsets count in the text as given.
 struct token {
     int32_t id;
-    int32_t word;   // number of the basic token (whitespace/punctuation word) it belongs to
+    int32_t word;   // index of its basic token (whitespace/punctuation word)
     uint32_t begin; // first character, in code points
     uint32_t end;   // one past the last character, in code points
     uint32_t byte_begin;
@@ -59,17 +59,17 @@ struct token_list {
     struct token *items;
     size_t count;
     size_t capacity;
-    size_t ill_formed; // ill-formed UTF-8 sequences met since the caller last set it to 0
+    size_t ill_formed; // ill-formed UTF-8 sequences since the caller last set it to 0
 };
 
 void token_list_done(struct token_list *list);
 
-// Reads a vocabulary: one token a line, line number = id; lines end in LF, or all in CR LF. Errors:
-// missing file (BERTH_NO_INPUT), empty file, invalid UTF-8 with its offset, byte order mark, NUL,
-// duplicate tokens, no [UNK] (BERTH_BAD_DATA).
+// Reads a vocabulary: one token per line, line number = id; lines end in LF, or all in CR LF.
+// Errors: missing file (BERTH_NO_INPUT), empty file, invalid UTF-8 with its offset, byte order
+// mark, NUL, duplicate tokens, no [UNK] (BERTH_BAD_DATA).
 enum berth_status tokenizer_open(const char *vocab_path, const struct tokenizer_options *options,
                                  struct tokenizer **tokenizer, struct berth_error *error);
-// As tokenizer_open for a vocabulary in memory; `name` stands for the file in messages.
+// As tokenizer_open for a vocabulary in memory; messages call it `name`.
 enum berth_status tokenizer_open_memory(const char *name, const char *bytes, size_t length,
                                         const struct tokenizer_options *options,
                                         struct tokenizer **tokenizer, struct berth_error *error);
@@ -84,16 +84,16 @@ const char *tokenizer_piece(const struct tokenizer *tokenizer, int32_t id);
 // The id of a piece, or -1.
 int32_t tokenizer_find(const struct tokenizer *tokenizer, const char *piece, size_t length);
 
-// Appends the pieces of text[0, length) to `list`. The only failure is BERTH_NO_MEMORY, which a
-// text of 2^32 - 1 bytes or more is as well.
+// Appends the pieces of text[0, length) to `list`. The only error is BERTH_NO_MEMORY, also for a
+// text of 2^32 - 1 bytes or more.
 enum berth_status tokenizer_encode(const struct tokenizer *tokenizer, const char *text,
                                    size_t length, struct token_list *list,
                                    struct berth_error *error);
 
 // The basic tokens of a text (after cleaning and, if the tokenizer does so, lower-casing) joined by
-// single blanks, as Google's BasicTokenizer gives them; newly allocated (memory_free), *length
-// bytes and a NUL. For each byte of the result, (*origin)[i] is the byte in `text` of the character
-// it came from; newly allocated, may be requested as NULL. Used to align answers to the original.
+// single blanks, as Google's BasicTokenizer returns them; newly allocated (memory_free), *length
+// bytes and a NUL. (*origin)[i] is the offset in `text` of the character that byte i came from;
+// newly allocated; `origin` may be NULL. Used to align answers to the original text.
 enum berth_status tokenizer_basic(const struct tokenizer *tokenizer, const char *text,
                                   size_t length, char **result, size_t *result_length,
                                   uint32_t **origin, struct berth_error *error);

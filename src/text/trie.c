@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Building the double array breadth first: nodes near the root, which every search passes, lie
-// close together.
+// Builds the double array breadth first, so that nodes near the root, which every search passes,
+// are close together in memory.
 #include "text/trie.h"
 
 #include "core/memory.h"
@@ -8,7 +8,7 @@
 #define ALPHABET 256
 #define MAX_SLOTS ((size_t)1 << 31)
 
-// A node whose children are still to be placed: the strings [first, last) share `depth` bytes.
+// A node whose children have no slots yet: the strings [first, last) share `depth` bytes.
 struct pending {
     uint32_t node;
     size_t first, last, depth;
@@ -19,7 +19,7 @@ struct builder {
     const struct trie_string *strings;
     struct pending *queue;
     size_t queued, queue_capacity;
-    size_t search_from; // no free slot that is worth a try lies before it
+    size_t search_from; // the search for free slots starts here
 };
 
 static int grow_nodes(struct trie *trie, size_t needed) {
@@ -57,7 +57,7 @@ static unsigned char byte_at(const struct builder *builder, size_t string, size_
     return (unsigned char)builder->strings[string].bytes[depth];
 }
 
-// The different bytes that follow in `pending`, ascending; returns their number.
+// Collects the distinct next bytes of the strings in `pending`, ascending; returns their number.
 static size_t gather_labels(const struct builder *builder, const struct pending *pending,
                             unsigned char labels[ALPHABET]) {
     size_t count = 0;
@@ -79,8 +79,9 @@ static int fits(const struct trie *trie, size_t base, const unsigned char *label
     return 1;
 }
 
-// A base that puts all labels on free slots, or SIZE_MAX. Slots are tried in ascending order; where
-// more than nine tenths of those passed were taken the next search begins here.
+// A base that puts all labels on free slots, or SIZE_MAX. Tries slots in ascending order; when it
+// passed many, or nine tenths of those it passed were in use, the next search starts where it
+// ended.
 static size_t find_base(struct builder *builder, const unsigned char *labels, size_t count) {
     struct trie *trie = builder->trie;
     size_t taken = 0;
@@ -139,7 +140,7 @@ int trie_build(struct trie *trie, const struct trie_string *strings, size_t coun
     struct builder builder = {.trie = trie, .strings = strings, .search_from = 1};
     int done = grow_nodes(trie, 2 * ALPHABET);
     if (done) {
-        trie->nodes[0].parent = TRIE_NONE - 1; // taken, and nobody's child
+        trie->nodes[0].parent = TRIE_NONE - 1; // in use, and no node's child
         done = count == 0 || push(&builder, (struct pending){0, 0, count, 0});
     }
     for (size_t next = 0; done && next < builder.queued; next++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A trie of byte strings as a double array (Aoe, "An efficient digital search algorithm by using a
 // double-array structure", 1989): the child of node n by byte c is slot base[n] + c, if that slot's
-// parent is n. Slot 0 is the root. Read-only once it is built.
+// parent is n. Slot 0 is the root. Read-only once built.
 #ifndef BERTH_TEXT_TRIE_H
 #define BERTH_TEXT_TRIE_H
 
@@ -17,7 +17,7 @@ struct trie_node {
 };
 
 struct trie {
-    struct trie_node *nodes; // always 256 more than any base
+    struct trie_node *nodes; // at least 256 more than any base
     size_t count;
 };
 
@@ -27,8 +27,8 @@ struct trie_string {
     int32_t id;
 };
 
-// Builds the trie of `count` different strings in ascending order of their bytes (as memcmp, a
-// prefix first). 0 when memory is out or more than 2^31 slots would be needed; then the trie is
+// Builds the trie of `count` distinct strings in ascending order of their bytes (as memcmp, a
+// prefix first). 0 when out of memory or when it needs more than 2^31 slots; then the trie is
 // empty.
 int trie_build(struct trie *trie, const struct trie_string *strings, size_t count);
 void trie_done(struct trie *trie);
@@ -39,7 +39,7 @@ static inline uint32_t trie_step(const struct trie *trie, uint32_t node, unsigne
     return trie->nodes[child].parent == node ? child : TRIE_NONE;
 }
 
-// The node where a whole string ends, from `node` on; TRIE_NONE when there is none.
+// The node reached from `node` by the whole string; TRIE_NONE when there is none.
 uint32_t trie_walk(const struct trie *trie, uint32_t node, const char *bytes, size_t length);
 
 #endif

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Look-ups in the generated tables, and UTF-8.
+// Look-ups in the generated tables.
 //
-// Tables: stage 1 gives the block of a code point divided by UNICODE_BLOCK, stage 2 the number of
-// its kind; past the end of stage 1 the last block goes on. Runs, ascending and apart, map first,
-// first + step, ..., last to `to`, `to` + step, ...; with the highest bit set `to` is a place in
-// the pool, where a length and that many points stand. Hangul syllables are mapped by formula.
+// Tables: stage 1 gives the block of a code point divided by UNICODE_BLOCK, stage 2 the index of
+// its kind; past the end of stage 1 the last block applies. Runs, ascending and disjoint, map
+// first, first + step, ..., last to `to`, `to` + step, ...; with the highest bit set `to` is an
+// index into the pool, which holds a length and that many points. Hangul syllables are mapped by
+// formula.
 #include "text/unicode.h"
 
 #include "text/unicode_tables.h"
@@ -49,7 +50,8 @@ struct run_list {
 #define RUNS(name)                                                                                 \
     { name, sizeof name / sizeof *name }
 
-// Where a mapping is looked up, in this order; Google's differences from the common tables first.
+// The tables of a mapping, in the order of their look-up: Google's differences before the common
+// tables.
 static const struct mapping_row {
     int google; // 1: for Google's rules only
     struct run_list list;

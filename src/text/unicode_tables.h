@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Made by dev/unicode/make_tables.py; do not edit. Column 0: tokenizers 0.23.3;
-// column 1: Python with Unicode 14.0.0. What the tables mean stands in unicode.h and unicode.c.
+// column 1: Python with Unicode 14.0.0. unicode.h and unicode.c describe the tables.
 #ifndef BERTH_TEXT_UNICODE_TABLES_H
 #define BERTH_TEXT_UNICODE_TABLES_H
 

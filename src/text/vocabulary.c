@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading and checking a vocabulary. The file's bytes are untrusted: every count comes from bytes
-// that are there.
+// Reads and checks a vocabulary. The file is untrusted: every count comes from its actual bytes.
 #include "text/vocabulary.h"
 
 #include "core/memory.h"
@@ -22,12 +21,12 @@ static enum berth_status check_bytes(const char *name, const char *bytes, size_t
                                      struct berth_error *error) {
     if (length == 0) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: the vocabulary is empty; expected one token a line", name);
+                         "%s: the vocabulary is empty; expected one token per line", name);
     }
     if (length >= 3 && memcmp(bytes, "\xEF\xBB\xBF", 3) == 0) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: byte 0: a byte order mark, which would become part of the first "
-                         "token; save the vocabulary as UTF-8 without it",
+                         "token; save the vocabulary as UTF-8 without a byte order mark",
                          name);
     }
     size_t bad = utf8_valid_prefix(bytes, length);
@@ -39,15 +38,15 @@ static enum berth_status check_bytes(const char *name, const char *bytes, size_t
     const char *nul = memchr(bytes, '\0', length);
     if (nul != NULL) {
         size_t at = (size_t)(nul - bytes);
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: byte %zu (line %zu): a NUL byte; a vocabulary is a text file with "
-                         "one token a line",
-                         name, at, count_byte(bytes, at, '\n') + 1);
+        return error_set(
+            error, BERTH_BAD_DATA,
+            "%s: byte %zu (line %zu): a NUL byte; expected a text file with one token per line",
+            name, at, count_byte(bytes, at, '\n') + 1);
     }
     return BERTH_OK;
 }
 
-// Whether every line ends in CR LF, the last one perhaps in nothing.
+// Whether every line ends in CR LF; the last one may have no line end.
 static int has_crlf_lines(const char *bytes, size_t length) {
     size_t lines = 0;
     for (size_t i = 0; i < length; i++) {
@@ -61,7 +60,7 @@ static int has_crlf_lines(const char *bytes, size_t length) {
     return lines > 0;
 }
 
-// Fills text and starts; there is room for one more byte and two more starts than needed.
+// Fills text and starts, which have room for one more byte and two more starts than needed.
 static void cut_lines(struct vocabulary *vocabulary, const char *bytes, size_t length) {
     int crlf = has_crlf_lines(bytes, length);
     size_t used = 0;
@@ -100,8 +99,8 @@ static enum berth_status check_repeats(const char *name, const struct trie_strin
         if (strings[i].length == strings[i - 1].length &&
             memcmp(strings[i].bytes, strings[i - 1].bytes, strings[i].length) == 0) {
             return error_set(error, BERTH_BAD_DATA,
-                             "%s: line %d repeats the token of line %d, so its id would be "
-                             "ambiguous; every token must stand once",
+                             "%s: line %d: duplicate of the token in line %d, so its id is "
+                             "ambiguous; remove one of them",
                              name, strings[i].id + 1, strings[i - 1].id + 1);
         }
     }
@@ -135,7 +134,7 @@ enum berth_status vocabulary_read(struct vocabulary *vocabulary, const char *nam
     TRY(check_bytes(name, bytes, length, error));
     size_t lines = count_byte(bytes, length, '\n') + 1;
     if (lines > INT32_MAX) {
-        return error_set(error, BERTH_BAD_DATA, "%s: %zu lines; ids hold 31 bits", name, lines);
+        return error_set(error, BERTH_BAD_DATA, "%s: %zu lines; ids have 31 bits", name, lines);
     }
     vocabulary->text = memory_new(length + 1);
     vocabulary->starts = memory_array(lines + 1, sizeof *vocabulary->starts);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A WordPiece vocabulary: a text file with one token a line; the line's number, from 0, is its id.
+// A WordPiece vocabulary: a text file with one token per line; the line number, from 0, is its id.
 #ifndef BERTH_TEXT_VOCABULARY_H
 #define BERTH_TEXT_VOCABULARY_H
 
@@ -7,15 +7,15 @@
 #include "text/trie.h"
 
 struct vocabulary {
-    char *text;     // the tokens, each with a NUL behind it
+    char *text;     // the tokens, each followed by a NUL
     size_t *starts; // [count + 1] where each begins; the last is one past the final NUL
     size_t count;
     struct trie trie; // from a token's bytes to its id
 };
 
-// Reads the bytes of a vocabulary file, `name` in messages. Lines end in LF, or all of them in
+// Reads the bytes of a vocabulary file; messages call it `name`. Lines end in LF, or all of them in
 // CR LF; nothing else is stripped. Errors (BERTH_BAD_DATA): no lines, a byte order mark, ill-formed
-// UTF-8, a NUL byte, a token that stands twice.
+// UTF-8, a NUL byte, a duplicate token.
 enum berth_status vocabulary_read(struct vocabulary *vocabulary, const char *name,
                                   const char *bytes, size_t length, struct berth_error *error);
 void vocabulary_done(struct vocabulary *vocabulary);

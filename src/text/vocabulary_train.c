@@ -18,7 +18,7 @@
 static const char *const specials[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
 #define SPECIAL_COUNT (sizeof specials / sizeof *specials)
 
-// A word that is being put together.
+// A word as its current pieces.
 struct word {
     int32_t *symbols; // pieces, in the trainer's array
     uint32_t length;
@@ -29,14 +29,14 @@ struct trainer {
     const struct word_counts *counts;
     const struct vocabulary_rules *rules;
     struct string_index *pieces;
-    uint8_t *alphabet; // [POINTS] enum place, or-ed
+    uint8_t *alphabet; // [POINTS] enum place, ORed
     int32_t *symbols;  // of all words
     struct word *words;
     size_t word_count;
     struct pair_table pairs;
 };
 
-// Where in its word a character of the alphabet stands somewhere.
+// Where a character of the alphabet occurs in any word.
 enum place { PLACE_KNOWN = 1, PLACE_INSIDE = 2 };
 
 static enum berth_status out_of_memory(struct berth_error *error) {
@@ -88,7 +88,7 @@ static void note_inside(void *context, uint32_t point, size_t at, uint64_t count
     }
 }
 
-// The characters that there are, the most frequent ones first, in characters[]; returns how many.
+// Fills characters[] with the characters that occur, the most frequent first; returns their number.
 static size_t rank_characters(const uint64_t *counts, struct character *characters) {
     size_t count = 0;
     for (uint32_t point = 0; point < POINTS; point++) {
@@ -120,21 +120,21 @@ static enum berth_status choose_alphabet(struct trainer *trainer, struct berth_e
 
 // --- pieces -------------------------------------------------------------------------------------
 
-// The name of a character's piece; returns its length.
+// Writes the text of a character's piece; returns its length.
 static size_t name_character(uint32_t point, int inside, char bytes[CHARACTER_NAME_SIZE]) {
     size_t length = inside ? PREFIX_LENGTH : 0;
     memcpy(bytes, PREFIX, PREFIX_LENGTH);
     return length + utf8_encode(point, bytes + length);
 }
 
-// Makes the piece of a character; 0 when memory is out.
+// Adds the piece of a character; 0 when out of memory.
 static int put_character(struct trainer *trainer, uint32_t point, int inside) {
     char name[CHARACTER_NAME_SIZE];
     size_t length = name_character(point, inside, name);
     return string_index_put(trainer->pieces, name, length) != STRING_INDEX_NONE;
 }
 
-// The piece of a character of the alphabet, which is there.
+// The piece of a character of the alphabet.
 static int32_t character_piece(const struct trainer *trainer, uint32_t point, int inside) {
     char name[CHARACTER_NAME_SIZE];
     size_t length = name_character(point, inside, name);
@@ -159,9 +159,8 @@ static enum berth_status put_first_pieces(struct trainer *trainer, struct berth_
     }
     if (trainer->pieces->count > trainer->rules->size) {
         return error_set(error, BERTH_CONFIG,
-                         "size: expected at least the %zu special pieces and characters of the "
-                         "text, found %zu; ask for more, or for fewer characters "
-                         "(--limit_alphabet)",
+                         "size: expected at least %zu, for the special pieces and the characters "
+                         "of the text, found %zu; raise it, or lower --limit_alphabet",
                          trainer->pieces->count, trainer->rules->size);
     }
     return BERTH_OK;
@@ -236,8 +235,8 @@ struct join {
     int32_t left, right, piece;
 };
 
-// What the neighbours of a joined pair lose and win; 0 when memory is out. `out` pieces of the word
-// are joined already, `in` is where the pair stands.
+// Updates the counts of the pairs around a joined pair; 0 when out of memory. `out` pieces of the
+// word are done, `in` is the index of the pair.
 static int recount(struct trainer *trainer, uint32_t w, const struct join *join, uint32_t out,
                    uint32_t in) {
     struct word *word = &trainer->words[w];
@@ -258,7 +257,7 @@ static int recount(struct trainer *trainer, uint32_t w, const struct join *join,
     return 1;
 }
 
-// Joins the pair wherever it stands in the word, from its front.
+// Joins every occurrence of the pair in the word, from left to right.
 static int join_in_word(struct trainer *trainer, uint32_t w, const struct join *join) {
     struct word *word = &trainer->words[w];
     uint32_t out = 0;
@@ -278,7 +277,7 @@ static int join_in_word(struct trainer *trainer, uint32_t w, const struct join *
     return 1;
 }
 
-// Makes a piece of the pair and joins it in all words.
+// Adds the piece of the pair and joins it in all words.
 static enum berth_status join_pair(struct trainer *trainer, struct pair *pair,
                                    struct berth_error *error) {
     uint32_t *words = pair->words;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training of a WordPiece vocabulary on counted words, as the `tokenizers` library does: every word
-// begins as its characters, those behind the first with "##" in front; then the pair of neighbours
-// that stands most often in the text becomes one piece, again and again. (Google's own trainer was
-// never published.)
+// Trains a WordPiece vocabulary on counted words, as the `tokenizers` library does: every word
+// begins as its characters, all but the first with a "##" prefix; then the most frequent pair of
+// neighbours becomes one piece, again and again. (Google's own trainer was never published.)
 //
-// The same words give the same vocabulary, whatever their order: of pairs that are as frequent the
-// one of the older pieces is taken first.
+// The same words give the same vocabulary, whatever their order: among equally frequent pairs the
+// one of the older pieces comes first.
 #ifndef BERTH_TEXT_VOCABULARY_TRAIN_H
 #define BERTH_TEXT_VOCABULARY_TRAIN_H
 
@@ -19,15 +18,15 @@
 
 struct vocabulary_rules {
     size_t size;            // pieces in all, the special ones included
-    size_t limit_alphabet;  // different characters at most; words with rarer ones are left out
-    uint64_t min_frequency; // pairs that are rarer do not become pieces
+    size_t limit_alphabet;  // maximum of distinct characters; words with rarer ones are left out
+    uint64_t min_frequency; // rarer pairs do not become pieces
 };
 
 // Fills `pieces`, number = id: [PAD] [UNK] [CLS] [SEP] [MASK], the characters in the order of their
-// code points, the same as "##" pieces, then what pairs became. May have fewer than rules->size
-// when no pair is frequent enough. BERTH_CONFIG: the characters alone are more than rules->size.
-// BERTH_BAD_DATA: there are no words. BERTH_INTERRUPTED: *stop was set (`stop` may be NULL).
-// Progress goes to the log. string_index_done frees the pieces, also after a failure.
+// code points, the same as "##" pieces, then the joined pairs. Has fewer than rules->size when no
+// pair is frequent enough. BERTH_CONFIG: the special pieces and characters alone exceed
+// rules->size. BERTH_BAD_DATA: there are no words. BERTH_INTERRUPTED: *stop was set (`stop` may be
+// NULL). Progress goes to the log. string_index_done frees the pieces, also after a failure.
 enum berth_status vocabulary_train(const struct word_counts *counts,
                                    const struct vocabulary_rules *rules,
                                    const struct berth_log *log, const volatile int *stop,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How often each word of a text stands in it; words are those that the tokenizer would cut into
-// pieces (basic.h: cleaned, perhaps lower-cased, split at white space and punctuation).
+// Counts the words of a text, as the tokenizer sees them before it splits them into pieces
+// (basic.h: cleaned, perhaps lower-cased, split at white space and punctuation).
 #ifndef BERTH_TEXT_WORD_COUNTS_H
 #define BERTH_TEXT_WORD_COUNTS_H
 
@@ -21,10 +21,10 @@ struct word_counts {
 };
 
 // Adds the words of text[0 .. length), length at most UINT32_MAX, by Hugging Face's rules.
-// Zero-initialise the counts before the first. BERTH_NO_MEMORY is the only failure.
+// Zero-initialise the counts before the first call. BERTH_NO_MEMORY is the only error.
 enum berth_status word_counts_add_text(struct word_counts *counts, const char *text, size_t length,
                                        int lower_case, struct berth_error *error);
-// Adds `count` times the word bytes[0 .. length).
+// Adds `count` occurrences of the word bytes[0 .. length).
 enum berth_status word_counts_add(struct word_counts *counts, const char *bytes, size_t length,
                                   uint64_t count, struct berth_error *error);
 void word_counts_done(struct word_counts *counts);

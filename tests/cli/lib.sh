@@ -91,7 +91,20 @@ commands_of() { # DOCUMENT
     awk '/^ *```sh$/ { all = 1; next } /^ *```console$/ { some = 1; next } /^ *```/ { all = some = more = 0; next }
         some && (more || sub(/^ *\$ /, "")) { more = /\\$/; print } all' "$1"
 }
-# Runs them in this folder with the program being tested; a command that fails ends them.
+# The lines that a document shows as output of commands, except of those that print a model's or a file's content.
+shown_by() { # DOCUMENT
+    awk '/^ *```console$/ { some = 1; next } /^ *```/ { some = more = 0; next }
+        some && (more || /^ *\$ /) {
+            if (!more) { content = !/^ *\$ berth / || /berth (answer|show|embed|inspect)/ }
+            more = /\\$/; next
+        }
+        some && !content && !/^ *\.\.\.$/' "$1"
+}
+shapes() { # of lines: numbers and blanks do not count
+    sed -E 's/-?[0-9][0-9,.]*(e[-+]?[0-9]+)?/#/g; s/# [KMG]?i?B\b/# B/g; s/^ +//; s/ +/ /g'
+}
+# Runs them in this folder with the program being tested, up to the first that fails. What the document shows must be
+# what they print.
 run_commands_of() { # DOCUMENT, at least how many commands
     what="the commands of $(basename "$1")"
     commands_of "$1" >"$work/commands.sh"
@@ -99,6 +112,12 @@ run_commands_of() { # DOCUMENT, at least how many commands
     PATH=$(dirname "$BERTH"):$PATH bash -eu "$work/commands.sh" >"$out" 2>"$err" </dev/null
     code=$?
     expect_code 0
+    cat "$out" "$err" | shapes >"$work/shapes"
+    shown_by "$1" | shapes | while read -r line; do
+        grep -qxF -- "$line" "$work/shapes" || echo "    $line"
+    done >"$work/differences"
+    [ ! -s "$work/differences" ] || fail "these lines are not printed:
+$(cat "$work/differences")"
 }
 # An export of a wiki with 60 articles of 12 sentences.
 make_dump() {

@@ -240,6 +240,12 @@ def check_noise(job):
     return "berth %s: four equal runs differ in %s" % (job, ", ".join(different[0]))
 
 
+def check_help(job, rows):
+    text = subprocess.run([BERTH, *JOBS[job][0].split(), "--help", "all"], env=ENVIRONMENT, capture_output=True, text=True).stdout
+    missing = [row for row in rows if not re.search(r"^  --%s\b" % row, text, re.MULTILINE)]
+    return "berth %s --help all: no %s" % (job, ", ".join(missing)) if missing else None
+
+
 def rows_of_table():
     names = list(JOBS)
     for line in subprocess.run([LIST_OPTIONS], capture_output=True, text=True, check=True).stdout.splitlines():
@@ -255,6 +261,7 @@ def main():
     table = dict(rows_of_table())
     failures = ["%s: a case or reader without a row" % row for row in [*CASES, *READERS]
                 if (row if isinstance(row, str) else row[0]) not in table]
+    failures += filter(None, (check_help(job, [row for row in table if job in table[row]]) for job in JOBS))
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         waiting = [pool.submit(check_noise, job) for job in JOBS if not ONLY]
         for row, jobs in table.items():

@@ -264,7 +264,7 @@ run convert nowhere new
 expect_code 66
 run convert squad-minilm/vocab.txt new
 expect_code 65
-expect_err "no known format"
+expect_err "unknown format of weights"
 run convert squad-minilm
 expect_code 2
 expect_left ""

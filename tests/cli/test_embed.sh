@@ -183,7 +183,7 @@ printf 'text\tlabel\nAda.\twarm\n' >"$work/several.tsv"
 run predict classify --model "$work/several" --input "$work/several.tsv" --text-column text \
     --label-column label --output "$work/said_none"
 expect_code 65
-expect_err 'does not know the label "warm"'
+expect_err 'the model has no label "warm"'
 # Two classes without names are LABEL_0 and LABEL_1.
 sed -i '/id2label/,/}/d; /label2id/,/}/d; /problem_type/d' "$work/out/config.json"
 run predict classify --model "$work/out" --input "$work/train.csv" --text-column text --output "$work/unnamed"

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tests the help of every verb: exit 0, on standard output, an example, every option with its default,
-# wrapped.
+# Help of every verb: exit 0, on standard output, an example, options by group with their defaults, wrapped.
 . "$(dirname "$0")/lib.sh"
 
 verbs="pretrain finetune predict evaluate answer show tokenize features embed inspect convert compare init verify bench
@@ -18,25 +17,61 @@ for verb in $verbs; do
     done
 done
 
+# The common options, and where the others are; then all of them, or those of a group.
 COLUMNS=200 run finetune squad --help
-for default in '[384, in classification' '[128]' '[64]' '[20]' '[30]' '[3e-05]' '[2]' '[0.1]' '[0.01]' '[1]' '[42]' '[32]' \
-    'linear' 'bf16 where the device'; do
-    expect_out "$default"
+for words in '[384, or' '[3e-5]' '[2]' '[42]' '[32]' '--train_file FILE, --train' --dev --output --bert_model \
+    --init_checkpoint --model_file --vocab_file --deepspeed_config '--resume_from_checkpoint [auto|DIR]' \
+    'bf16 if the device' '`berth finetune squad --help all`' 'learning-rate, optimizer, precision'; do
+    expect_out "$words"
 done
-for option in max_seq_length doc_stride max_query_length n_best_size max_answer_length \
-    train_batch_size gradient_accumulation_steps learning_rate num_train_epochs warmup_proportion \
-    weight_decay max_grad_norm seed max_steps save_steps save_total_limit logging_steps \
-    resume_from_checkpoint train_file validation_file output_dir model_name_or_path --train --dev \
-    --output --model bert_model init_checkpoint model_file vocab_file deepspeed_config; do
-    expect_out "$option"
+for words in --doc_stride --adam_beta1 --local_rank "a resumed run"; do
+    expect_no "$out" "$words"
 done
+COLUMNS=200 run finetune squad --help all
+for words in '--doc_stride N' '[128]' '--max_query_length N' '[64]' '--n_best_size N' '[20]' '--max_answer_length N' '[30]' \
+    '--weight_decay X' "[0.01, for lamb 0]; DeepSpeed's key: optimizer.params.weight_decay" '--save_steps N' \
+    '[42]; a resumed run must keep it' --local_rank --fp16 'linear, bertadam' '--logging_steps N'; do
+    expect_out "$words"
+done
+COLUMNS=200 run pretrain --help all
+for words in '[5e-5]' '[nvlamb]' '[poly]' '[1000, unless num_train_epochs is given]' '[as in the shards]'; do
+    expect_out "$words"
+done
+COLUMNS=200 run prepare --help
+expect_out '[12345]'
+expect_no "$out" "a resumed run"
+run finetune squad --help optimizer
+expect_out "--adam_beta1"
+expect_no "$out" "--doc_stride"
+run help finetune squad learning_rate
+expect_out "--learning_rate RATE, --lr"
+expect_no "$out" "--adam_beta1"
+run finetune squad --help nonsense
+expect_code 2
+expect_err "--help nonsense: expected all, files, features, "
 
-# Narrow terminals: no line of prose or options is wider (examples are to be copied, so they are).
-for verb in $verbs; do
-    COLUMNS=60 run "$verb" --help
-    wide=$(sed '/^example/,/^options/d' "$out" | awk 'length($0) > 60' | head -n 1)
-    [ -z "$wide" ] || fail "wider than 60 columns: $wide"
+# Narrow and wide terminals: no line of prose or options is wider (examples are to be copied, so they are), and
+# every width shows the same words.
+words_of() { sed '/^example/,/^common options/d' "$1" | tr -s ' \n' '\n\n'; }
+narrow() { # COLUMNS WORDS...
+    columns=$1
+    shift
+    COLUMNS=$columns run "$@"
+    wide=$(sed '/^example/,/^common options/d' "$out" | awk -v columns="$columns" 'length($0) > columns' | head -n 1)
+    [ -z "$wide" ] || fail "wider than $columns columns: $wide"
+}
+for verb in $verbs "finetune classify" "predict classify" "evaluate pretrain"; do
+    # shellcheck disable=SC2086
+    COLUMNS=1000 run $verb --help all
+    words_of "$out" >"$work/words"
+    for columns in 60 80 120; do
+        # shellcheck disable=SC2086
+        narrow $columns $verb --help all
+        words_of "$out" | cmp -s - "$work/words" || fail "other words at $columns columns"
+    done
 done
+narrow 60 --help
+(unset COLUMNS && narrow 80 finetune squad --help all)
 
 # Each line of a usage is a separate command.
 COLUMNS=80 run show squad --help

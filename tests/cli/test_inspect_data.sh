@@ -25,7 +25,7 @@ expect_out '20000 instances of '
 head -c 10000 "$data/nvidia.hdf5" >"$work/cut.hdf5"
 run inspect "$work/cut.hdf5"
 expect_code 65
-expect_err 'it is truncated'
+expect_err 'truncated'
 
 # Rows are read and counted; packed ones hold the same instances.
 run inspect "$data/nvidia.hdf5"
@@ -51,5 +51,5 @@ what="a file that is only named as HDF5"
 head -c 20000 /dev/zero >"$work/named.hdf5"
 run inspect "$work/named.hdf5"
 expect_code 65
-expect_err "no HDF5 file"
+expect_err "not an HDF5 file"
 finish

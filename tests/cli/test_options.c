@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests the option table: every row accepts the value that it prints, names are found in every
-// spelling, typos find the nearest row, bad values are refused with the range, and nothing depends
-// on the locale.
+// The option table: every row is complete, every default is its row's, names are found in every
+// spelling, typos find their row, bad values are refused with the range, nothing depends on the
+// locale.
 #include "core/foreign_locale.h"
 #include "core/harness.h"
 #include "core/number.h"
@@ -12,41 +12,96 @@
 #include <stdio.h>
 #include <string.h>
 
-static void every_default_survives_printing_and_setting(void **state) {
-    for (size_t i = 0; i < option_row_count; i++) {
-        struct berth_config config, again;
-        char text[256], reprinted[256];
-        option_defaults(&config);
-        option_defaults(&again);
-        option_print(&config, &option_rows[i], text, sizeof text);
-        if (option_rows[i].type == OPTION_TEXT && *text == '\0') {
-            continue; // no default
-        }
-        struct berth_error error;
-        assert_int_equal(option_set(&again, &option_rows[i], text, &error), BERTH_OK);
-        option_print(&again, &option_rows[i], reprinted, sizeof reprinted);
-        assert_string_equal(reprinted, text);
-        assert_true(option_is_given(&again, &option_rows[i]));
-        assert_false(option_is_given(&config, &option_rows[i]));
+static void expect_good(const struct option_row *row, const char *text) {
+    union option_value value;
+    struct berth_error error;
+    if (option_parse(row, text, &value, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
     }
+}
+
+static void every_default_is_the_rows(void **state) {
+    for (size_t i = 0; i < option_row_count; i++) {
+        const struct option_row *row = &option_rows[i];
+        struct berth_config config, again = {0};
+        char text[256], reprinted[256];
+        berth_config_init(&config);
+        option_print(&config, row, text, sizeof text);
+        assert_false(option_is_given(&config, row) || option_is_chosen(&config, row));
+        assert_true(row->default_value != NULL || (row->type == OPTION_TEXT && *text == '\0'));
+        if (row->default_value != NULL) {
+            assert_int_equal(option_set(&again, row, row->default_value, NULL), BERTH_OK);
+            option_print(&again, row, reprinted, sizeof reprinted);
+            assert_string_equal(reprinted, text);
+            assert_true(option_is_given(&again, row) && option_is_chosen(&again, row));
+        }
+    }
+}
+
+static void jobs_have_their_own_defaults(void **state) {
+    struct berth_config config;
+    for (size_t i = 0; i < option_row_count; i++) {
+        const struct option_row *row = &option_rows[i];
+        for (size_t j = 0; j < sizeof row->job_defaults / sizeof *row->job_defaults; j++) {
+            const struct option_default *own = &row->job_defaults[j];
+            if (own->jobs == 0) {
+                continue;
+            }
+            assert_true((own->jobs & row->jobs) == own->jobs);
+            assert_true(own->value != NULL || own->shown != NULL);
+            expect_good(row, own->value != NULL ? own->value : row->default_value);
+        }
+    }
+    berth_config_init(&config);
+    config.save_steps = 7;
+    option_take_defaults(&config, JOB_PRETRAIN);
+    assert_true(config.learning_rate == 5e-5 && config.save_steps == 7 && config.seed == 42);
+    assert_string_equal(config.optimizer, "nvlamb");
+    assert_false(option_is_given(&config, option_find("optimizer")));
+    assert_int_equal(option_default_integer("max_seq_length", JOB_FINETUNE_CLASSIFY), 128);
+    assert_int_equal(option_default_integer("max_seq_length", JOB_FINETUNE_SQUAD), 384);
+    assert_int_equal(option_default_integer("seed", JOB_PREPARE), 12345);
 }
 
 static void rows_are_complete_and_names_are_unique(void **state) {
     assert_true(option_row_count <= 256); // bits of berth_config.given
     for (size_t i = 0; i < option_row_count; i++) {
         const struct option_row *row = &option_rows[i];
-        assert_non_null(row->help);
-        assert_true(row->jobs != 0);
+        const char *aliases = row->aliases;
+        char alias[OPTION_NAME_SIZE];
+        assert_true(row->jobs != 0 && row->type != OPTION_LIST);
         assert_true(row->type == OPTION_FLAG || row->unit != NULL);
+        assert_true(row->help != NULL && row->help[strlen(row->help) - 1] != '.');
+        assert_true((row->jobs & JOB_TRAIN) != 0 ? row->resume != OPTION_RESUME_NONE
+                                                 : row->resume == OPTION_RESUME_NONE);
         assert_ptr_equal(option_find(row->name), row);
-        for (const char *at = row->aliases != NULL ? row->aliases : ""; *at != '\0';) {
-            char alias[64];
-            size_t length = strcspn(at, " ");
-            snprintf(alias, sizeof alias, "%.*s", (int)length, at);
+        while (option_next_name(&aliases, alias)) {
             assert_ptr_equal(option_find(alias), row);
-            at += length + strspn(at + length, " ");
+        }
+        if (row->deepspeed_default != NULL) {
+            assert_true(row->deepspeed != NULL && (row->jobs & JOB_TRAIN) != 0);
+            expect_good(row, row->deepspeed_default);
         }
     }
+}
+
+static void groups_are_in_one_piece(void **state) {
+    for (size_t i = 1; i < option_row_count; i++) {
+        assert_non_null(option_rows[i].group);
+        for (size_t j = 0; j < i && strcmp(option_rows[i].group, option_rows[i - 1].group) != 0;
+             j++) {
+            assert_string_not_equal(option_rows[j].group, option_rows[i].group);
+        }
+    }
+}
+
+static void a_resumed_run_must_keep_what_its_bytes_depend_on(void **state) {
+    static const char *const kept[] = {"seed", "precision", "optimizer", "max_seq_length"};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        assert_int_equal(option_find(kept[i])->resume, OPTION_KEPT);
+    }
+    assert_int_equal(option_find("learning_rate")->resume, OPTION_NOTED);
+    assert_int_equal(option_find("threads")->resume, OPTION_FREE);
 }
 
 static void both_spellings_are_the_same_name(void **state) {
@@ -137,6 +192,7 @@ static void values_set_by_hand_are_checked(void **state) {
             *(const char **)field = "no such choice";
             break;
         case OPTION_FLAG: // every number is a truth value
+        case OPTION_LIST: // no setting is one
             continue;
         }
         assert_int_equal(option_check(&config, &error), BERTH_USAGE);
@@ -210,7 +266,10 @@ static void the_locale_changes_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_default_survives_printing_and_setting),
+        cmocka_unit_test(every_default_is_the_rows),
+        cmocka_unit_test(jobs_have_their_own_defaults),
+        cmocka_unit_test(groups_are_in_one_piece),
+        cmocka_unit_test(a_resumed_run_must_keep_what_its_bytes_depend_on),
         cmocka_unit_test(rows_are_complete_and_names_are_unique),
         cmocka_unit_test(both_spellings_are_the_same_name),
         cmocka_unit_test(typos_find_the_nearest_name),

@@ -31,7 +31,7 @@ run pretrain --do_train --bert_model=bert-large-uncased --config_file=model/conf
     --use_lazy_mode=True --use_habana --enable_packed_data_mode False --autocast \
     --json-summary log.json --disable_progress_bar --json
 expect_code 0
-expect_err "--allreduce_post_accumulation: there is one process"
+expect_err "--allreduce_post_accumulation has no effect: there is one process"
 expect_err "masked_lm_loss"
 expect_err "next_sentence_loss"
 expect_err "data_wait_ms"
@@ -190,10 +190,10 @@ expect_code 2
 expect_err "model_name_or_path is missing, or --config_file for random weights"
 run pretrain --input_dir model --config_file model/config.json --output none
 expect_code 66
-expect_err "no shards in it"
+expect_err "no shards found"
 run pretrain --input_dir "$long" --config_file model/config.json --max_seq_length 32 --output none
 expect_code 65
-expect_err "its rows have 64 tokens, at most 32 are asked for"
+expect_err "rows have 64 tokens; the maximum requested is 32"
 
 # The commands of the document, with fewer and smaller updates.
 mkdir -p document/squad

@@ -17,7 +17,7 @@ expect_out 'examples=8 features=8'
 run features squad --vocab "$work/model/vocab.txt" --input "$work/data.json" --training --count \
     --features keras --max_seq_length 20
 expect_code 0
-expect_err '8 of 8 entries are left out: 0 with the answer at the context'
+expect_err 'skipping 8 of 8 entries: 0 with the answer at the end of the context'
 keras="--features keras --keras_end exclusive --max_seq_length 128 --threads 1"
 run finetune squad --model "$work/model" --train "$work/data.json" --dev "$work/data.json" \
     --output "$work/keras" $keras $train --num_train_epochs 20
@@ -129,7 +129,7 @@ for file in "$work"/cache/*; do printf x >>"$file"; done
 run predict squad --model "$work/v2" --input "$work/v2.json" --output "$work/cached" $small \
     --version_2_with_negative $cached
 expect_code 0
-expect_err 'its checksum does not fit: it is damaged or cut; the features are built anew'
+expect_err 'wrong checksum: the file is damaged or truncated; rebuilding the features'
 # Two runs at once on an empty cache, with the same results as without one.
 for n in 1 2; do
     "$BERTH" finetune squad --model "$work/model" --train "$work/data.json" --output "$work/twin$n" $small \

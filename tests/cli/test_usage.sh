@@ -56,7 +56,7 @@ refused 'a number from 0.01 to 600, found "1000"' bench peak --seconds 1000
 refused 'a whole number from -1 to 1e+12' $base --dry-run --max_steps 9223372036854775807
 refused 'did you mean --local_rank?' $base --local_rnak 0
 refused 'not both' answer --model x --question y --context a --context-file b
-refused '--question is blank' answer --model x --question '' --context a
+refused 'option question: expected some text' answer --model x --question '' --context a
 refused '--question is blank' answer --model x --question=$' \t\n' --context-file none
 refused '--context is blank' answer --model x --question y --context ' '
 refused 'no vocabulary' tokenize
@@ -106,6 +106,15 @@ for words in "--deepspeed $work/auto.json" "--deepspeed=$work/auto.json" "--deep
 done
 plan predict squad --model "$work/model" --input "$work/data.json" --output "$work/run" --deepspeed "$work/auto.json"
 expect_err "--deepspeed has no effect in \`berth predict\`"
+# Every flag of theirs without effect says so.
+COLUMNS=1000 run finetune squad --help without-effect
+names=$(sed -n 's/^  --/--/p' "$out" | sed '/ VALUE/s/, /=1 /g; s/ VALUE/=1/; /=/s/$/=1/; s/=1=1/=1/; s/,//g')
+[ "$(echo "$names" | wc -w)" -gt 40 ] || fail "few names: $names"
+# shellcheck disable=SC2086
+plan $base $names
+for name in $names; do
+    expect_err "${name%=1} has no effect: "
+done
 # The resulting precision is reported once, and correctly.
 printf '{"train_batch_size": 4}' >"$work/plain.json"
 plan $base --deepspeed_config "$work/plain.json"
@@ -218,8 +227,8 @@ sed 's/"text": "Oslo"/"text": "Paris"/' "$work/data.json" >"$work/elsewhere.json
 missing 65 q1 features squad --training --strict_answers --vocab "$vocab" --input "$work/elsewhere.json"
 run features squad --training --vocab "$vocab" --input "$work/elsewhere.json"
 expect_code 0
-expect_err "1 of 8 questions are skipped"
-expect_err 'question "q1" is skipped'
+expect_err "skipping 1 of 8 questions"
+expect_err 'skipping question "q1"'
 missing 65 q1 predict squad --model "$work/model" --strict_answers --input "$work/elsewhere.json" --output "$work/new"
 missing 73 "$work/data.json is a file" finetune squad --model "$work/model" --train "$work/none" \
     --output "$work/data.json/run"

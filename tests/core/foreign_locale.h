@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A locale of the tests' own (tests/core/locale), made when they are built: decimal comma, groups
-// of digits, Turkish letters. It needs no locale of the machine.
+// A locale for the tests (tests/core/locale), built with them: decimal comma, digit grouping,
+// Turkish letters. It needs no locale of the machine.
 #ifndef BERTH_TESTS_CORE_FOREIGN_LOCALE_H
 #define BERTH_TESTS_CORE_FOREIGN_LOCALE_H
 
@@ -13,7 +13,7 @@
 
 #define FOREIGN_LOCALE "test_TR.UTF-8"
 
-// Lets setlocale find it, here and in child processes; skips the test where the C library has no
+// Makes setlocale find it, here and in child processes; skips the test if the C library has no
 // localedef.
 static inline void foreign_locale_find(void) {
 #ifdef BERTH_TEST_LOCALES
@@ -24,7 +24,7 @@ static inline void foreign_locale_find(void) {
 #endif
 }
 
-// setlocale(LC_ALL, "C") ends it.
+// setlocale(LC_ALL, "C") undoes it.
 static inline void foreign_locale_set(void) {
     char text[16];
     foreign_locale_find();

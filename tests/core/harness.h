@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cmocka with the headers that it wants before it, in that order.
+// cmocka with the headers that it needs, in the required order.
 #ifndef BERTH_TESTS_CORE_HARNESS_H
 #define BERTH_TESTS_CORE_HARNESS_H
 
@@ -10,5 +10,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 // clang-format on
+
+// The state of a test of one instruction set of the CPU, as device_options name it.
+#define INSTRUCTION_SET(test, name)                                                                \
+    { #test ": " name, test, NULL, NULL, name }
+#define EACH_INSTRUCTION_SET(test)                                                                 \
+    INSTRUCTION_SET(test, "generic"), INSTRUCTION_SET(test, "avx2"),                               \
+        INSTRUCTION_SET(test, "avx512"), INSTRUCTION_SET(test, "avx512bf16")
 
 #endif

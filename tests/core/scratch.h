@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder of its own for each test, under TMPDIR, removed afterwards.
+// A temporary folder for each test, under TMPDIR, removed afterwards.
 //
 //   cmocka_unit_test_setup_teardown(test, scratch_setup, scratch_teardown)
-//   scratch("name") is a path in it, valid until the 16th call after.
+//   scratch("name") is a path in it, valid for the next 15 calls.
 #ifndef BERTH_TESTS_CORE_SCRATCH_H
 #define BERTH_TESTS_CORE_SCRATCH_H
 
@@ -42,7 +42,7 @@ static inline int scratch_teardown(void **state) {
 
 #define SCRATCH_TEST(test) cmocka_unit_test_setup_teardown(test, scratch_setup, scratch_teardown)
 
-// Plain writing: thousands of synced files would take their time.
+// Writes without fsync: thousands of synced files would be slow.
 static inline void scratch_write_bytes(const char *name, const void *bytes, size_t length) {
     FILE *file = fopen(scratch(name), "wb");
     assert_non_null(file);
@@ -54,8 +54,8 @@ static inline void scratch_write(const char *name, const char *text) {
     scratch_write_bytes(name, text, strlen(text));
 }
 
-// A path in the folder of real data: BERTH_DATA, or the usual place beside the sources. Valid until
-// the fourth call after.
+// A path in the folder of real data: BERTH_DATA, or the default next to the sources. Valid for the
+// next three calls.
 static inline const char *data_path(const char *name) {
     static char paths[4][512];
     static unsigned next;
@@ -66,7 +66,7 @@ static inline const char *data_path(const char *name) {
     return path;
 }
 
-// How many entries the folder has.
+// The number of entries in the folder.
 static inline size_t scratch_count(void) {
     char **names;
     size_t count = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading, atomic writing, folders and locks as their users meet them.
+// Tests of reading, atomic writing, folders and locks.
 #include "core/file_partial.h"
 #include "core/foreign_locale.h"
 #include "core/scratch.h"
@@ -13,7 +13,7 @@
 
 // --- the order of system calls ------------------------------------------------------------------
 
-// In place of libc's, for all of this program: do as they do and note it.
+// Replacements for libc's functions in this program: they do the same and record the call.
 static char order[4096];
 
 static void note(const char *call, const char *path) {
@@ -45,7 +45,8 @@ static const char *folder_name(void) {
     return strrchr(scratch_folder, '/') + 1;
 }
 
-// What a power cut leaves is what was synced: the content before its name, the name last.
+// A power failure keeps what was synced: the contents must be synced before the rename, the folder
+// last.
 static void test_syncs_come_in_order(void **state) {
     (void)state;
     char expected[1024];
@@ -82,7 +83,7 @@ static void test_what_lies_in_a_folder(void **state) {
     assert_true(file_lies_in(scratch("in/deep"), scratch("in")));
     assert_true(file_lies_in(scratch("in"), scratch("in")));
     assert_true(file_lies_in(scratch("in/a"), "/"));
-    assert_false(file_lies_in(scratch("inside/a"), scratch("in"))); // its name begins alike
+    assert_false(file_lies_in(scratch("inside/a"), scratch("in"))); // a common prefix is not enough
     assert_false(file_lies_in(scratch("in/out"), scratch("in")));
     assert_false(file_lies_in(scratch("in/deep/../../inside/a"), scratch("in")));
     assert_false(file_lies_in(scratch("in/absent"), scratch("in")));
@@ -97,7 +98,7 @@ static void test_read_whole_file(void **state) {
     assert_int_equal(file_write(scratch("a"), "one\0two", 7, NULL), BERTH_OK);
     assert_int_equal(file_read(scratch("a"), 7, &bytes, &length, NULL), BERTH_OK);
     assert_int_equal(length, 7);
-    assert_memory_equal(bytes, "one\0two", 8); // with the NUL behind
+    assert_memory_equal(bytes, "one\0two", 8); // with the NUL after it
     memory_free(bytes);
     scratch_write("empty", "");
     assert_int_equal(file_read(scratch("empty"), 7, &bytes, &length, NULL), BERTH_OK);
@@ -151,7 +152,7 @@ static pid_t in_child(void (*act)(const char *path), const char *path) {
 static void write_late(const char *path) {
     usleep(300000);
     int fifo = open(path, O_WRONLY);
-    usleep(300000); // connected, but with nothing to say yet
+    usleep(300000); // connected, but no data yet
     (void)!write(fifo, "late", 4);
     close(fifo);
 }
@@ -185,7 +186,7 @@ static void test_fifo_without_a_writer_is_an_error(void **state) {
     struct file_reader reader;
     char *bytes;
     size_t length;
-    alarm(60); // what waits without end is killed
+    alarm(60); // kills a process that waits forever
     assert_int_equal(mkfifo(scratch("fifo"), 0600), 0);
     assert_int_equal(file_reader_open(&reader, scratch("fifo"), &error), BERTH_NO_INPUT);
     assert_message_has(&error, "not a regular file");
@@ -194,7 +195,7 @@ static void test_fifo_without_a_writer_is_an_error(void **state) {
     alarm(0);
 }
 
-// One status for one cause, wherever it is met.
+// The same cause gives the same status everywhere.
 static void test_no_descriptor_left(void **state) {
     (void)state;
     struct rlimit before, few;
@@ -486,7 +487,7 @@ static void test_lock_that_is_lost_is_noticed(void **state) {
     assert_int_equal(dir_make(scratch("d"), NULL), BERTH_OK);
     assert_int_equal(file_lock_take(&second, scratch("d"), NULL), BERTH_OK);
     assert_int_equal(file_lock_check(&lock, NULL), BERTH_IO);
-    file_lock_release(&lock); // its own is gone; this is the second's
+    file_lock_release(&lock); // its own file is gone; this one is the second lock's
     assert_true(file_exists(scratch("d/.lock")));
     assert_int_equal(file_lock_check(&second, NULL), BERTH_OK);
     file_lock_release(&second);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every system call of a job fails once, with a full disk, an interrupt and a kill: afterwards the
-// old file is there or the whole new one, never a mix; no temporary file stays but after a kill.
+// file is the old one or the complete new one, never a mix; temporary files stay only after a kill.
 #include "core/scratch.h"
 
 #include <errno.h>
@@ -95,7 +95,8 @@ static void test_interrupt_at_every_call(void **state) {
         assert_old_or_new();
         assert_no_temporary(scratch_folder);
     }
-    assert_in_range(succeeded, 20, 40); // open, write and fsync go on; rename never meets EINTR
+    assert_in_range(succeeded, 20,
+                    40); // open, write and fsync are repeated; rename never returns EINTR
 }
 
 static void test_kill_at_every_call(void **state) {
@@ -117,7 +118,7 @@ static void test_kill_at_every_call(void **state) {
     assert_in_range(call, 20, CALL_LIMIT - 1);
 }
 
-// A job that ran out of memory anywhere leaves nothing either (leaks show under the sanitizer).
+// A job that runs out of memory anywhere also leaves nothing (the sanitizer reports leaks).
 static void test_memory_out_at_every_allocation(void **state) {
     (void)state;
     enum berth_status status = BERTH_NO_MEMORY;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The heap door: overflow, alignment, and the hook that makes an allocation fail.
+// Heap memory: overflow, alignment, and the hook that makes an allocation fail.
 #include "core/harness.h"
 #include "core/memory.h"
 
@@ -72,7 +72,7 @@ static void test_failed_resize_keeps_the_block(void **state) {
     memory_free(text);
 }
 
-// A million elements one by one: few calls, nothing lost.
+// A million elements one by one: few allocations, nothing lost.
 static void test_arrays_double(void **state) {
     (void)state;
     uint32_t *items = NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU device's own promises: opening, errors that stick, memory, dropout's rate and scale.
+// The CPU device: opening, sticky errors, memory, dropout's rate and scale.
 #include "core/device.h"
 #include "core/harness.h"
 
@@ -70,7 +70,7 @@ static void impossible_reserve_is_an_error(void **state) {
     dev->close(dev);
 }
 
-// Dropout on a constant: what is left is the scale, and the rate is p.
+// Dropout on a constant: kept elements equal the scale, and the rate is p.
 static void dropout_rate_and_scale(void **state) {
     enum { ROWS = 640, HIDDEN = 768 };
     struct device *dev = open_auto();

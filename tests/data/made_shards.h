@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shards of made-up instances. Instance number n says so in its second token: 5 + n.
+// Shards of made-up instances. The second token of instance n is 5 + n.
 #ifndef BERTH_TESTS_DATA_MADE_SHARDS_H
 #define BERTH_TESTS_DATA_MADE_SHARDS_H
 
@@ -9,14 +9,14 @@
 #include <string.h>
 
 struct made_shard {
-    int first, count; // numbers of its instances
-    int vocabulary;   // ids are below
+    int first, count; // indices of its instances
+    int vocabulary;   // ids are less than this
     int length;       // of a row; at least 12
 };
 
 enum { MADE_PREDICTIONS = 3 };
 
-// [CLS] n a a+1 ... [SEP] b ... [SEP]: what is masked follows from its neighbours.
+// [CLS] n a a+1 ... [SEP] b ... [SEP]: masked tokens follow from their neighbours.
 static inline void made_instance(struct instances *to, const struct made_shard *shard, int number) {
     int words = shard->vocabulary - 5, length = 8 + number % (shard->length - 7);
     struct instance *instance = &to->items[to->count++];
@@ -42,7 +42,7 @@ static inline void made_instance(struct instances *to, const struct made_shard *
     to->token_count += (size_t)length;
 }
 
-// As TFRecord where the path ends so, else as HDF5.
+// Writes TFRecord if the path ends in ".tfrecord", else HDF5.
 static inline void make_shard(const char *path, const struct made_shard *shard) {
     static struct instance items[256];
     static int32_t tokens[256 * 64], labels[256 * MADE_PREDICTIONS];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Made-up documents as dev/goldens/pretraining_instances.py makes them up, and a CRC-32 over
-// instances as it computes it.
+// Made-up documents, the same as in dev/goldens/pretraining_instances.py, and its CRC-32 over
+// instances.
 #ifndef BERTH_TESTS_DATA_MADE_UP_H
 #define BERTH_TESTS_DATA_MADE_UP_H
 

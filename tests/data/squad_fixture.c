@@ -110,7 +110,7 @@ float fixture_logit(struct fixture_draws *draws) {
     return (float)((int)((draws->state >> 33) % 4096) - 2048) / 128.0f;
 }
 
-// --- features ---
+// --- features -----------------------------------------------------------------------------------
 
 static void compare_array(const json *expected, const struct squad_feature *feature,
                           int64_t (*value)(const struct squad_feature_set *, size_t),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CPython's random numbers, and pre-training instances that are those of the published rules bit
-// for bit (pretraining.golden.h, made by dev/goldens/pretraining_instances.py); with the faster
-// numbers the same rules, seen in what must hold for every instance and in the shares of the whole.
+// CPython's random numbers, and pre-training instances equal to those of the published rules bit
+// for bit (pretraining.golden.h, made by dev/goldens/pretraining_instances.py). With the faster
+// numbers: invariants of every instance, and the shares over all instances.
 #include "data/pretraining/instances.h"
 #include "made_up.h"
 #include "pretraining.golden.h"
@@ -79,7 +79,7 @@ static void check_instance(const struct instances *made, const struct instance *
 static void assert_share(uint64_t part, uint64_t whole, double expected, double within) {
     double share = (double)part / (double)whole;
     if (share < expected - within || share > expected + within) {
-        fail_msg("%g of the whole, expected %g", share, expected);
+        fail_msg("share %g, expected %g", share, expected);
     }
 }
 
@@ -100,7 +100,8 @@ static void test_shares(void **state) {
     assert_int_equal(predictions, made.prediction_count);
     assert_share(made.counts.masked, predictions, 0.8, 0.01);
     assert_share(made.counts.kept, predictions, 0.1, 0.01);
-    assert_share(made.counts.random_next, made.count, 0.53, 0.04); // single sentences are always
+    assert_share(made.counts.random_next, made.count, 0.53,
+                 0.04); // single sentences always count as random
     assert_share(made.counts.short_target, 1200, 0.1, 0.03);
     assert_share(predictions, made.token_count, 0.15, 0.01);
     for (size_t i = 0; i < made.count; i++) {
@@ -115,7 +116,7 @@ static void test_shares(void **state) {
     documents_done(&documents);
 }
 
-// What the packer is handed is the instance.
+// The packer's source returns the instance.
 static void test_source(void **state) {
     (void)state;
     struct documents documents = made_up(22, 30, 30, 40);
@@ -146,7 +147,7 @@ static void test_source(void **state) {
     documents_done(&documents);
 }
 
-// As long as an instance may be, with the border at either end.
+// Instances of the maximum length, with the border at either end.
 static void test_longest_source(void **state) {
     (void)state;
     struct instance items[] = {{.length = INSTANCE_LENGTH_MAX, .second = 0},
@@ -161,7 +162,7 @@ static void test_longest_source(void **state) {
     }
 }
 
-// The same seed gives the same, another seed or the other numbers something else.
+// The same seed gives the same instances, another seed or the other generator different ones.
 static void test_seeds(void **state) {
     (void)state;
     struct documents documents = made_up(21, 20, 9, 20);

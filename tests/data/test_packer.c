@@ -71,7 +71,7 @@ static void shuffles_are_permutations(void **state) {
     assert_int_equal(order[0], 0);
 }
 
-// All of an epoch's bits count, and seeds meet no other seed's epochs.
+// All bits of the epoch matter, and no two seeds share an epoch's order.
 static void shuffles_differ_between_far_epochs(void **state) {
     enum { COUNT_OF_BITS = 32, EPOCHS = 2 * (COUNT_OF_BITS + 1) };
     static uint32_t orders[EPOCHS][20];
@@ -89,7 +89,7 @@ static void shuffles_differ_between_far_epochs(void **state) {
     }
 }
 
-// Every element reaches every place about equally often: chi-square with 35 degrees of freedom.
+// Every element reaches every position about equally often: chi-square with 35 degrees of freedom.
 static void shuffles_are_fair(void **state) {
     int counts[6][6] = {{0}};
     double chi = 0.0;
@@ -136,7 +136,7 @@ static void packs_end_to_end(void **state) {
     packer_done(&packer);
 }
 
-// The masked tokens' rows are those of the batch, also in the batch that follows.
+// The rows of masked tokens count in the batch, also in the second batch.
 static void packs_masked_tokens(void **state) {
     static const uint32_t order[] = {3, 0, 2, 1};
     static const int32_t rows[] = {1, 40, 64 + 1, 70 + 1, 70 + 40, 70 + 59};

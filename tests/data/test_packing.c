@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packing: every instance stands in exactly one row and no row is too long, for histograms of many
-// kinds; on lengths like real ones hardly any padding is left; the solver against known optima.
+// Packing: every instance is in exactly one row and no row is too long, for many kinds of
+// histograms; realistic lengths leave hardly any padding; the solver finds known optima.
 #include "data/packing/nnls.h"
 #include "data/packing/packing.h"
 #include "format/json/json.h"
@@ -68,7 +68,7 @@ static void test_no_sequence_is_lost(void **state) {
     }
 }
 
-// Most rows full, the rest of any length: as pre-training data is.
+// Most sequences of full length, the rest of any length, like pre-training data.
 static void test_efficiency(void **state) {
     (void)state;
     struct python_random random;
@@ -87,8 +87,8 @@ static void test_efficiency(void **state) {
     instances_done(&made);
 }
 
-// All rows hold two sequences of half their length: what is dealt out is in no order, neither the
-// sequences of a length nor, where there are several lengths, the rows; and both follow the seed.
+// All rows have two sequences of half their length. The sequences of a length are shuffled, and so
+// are the rows if there are several lengths; both orders depend on the seed.
 static void test_the_order_is_shuffled(void **state) {
     (void)state;
     enum { COUNT = 400 };
@@ -124,7 +124,7 @@ static void test_the_order_is_shuffled(void **state) {
     instances_done(&made);
 }
 
-// The eight most used, the most used first.
+// The eight most frequent strategies, the most frequent first.
 static void check_top_strategies(const struct packing *packing) {
     json *object;
     assert_int_equal(packing_write_metadata(packing, scratch("a"), NULL), BERTH_OK);
@@ -146,7 +146,7 @@ static void check_top_strategies(const struct packing *packing) {
     json_free(object);
 }
 
-// Rows are what the strategies say, as often as they say, but for those that end empty.
+// Rows follow the strategies and their counts, except those that stay empty.
 static void test_rows_follow_the_strategies(void **state) {
     (void)state;
     struct python_random random;
@@ -189,7 +189,8 @@ static void test_rows_follow_the_strategies(void **state) {
     instances_done(&made);
 }
 
-// Few sequences of many lengths: the mixture is a fraction of a row of most strategies, or of all.
+// Few sequences of many lengths: the solution has a fraction of a row of most strategies, or of
+// all.
 static void test_few_sequences(void **state) {
     (void)state;
     static const double efficiencies[] = {0.6651, 0.6464, 0.7238, 0.6616, 0.6884, 0.7381};
@@ -308,7 +309,7 @@ static void test_refusals(void **state) {
     instances_done(&made);
 }
 
-// x >= 0 is optimal when no gradient is positive, and none is other than 0 where x is positive.
+// x >= 0 is optimal when no gradient is positive, and all are 0 where x is positive.
 static void test_nnls(void **state) {
     (void)state;
     enum { ROWS = 12, COLUMNS = 40 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inputs of texts and pairs: ids and types against the tokenizers package and Google's rule of
-// cutting, on made-up texts and (as checksums) on MRPC; the same with any number of threads;
-// missing memory.
+// Inputs of texts and pairs: ids and types against the tokenizers package and Google's truncation
+// rule, on made-up texts and (as checksums) on MRPC; the same with any number of threads; running
+// out of memory.
 #include "core/harness.h"
 #include "core/memory.h"
 #include "data/pairs/glue_tasks.h"
@@ -118,7 +118,7 @@ static void refuses_lengths_without_room(void **state) {
         struct berth_error error = {0};
         assert_int_equal(pair_features_build(&dataset, tokenizer, lengths[i], 1, &set, &error),
                          BERTH_USAGE);
-        assert_non_null(strstr(error.message, "max_seq_length is "));
+        assert_non_null(strstr(error.message, "max_seq_length: expected "));
         assert_null(set.features);
     }
     tokenizer_close(tokenizer);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text pairs from tables: every task's published layout (the examples of doc/tasks.md), MRPC's real
-// files, the user's own columns and labels, the order of a model's classes, what bad data is told.
+// files, user-defined columns and labels, the order of a model's classes, messages for bad data.
 #include "core/file.h"
 #include "core/foreign_locale.h"
 #include "core/harness.h"
@@ -60,7 +60,7 @@ static int close_document(void **state) {
     return 0;
 }
 
-// The block that begins with "```HEAD", newly allocated.
+// The code block that begins with "```HEAD", newly allocated.
 static char *example_block(const char *head) {
     char fence[64];
     snprintf(fence, sizeof fence, "\n```%s\n", head);
@@ -78,7 +78,7 @@ struct layout {
     size_t count;
     const char *text, *pair;  // of the first example
     const char *first, *last; // labels; NULL: none
-    double value;             // of the first, for real labels
+    double value;             // of the first example, for real labels
 };
 
 static void check_label(const struct pair_dataset *set, size_t index, const char *name) {
@@ -202,7 +202,7 @@ static void labels_stand_in_the_published_order(void **state) {
     assert_int_equal(count, sizeof orders / sizeof *orders);
 }
 
-// --- files of one's own -------------------------------------------------------------------------
+// --- user-defined files -------------------------------------------------------------------------
 
 static void reads_columns_of_ones_own(void **state) {
     struct pair_settings settings = {
@@ -270,11 +270,11 @@ static void names_what_is_wrong(void **state) {
         enum glue_split split;
     } cases[] = {
         {"rte", "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tentailed\n",
-         "t: line 2, column \"label\": the label \"entailed\" is not one of the task's: "
+         "t: line 2, column \"label\": unknown label \"entailed\"; expected one of "
          "\"entailment\", \"not_entailment\"",
          GLUE_DEV},
         {"mrpc", "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n2\t1\t2\ta\tb\n",
-         "the label \"2\" is not one of the task's: \"0\", \"1\"", GLUE_TRAIN},
+         "unknown label \"2\"; expected one of \"0\", \"1\"", GLUE_TRAIN},
         {"stsb", "sentence1\tsentence2\tscore\na\tb\tx\n",
          "t: line 2, column \"score\": expected a number, found \"x\"", GLUE_TRAIN},
         {"stsb", "sentence1\tsentence2\tscore\na\tb\t5\na\tb\t5.1\n",
@@ -282,10 +282,10 @@ static void names_what_is_wrong(void **state) {
         {"stsb", "sentence1\tsentence2\tscore\na\tb\tnan\n", "expected a number", GLUE_TRAIN},
         {"sst2", "sentence\tlabel\na\t\n", "t: line 2, column \"label\": the label is empty",
          GLUE_TRAIN},
-        {"sst2", "sentence\nb\n", "label_column: there is no column \"label\"", GLUE_TRAIN},
-        {"sst2", "text\tlabel\nb\t1\n", "text_column: there is no column \"sentence\"", GLUE_TEST},
+        {"sst2", "sentence\nb\n", "label_column: no column \"label\"", GLUE_TRAIN},
+        {"sst2", "text\tlabel\nb\t1\n", "text_column: no column \"sentence\"", GLUE_TEST},
         {"cola", "a\t1\tb\n",
-         "t: line 1: the row has 3 fields, expected 4; there is nothing for "
+         "t: line 1: the row has 3 fields, expected 4; nothing for "
          "column \"sentence\"",
          GLUE_TRAIN},
         {"rte", "", "t: the file is empty", GLUE_DEV},
@@ -298,8 +298,9 @@ static void names_what_is_wrong(void **state) {
     struct pair_settings own = {
         .table = {.format = TABLE_JSON_LINES}, .text_column = "a", .label_column = "l"};
     assert_says(failure("{\"a\":\"x\",\"l\":1}\n{\"a\":\"x\"}\n", &own),
-                "t: line 2, column \"l\": expected text or a number, found nothing");
-    assert_says(failure("{\"a\":[],\"l\":1}\n", &own), "t: line 1, column \"a\": expected text");
+                "t: line 2, column \"l\": expected a string or a number, found nothing");
+    assert_says(failure("{\"a\":[],\"l\":1}\n", &own),
+                "t: line 1, column \"a\": expected a string");
 }
 
 static void knows_its_tasks(void **state) {
@@ -309,12 +310,12 @@ static void knows_its_tasks(void **state) {
     assert_int_equal(glue_task_find("sts", &task, &error), BERTH_USAGE);
     assert_null(task);
     assert_string_equal(error.message,
-                        "task_name: there is no task \"sts\"; expected one of cola, sst2, mrpc, "
-                        "qqp, stsb, mnli, qnli, rte, wnli, xnli");
+                        "task_name: expected one of cola, sst2, mrpc, qqp, stsb, mnli, qnli, "
+                        "rte, wnli, xnli, found \"sts\"");
     assert_int_equal(
         glue_task_settings(task_of("rte"), GLUE_DEV_MISMATCHED, NULL, &settings, &error),
         BERTH_USAGE);
-    assert_string_equal(error.message, "RTE has no mismatched files; only MNLI has");
+    assert_string_equal(error.message, "RTE has no mismatched files; only MNLI has them");
 }
 
 // --- folders ------------------------------------------------------------------------------------
@@ -345,8 +346,8 @@ static void finds_files_in_folders(void **state) {
     assert_int_equal(glue_task_path(task_of("mrpc"), folder, GLUE_TRAIN, NULL, &path, &error),
                      BERTH_NO_INPUT);
     assert_null(path);
-    assert_says(error.message, "there is no train.tsv or msr_paraphrase_train.txt, neither here "
-                               "nor in its folder MRPC; expected the files of MRPC");
+    assert_says(error.message, "missing train.tsv or msr_paraphrase_train.txt, here and "
+                               "in the folder MRPC; expected the files of MRPC");
     touch(folder, "msr_paraphrase_train.txt");
     touch(folder, "msr_paraphrase_test.txt");
     expect_path(folder, "mrpc", GLUE_TRAIN, "msr_paraphrase_train.txt");
@@ -438,8 +439,8 @@ static void takes_the_order_of_a_model(void **state) {
     assert_int_equal(pairs_relabel(&set, placeholders, 2, &error), BERTH_BAD_DATA);
     assert_int_equal(pairs_relabel(&set, gaps, 3, &error), BERTH_BAD_DATA);
     assert_int_equal(pairs_relabel(&set, order + 1, 2, &error), BERTH_BAD_DATA);
-    assert_string_equal(error.message, "t: line 3: the model does not know the label \"dog\"; it "
-                                       "knows \"bee\", \"CAT\"");
+    assert_string_equal(error.message, "t: line 3: the model has no label \"dog\"; expected "
+                                       "one of \"bee\", \"CAT\"");
     assert_int_equal(set.label_count, 3); // as it was
     assert_int_equal(set.examples[0].label, 1);
     assert_int_equal(pairs_relabel(&set, order, 5, &error), BERTH_OK);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of instances: what NVIDIA's and Habana's layouts hold (pretraining/, written with h5py by
-// dev/fixtures/make_pretraining.py) comes back as the instances they were made of, so does what is
-// written here, and contradictions are refused by name.
+// Files of instances: files in NVIDIA's and Habana's layouts (pretraining/, written with h5py by
+// dev/fixtures/make_pretraining.py) and our own give the original instances; inconsistent files are
+// refused by name.
 #include "data/pretraining/pretraining_file.h"
 #include "data/pretraining/pretraining_statistics.h"
 #include "format/hdf5/hdf5.h"
@@ -80,7 +80,7 @@ static void test_reads_its_own_packed(void **state) {
     struct pretraining_pack packs[64];
     size_t count = 0;
     for (uint32_t i = 0; i < made.count;
-         i++, count++) { // two where they fit, an empty place between
+         i++, count++) { // two where they fit, an empty slot between
         int two = i + 1 < made.count && made.items[i].length + made.items[i + 1].length <= LENGTH;
         packs[count] =
             (struct pretraining_pack){{i, PRETRAINING_NONE, two ? i + 1 : PRETRAINING_NONE}};
@@ -108,7 +108,7 @@ static void test_reads_its_own_packed(void **state) {
     documents_done(&documents);
 }
 
-// Blocks of rows of chunks that hold them all: each chunk is unpacked less than twice.
+// Blocks of rows from one chunk with all rows: each chunk is decompressed less than twice.
 static void test_reads_one_large_chunk(void **state) {
     (void)state;
     enum { ROWS = 20000, ROW_BYTES = 16 * (4 + 1 + 1) + 2 * (4 + 4) + 1 };
@@ -145,7 +145,7 @@ static void test_rows_that_are_too_small(void **state) {
     assert_int_equal(scratch_count(), 0);
     assert_int_equal(pretraining_read_hdf5(FOLDER "nvidia.hdf5", VOCABULARY, 16, &made, &error),
                      BERTH_BAD_DATA);
-    assert_message_has(&error, "at most 16");
+    assert_message_has(&error, "requested is 16");
     instances_done(&made);
     documents_done(&documents);
 }
@@ -188,9 +188,9 @@ static void test_reads_its_tfrecord(void **state) {
     assert_message_has(&error, "input_ids, row 0: more tokens");
     assert_int_equal(pretraining_read_tfrecord(scratch("a"), 300, 0, &read, &error),
                      BERTH_BAD_DATA);
-    assert_message_has(&error, "an id outside the vocabulary");
+    assert_message_has(&error, "id outside the vocabulary");
     instances_done(&read);
-    // Cut anywhere, and with any byte changed: an error, by the checksums.
+    // Truncated anywhere, or with any byte changed: an error, because of the checksums.
     char *bytes;
     size_t length;
     assert_int_equal(file_read(scratch("a"), 1 << 24, &bytes, &length, NULL), BERTH_OK);
@@ -208,9 +208,9 @@ static void test_reads_its_tfrecord(void **state) {
     documents_done(&documents);
 }
 
-// --- records by hand ----------------------------------------------------------------------------
+// --- hand-made records ---------------------------------------------------------------------------
 
-// A list of numbers, packed or not, of a feature; kind 2: floats, 3: integers.
+// Appends a feature with a list of numbers, packed or not; kind 2: floats, 3: integers.
 static void put_list(struct protobuf_writer *to, const char *name, uint32_t kind, int packed,
                      const int64_t *numbers, size_t count) {
     size_t entry = protobuf_begin(to, 1);
@@ -301,17 +301,17 @@ static void test_bad_records(void **state) {
         struct record record;
         const char *message;
     } cases[] = {
-        {1, {NULL, 0, 0, {0}}, "input_ids, row 0: it is missing"},
-        {6, {"input_ids", 3, 1, {1}}, "input_ids, row 0: it stands there twice"},
-        {2, {"input_mask", 3, 7, {1, 1, 1, 1, 1, 1, 0}}, "input_mask, row 0: another number"},
-        {2, {"input_mask", 2, 8, {1, 1, 1, 1, 1, 1, 0, 0}}, "expected whole numbers"},
+        {1, {NULL, 0, 0, {0}}, "input_ids, row 0: missing feature"},
+        {6, {"input_ids", 3, 1, {1}}, "input_ids, row 0: duplicate feature"},
+        {2, {"input_mask", 3, 7, {1, 1, 1, 1, 1, 1, 0}}, "input_mask, row 0: the number of values"},
+        {2, {"input_mask", 2, 8, {1, 1, 1, 1, 1, 1, 0, 0}}, "expected integers"},
         {0, {"masked_lm_weights", 3, 3, {1, 0, 0}}, "expected floats"},
         {0, {"masked_lm_weights", 2, 3, {1, 1, 0}}, "masked_lm_weights, row 0: they contradict"},
         {0, {"masked_lm_weights", 2, 2, {1, 0}}, "they contradict"},
         {6, {"next_sentence_labels", 3, 2, {1, 0}}, "expected one value"},
         {6, {"next_sentence_labels", 3, 1, {2}}, "expected 0 or 1"},
-        {4, {"masked_lm_positions", 3, 3, {6, 0, 0}}, "a position outside"},
-        {5, {"masked_lm_ids", 3, 3, {VOCABULARY, 0, 0}}, "masked_lm_ids, row 0: an id outside"},
+        {4, {"masked_lm_positions", 3, 3, {6, 0, 0}}, "position outside"},
+        {5, {"masked_lm_ids", 3, 3, {VOCABULARY, 0, 0}}, "masked_lm_ids, row 0: id outside"},
         {5, {"masked_lm_ids", 3, 3, {INT64_MAX, 0, 0}}, "a number out of range"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -370,7 +370,7 @@ static void test_statistics(void **state) {
     documents_done(&documents);
 }
 
-// --- contradictions -----------------------------------------------------------------------------
+// --- inconsistent files --------------------------------------------------------------------------
 
 // A file of one row with one number changed.
 static void write_row(const char *path, size_t column, size_t at, int32_t value) {
@@ -394,7 +394,7 @@ static void write_row(const char *path, size_t column, size_t at, int32_t value)
     hdf5_writer_done(&writer);
 }
 
-// Two sequences in a packed row, of which next_sentence_positions says where they begin.
+// Two sequences in a packed row, with their starts in next_sentence_positions.
 static void write_packed_row(const char *path, int32_t first, int32_t second, int32_t masked) {
     static const struct hdf5_column columns[] = {
         {"input_ids", TENSOR_I32, 8},
@@ -434,7 +434,7 @@ static void test_where_packed_sequences_begin(void **state) {
     struct berth_error error;
     write_packed_row(scratch("a"), 0, 3, 4);
     assert_int_equal(pretraining_measure_hdf5(scratch("a"), 0, &size, NULL), BERTH_OK);
-    assert_int_equal(size.sequences, 2); // of three places
+    assert_int_equal(size.sequences, 2); // in three slots
     assert_int_equal(pretraining_read_hdf5(scratch("a"), VOCABULARY, 0, &read, NULL), BERTH_OK);
     assert_int_equal(read.count, 2);
     for (int32_t wrong = 1; wrong < 8; wrong++) {
@@ -446,7 +446,7 @@ static void test_where_packed_sequences_begin(void **state) {
     write_packed_row(scratch("a"), 0, 3, 3); // the second's [CLS]
     assert_int_equal(pretraining_read_hdf5(scratch("a"), VOCABULARY, 0, &read, &error),
                      BERTH_BAD_DATA);
-    assert_message_has(&error, "a position outside its sequence: found 3, expected 4 to 5");
+    assert_message_has(&error, "position outside its sequence: found 3, expected 4 to 5");
     instances_done(&read);
 }
 
@@ -457,18 +457,18 @@ static void test_contradictions(void **state) {
         int32_t value;
         const char *message;
     } cases[] = {
-        {0, 1, VOCABULARY, "input_ids, row 0: an id outside"},
-        {0, 4, -1, "an id outside the vocabulary: found -1, expected 0 to 999"},
+        {0, 1, VOCABULARY, "input_ids, row 0: id outside"},
+        {0, 4, -1, "id outside the vocabulary: found -1, expected 0 to 999"},
         {1, 0, 0, "input_mask"},
         {1, 2, 0, "expected ones, then zeros"},
         {1, 7, 1, "ones, then zeros"},
         {1, 3, 2, "ones, then zeros"},
         {2, 1, 1, "segment_ids"},
         {2, 4, 2, "zeros, then ones"},
-        {3, 0, 6, "masked_lm_positions, row 0: a position outside"},
-        {3, 0, -1, "a position outside its sequence: found -1, expected 1 to 5"},
-        {3, 1, 2, "masked_lm_positions, row 0: expected positions that ascend, found 2 behind 2"},
-        {3, 1, 1, "found 1 behind 2"},
+        {3, 0, 6, "masked_lm_positions, row 0: position outside"},
+        {3, 0, -1, "position outside its sequence: found -1, expected 1 to 5"},
+        {3, 1, 2, "masked_lm_positions, row 0: expected ascending positions, found 2 after 2"},
+        {3, 1, 1, "found 1 after 2"},
         {4, 0, VOCABULARY, "masked_lm_ids"},
         {5, 0, 2, "next_sentence_labels, row 0: expected 0 or 1, found 2"},
     };
@@ -498,7 +498,8 @@ static void test_other_data_sets(void **state) {
         {{"input_ids", TENSOR_I32, 8}, {"input_mask", TENSOR_I8, 8}},
         {{"input_ids", TENSOR_I32, WIDE}, {"input_mask", TENSOR_I8, 8}}};
     static const char *const messages[] = {
-        "no data set input_ids", "in 2 dimensions, found I32 in 1", "no data set segment_ids",
+        "missing data set input_ids", "in 2 dimensions, found I32 in 1",
+        "missing data set segment_ids",
         "data set input_ids: expected rows of 1 to 8192 numbers, found 8193"};
     static const int32_t row[WIDE];
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sentences: what each rule does, and the marks made by hand in the sample of Wikipedia
-// (sentences.marked.h), where every end is found and nothing else.
+// Sentences: each rule, and the hand-made marks in the sample of Wikipedia (sentences.marked.h),
+// where exactly the marked ends are found.
 #include "core/scratch.h"
 #include "data/corpus/sentences.h"
 #include "data/wikipedia/wikipedia.h"
 #include "format/archive/deflate.h"
 #include "sentences.marked.h"
 
-// The sentences of a text, each behind a '|'.
+// The sentences of a text, each after a '|'.
 static const char *split(const char *text) {
     static char result[2048];
     struct sentences sentences = {.text = text, .length = strlen(text)};
@@ -50,7 +50,7 @@ static void test_rules(void **state) {
         {"He wrote \xe2\x80\x9cNo.\xe2\x80\x9d Then \xe2\x80\x98so.\xe2\x80\x99 \xe2\x80\x9cYes.",
          "|He wrote \xe2\x80\x9cNo.\xe2\x80\x9d|Then \xe2\x80\x98so.\xe2\x80\x99|\xe2\x80\x9cYes."},
         {"example.com is a.b.c. and so", "|example.com is a.b.c. and so"},
-        // small letters of two bytes, the first and last of each kind, and capitals beside them
+        // two-byte lower-case letters, the first and last of each range, and adjacent capitals
         {"Slovo. \xd0\xb0. \xd0\xbf. \xd1\x80. \xd1\x9f. \xd0\xaf.",
          "|Slovo. \xd0\xb0. \xd0\xbf. \xd1\x80. \xd1\x9f.|\xd0\xaf."},
         {"Slovo. \xd1\xa0. End! \xd0\x90. End! \xd0\xbb.",
@@ -63,7 +63,7 @@ static void test_rules(void **state) {
          "|J. The man.|Then J. S. Bach.|I. He wrote.|P. T.|It was."},
         {"Vitamin C. A cold. Vitamin C. The cold. In unit 7. The cold.",
          "|Vitamin C. A cold.|Vitamin C.|The cold.|In unit 7.|The cold."},
-        // numbers of items, and numbers that end a sentence
+        // item numbers, and numbers that end a sentence
         {"12. The twelfth. Born in 12. The end.", "|12. The twelfth.|Born in 12.|The end."},
         {"999. The last.\n1000. The next.", "|999. The last.|1000.|The next."},
         {"A4. The paper.", "|A4.|The paper."},
@@ -76,13 +76,13 @@ static void test_rules(void **state) {
 
 // --- the marks ----------------------------------------------------------------------------------
 
-// The text of an article as it stands in a file of extracted text, lines joined by blanks.
+// The text of an article in a file of extracted text, with lines joined by blanks.
 static char *article(const char *file, int id) {
     char head[32];
     snprintf(head, sizeof head, "<doc id=\"%d\" ", id);
     const char *at = strstr(file, head), *end = at != NULL ? strstr(at, "\n</doc>") : NULL;
     assert_non_null(end);
-    at = strstr(strchr(at, '\n') + 1, "\n") + 2; // behind the title and an empty line
+    at = strstr(strchr(at, '\n') + 1, "\n") + 2; // after the title and an empty line
     char *text = memory_string_of(at, (size_t)(end - at));
     for (char *c = text; *c != '\0'; c++) {
         *c = *c == '\n' ? ' ' : *c;
@@ -100,7 +100,7 @@ static void score_article(const char *file, const struct marked *marked, struct 
     struct sentences sentences = {.text = text, .length = strlen(text)};
     const char *begin;
     if (deflate_crc32(0, text, last) != marked->crc) {
-        fail_msg("article %d: its text is no longer what was marked", marked->id);
+        fail_msg("article %d: its text differs from the marked text", marked->id);
     }
     score->marked += marked->count;
     while (sentences_next(&sentences, &begin, &length)) {

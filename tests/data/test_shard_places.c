@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where articles go: every article with a sentence to one shard, shards of a kind as long as each
-// other, the test share kept, two articles in every shard where there are so many.
+// The assignment of articles: every article with sentences goes to one shard, shards of a kind are
+// equally long, the test share is met, every shard has two articles if there are enough.
 #include "core/memory.h"
 #include "core/rng.h"
 #include "core/scratch.h"
@@ -21,7 +21,7 @@ struct made {
     uint64_t sentences, longest; // of all articles
 };
 
-// Lengths as of an encyclopedia: many short articles, a few that are very long, some empty.
+// Lengths like an encyclopedia's: many short articles, a few very long ones, some empty.
 static void make_lengths(uint32_t *lengths, uint64_t count) {
     for (uint64_t i = 0; i < count; i++) {
         uint64_t index = i;
@@ -96,7 +96,7 @@ static void test_balance(void **state) {
     memory_free(lengths);
 }
 
-// One article is as long as all others: its shard gets a second one all the same.
+// One article is as long as all others together: its shard still gets a second one.
 static void test_a_giant(void **state) {
     (void)state;
     uint32_t lengths[9] = {4, 4, 4, 1000, 4, 4, 4, 4, 4};
@@ -109,7 +109,7 @@ static void test_a_giant(void **state) {
     shard_places_done(&made.places);
 }
 
-// An article is held out when that brings the test share nearer.
+// An article is held out when that brings the test share closer to its target.
 static void test_the_share_is_rounded(void **state) {
     (void)state;
     static const struct {
@@ -134,7 +134,7 @@ static int count_differences(const struct shard_places *a, const struct shard_pl
     return differ;
 }
 
-// The same places every time; another seed holds out other articles.
+// The assignment is reproducible; another seed holds out other articles.
 static void test_seeds(void **state) {
     (void)state;
     uint32_t lengths[1000];
@@ -173,7 +173,7 @@ static void test_refused(void **state) {
         expect_refused(plans[i], lengths, 3, BERTH_CONFIG, "expected 1 to 4096");
     }
     const struct shard_plan good = {1, 1, 0.1, 0};
-    expect_refused(good, none, 2, BERTH_BAD_DATA, "2 articles without a sentence");
+    expect_refused(good, none, 2, BERTH_BAD_DATA, "none of 2 articles has a sentence");
     expect_refused(good, none, 0, BERTH_BAD_DATA, "0 articles");
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shards as one endless stream: every sequence once an epoch, found from its number alone, whatever
-// the files' sizes and however the stream is asked; damage is told where it is needed.
+// Shards as one endless stream: every sequence once per epoch, found from its index alone, whatever
+// the files' sizes and the calls; damage is reported by the call that needs the file.
 #include "core/memory.h"
 #include "core/scratch.h"
 #include "data/made_shards.h"
@@ -32,7 +32,7 @@ static struct shard_stream *open_stream(const struct shard_list *list, uint64_t 
     return stream;
 }
 
-// Numbers of the instances [first, first + count) of the stream.
+// Reads the indices of the instances [first, first + count) of the stream.
 static void take(struct shard_stream *stream, int64_t first, size_t count, int *numbers) {
     struct shard_taken taken;
     struct berth_error error = {0};
@@ -88,7 +88,7 @@ static void check_stream(const int *sizes, int files) {
     }
     shard_stream_close(stream);
     stream = open_stream(&list, 7);
-    take(stream, 2 * total - 2, 4, piece); // a resumed run begins anywhere
+    take(stream, 2 * total - 2, 4, piece); // a resumed run may begin anywhere
     assert_memory_equal(piece, straight + 2 * total - 2, 4 * sizeof(int));
     take(stream, 1, 4, piece);
     assert_memory_equal(piece, straight + 1, 4 * sizeof(int));
@@ -129,7 +129,7 @@ static void test_places(void **state) {
     shard_list_done(&list);
 }
 
-// Files of one size are in other orders than each other.
+// Files of the same size have different orders.
 static void test_each_file_has_its_order(void **state) {
     int numbers[40], same = 0;
     put_shard("a.hdf5", 0, 20);
@@ -145,7 +145,7 @@ static void test_each_file_has_its_order(void **state) {
     shard_list_done(&list);
 }
 
-// Which files of a folder are read, told by their names.
+// The files of a folder are selected by name.
 static void test_names(void **state) {
     put_shard("c_training_0.hdf5", 0, 3);
     put_shard("c_test_0.hdf5", 3, 4);
@@ -197,7 +197,7 @@ static void test_names_of_files(void **state) {
     }
 }
 
-// Rows that are packed count as what is in them, before they are read.
+// Packed rows count their sequences, before they are read.
 static void test_packed_rows_count_as_sequences(void **state) {
     struct shard_list plain = open_list(FOLDER "nvidia.hdf5", SHARD_ANY);
     struct shard_list packed = open_list(FOLDER "habana.hdf5", SHARD_ANY);
@@ -214,7 +214,7 @@ static void test_packed_rows_count_as_sequences(void **state) {
     shard_list_done(&packed);
 }
 
-// A shard whose chunks hold all of its rows is unpacked less than twice, with its measuring.
+// A shard with all rows in one chunk is decompressed less than twice, including its measurement.
 static void test_one_large_chunk(void **state) {
     (void)state;
     enum { ROWS = 20000, ROW_BYTES = 16 * (4 + 1 + 1) + 2 * (4 + 4) + 1 };
@@ -231,7 +231,7 @@ static void test_one_large_chunk(void **state) {
     assert_in_range(deflate_bytes_unpacked() - before, ROWS * ROW_BYTES, 2 * ROWS * ROW_BYTES);
 }
 
-// A pattern stands for files, whatever they are called.
+// A pattern matches files of any name.
 static void test_patterns(void **state) {
     put_shard("c_training_0.hdf5", 0, 3);
     put_shard("part_0.tfrecord", 3, 4);
@@ -260,18 +260,19 @@ static void expect_list_error(const char *path, enum berth_status expected, cons
 
 static void test_lists_that_cannot_be(void **state) {
     assert_int_equal(dir_make(scratch("empty"), NULL), BERTH_OK);
-    expect_list_error(scratch("empty"), BERTH_NO_INPUT, "no shards in it");
+    expect_list_error(scratch("empty"), BERTH_NO_INPUT, "no shards found");
     expect_list_error(scratch("nowhere"), BERTH_NO_INPUT, "nowhere");
     scratch_write("bad.hdf5", "no HDF5 at all");
     expect_list_error(scratch("bad.hdf5"), BERTH_BAD_DATA, "bad.hdf5");
     put_shard("long.hdf5", 0, 3);
-    expect_list_error(scratch("long.hdf5"), BERTH_BAD_DATA, "at most 16 are asked for");
+    expect_list_error(scratch("long.hdf5"), BERTH_BAD_DATA, "the maximum requested is 16");
     put_shard("long.tfrecord", 0, 3);
-    expect_list_error(scratch("long.tfrecord"), BERTH_BAD_DATA, "more tokens than are asked for");
-    expect_list_error(scratch("none*.hdf5"), BERTH_NO_INPUT, "no shards in it");
+    expect_list_error(scratch("long.tfrecord"), BERTH_BAD_DATA,
+                      "more tokens than the maximum requested");
+    expect_list_error(scratch("none*.hdf5"), BERTH_NO_INPUT, "no shards found");
 }
 
-// The file's ids no longer unpack; its description stays good.
+// Damages the file's ids, so that they cannot be decompressed; its metadata stays valid.
 static void damage(const char *name) {
     struct hdf5_file shard;
     assert_int_equal(hdf5_open(&shard, scratch(name), NULL), BERTH_OK);
@@ -284,7 +285,7 @@ static void damage(const char *name) {
     assert_int_equal(fclose(file), 0);
 }
 
-// Read ahead or not, a damaged file is an error only for those who need it, and again then.
+// Read ahead or not, a damaged file is an error only for calls that need it, each time.
 static void test_damage_is_told_when_needed(void **state) {
     int numbers[100];
     put_shard("a.hdf5", 0, 100);
@@ -320,13 +321,13 @@ static void expect_take_error(const struct shard_list *list, int32_t vocab_size,
 static void test_ids_and_changes_are_told(void **state) {
     put_shard("a.hdf5", 0, 30);
     struct shard_list list = open_list(scratch("."), SHARD_TRAIN);
-    expect_take_error(&list, 20, "a.hdf5: input_ids, row 5: an id outside the vocabulary");
+    expect_take_error(&list, 20, "a.hdf5: input_ids, row 5: id outside the vocabulary");
     put_shard("a.hdf5", 0, 29);
-    expect_take_error(&list, WORDS, "it held 30 sequences when the run began and holds 29 now");
+    expect_take_error(&list, WORDS, "30 sequences when the run began, 29 now");
     shard_list_done(&list);
 }
 
-// Of TFRecord only the first record is looked at before the run.
+// Only the first record of a TFRecord file is read before the run.
 static void test_a_longer_record_behind_is_told(void **state) {
     put_shard("a.tfrecord", 0, 3);
     const struct made_shard wide = {20, 8, WORDS, 2 * LENGTH};
@@ -345,7 +346,7 @@ static void test_a_longer_record_behind_is_told(void **state) {
     struct shard_list list = open_list(scratch("a.tfrecord"), SHARD_TRAIN);
     assert_int_equal(list.sequences, 11);
     assert_int_equal(list.length, LENGTH);
-    expect_take_error(&list, WORDS, "by their first records the files hold at most 20 and 3");
+    expect_take_error(&list, WORDS, "the first records of the files have at most 20 and 3");
     shard_list_done(&list);
     memory_free(parts[0]);
     memory_free(parts[1]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The SQuAD reader: every shape of file, what each kind of bad file is told, real files.
+// The SQuAD reader: every layout, the message for each kind of bad file, real files.
 #include "core/harness.h"
 #include "core/memory.h"
 #include "data/squad_fixture.h"
@@ -92,7 +92,7 @@ static void keeps_the_first_examples(void **state) {
     }
 }
 
-// What squad_check_placed says of the file, which reading accepts.
+// The message of squad_check_placed for the file, which the reader accepts.
 static const char *complaint(const char *text) {
     static struct berth_error error;
     struct squad_dataset set = fixture_dataset_of(text);
@@ -106,19 +106,19 @@ static void marks_misplaced_answers(void **state) {
     assert_string_equal(
         complaint(NESTED(QUESTION("{\"text\":\"1998\",\"answer_start\":18}"))),
         "set.json: data[0].paragraphs[0].qas[0].answers[0]: question \"q1\": the answer "
-        "\"1998\" does not lie in its context at character 18: there is \" 199\"; set "
+        "\"1998\" is not in its context at character 18: found \" 199\"; set "
         "answer_start to 19");
     assert_says(complaint(NESTED(QUESTION("{\"text\":\"1999\",\"answer_start\":20}"))),
-                "there is \"998.\"; the context does not hold that text");
+                "found \"998.\"; the context does not contain that text");
     assert_says(complaint(NESTED(QUESTION("{\"text\":\"1998\",\"answer_start\":99}"))),
                 "the context has 24 characters");
     assert_says(complaint(NESTED(QUESTION("{\"text\":\"1998\",\"answer_start\":-1}"))),
                 "at character -1");
     assert_says(
         complaint(NESTED(QUESTION("{\"text\":\"1998\",\"answer_start\":9223372036854775807}"))),
-        "does not lie in its context");
+        "is not in its context");
     assert_says(complaint(NESTED(QUESTION("{\"text\":\"1998.  more\",\"answer_start\":19}"))),
-                "there is \"1998.\"");
+                "found \"1998.\"");
     assert_says(complaint(FLAT("a") "\n{\"id\":\"b\"," CONTEXT ",\"question\":\"?\",\"answers\":"
                                     "{\"text\":[\"cafe\"],\"answer_start\":[4]}}\n"),
                 "line 2.answers: question \"b\"");
@@ -156,25 +156,26 @@ static void names_what_is_wrong(void **state) {
         {"{\"data\":[{\"paragraphs\":{}}]}",
          "data[0]: key \"paragraphs\": expected an array, found an object"},
         {"{\"data\":[{\"paragraphs\":[7]}]}",
-         "data[0].paragraphs[0]: key \"context\": expected text, found nothing"},
+         "data[0].paragraphs[0]: key \"context\": expected a string, found nothing"},
         {"{\"data\":[{\"title\":3,\"paragraphs\":[]}]}",
-         "data[0]: key \"title\": expected text, found a number"},
+         "data[0]: key \"title\": expected a string, found a number"},
         {"{\"data\":[{\"paragraphs\":[{\"context\":\"c\"}]}]}",
          "data[0].paragraphs[0]: key \"qas\": expected an array, found nothing"},
-        {NESTED("{\"question\":\"?\"}"), "qas[0]: key \"id\": expected text, found nothing"},
-        {NESTED("{\"id\":5,\"question\":\"?\"}"), "key \"id\": expected text, found a number"},
+        {NESTED("{\"question\":\"?\"}"), "qas[0]: key \"id\": expected a string, found nothing"},
+        {NESTED("{\"id\":5,\"question\":\"?\"}"), "key \"id\": expected a string, found a number"},
         {NESTED("{\"id\":\"a\",\"question\":null}"),
-         "qas[0]: key \"question\": expected text, found null"},
+         "qas[0]: key \"question\": expected a string, found null"},
         {NESTED("{\"id\":\"a\\u0000b\",\"question\":\"?\"}"),
-         "qas[0]: key \"id\" holds the character U+0000"},
+         "qas[0]: key \"id\": the string contains U+0000"},
         {NESTED("{\"id\":\"a\",\"question\":\"?\",\"is_impossible\":1}"),
          "key \"is_impossible\": expected true or false, found a number"},
         {NESTED("{\"id\":\"a\",\"question\":\"?\",\"answers\":\"x\"}"),
-         "key \"answers\": expected an array or an object of arrays, found text"},
+         "key \"answers\": expected an array or an object of arrays, found a string"},
         {NESTED(QUESTION("{\"text\":\"1998\"}")),
          "answers[0]: key \"answer_start\": expected an integer, found nothing"},
         {NESTED(QUESTION("{\"text\":\"1998\",\"answer_start\":1.5}")), "expected an integer"},
-        {NESTED(QUESTION("{\"answer_start\":19}")), "key \"text\": expected text, found nothing"},
+        {NESTED(QUESTION("{\"answer_start\":19}")),
+         "key \"text\": expected a string, found nothing"},
         {"[{\"id\":\"a\",\"context\":\"c\",\"question\":\"?\",\"answers\":{\"text\":[\"c\"]}}]",
          "record [0].answers: key \"answer_start\": expected an array, found nothing"},
         {"[{\"id\":\"a\",\"context\":\"c\",\"question\":\"?\",\"answers\":{\"text\":[\"c\"],"
@@ -182,7 +183,7 @@ static void names_what_is_wrong(void **state) {
          "1 texts but 0 answer_start"},
         {"[{\"id\":\"a\",\"context\":\"c\",\"question\":\"?\",\"answers\":{\"text\":[4],"
          "\"answer_start\":[0]}}]",
-         "expected an array of texts"},
+         "expected an array of strings"},
         {FLAT("a") "\n{\"id\":\n", "line 2"},
         {FLAT("a") "\n[1]\n", "line 2: expected an article or a question"},
         {"{\"data\":\"\xFF\"}", "line 1"},
@@ -195,7 +196,8 @@ static void names_what_is_wrong(void **state) {
 static enum berth_status read_prefix(const char *text, size_t length, size_t *count) {
     struct squad_dataset set;
     struct berth_error error = {0};
-    char *copy = memory_string_of(text, length); // so that the sanitizer sees a byte too many
+    char *copy =
+        memory_string_of(text, length); // so that the sanitizer detects a read past the end
     enum berth_status status = squad_read_memory("prefix", copy, length, 0, &set, &error);
     memory_free(copy);
     *count = set.count;
@@ -220,7 +222,7 @@ static void refuses_every_prefix(void **state) {
     }
 }
 
-// A file of lines that is cut behind a line is a shorter one; any other cut is refused.
+// JSON lines truncated after a line are a shorter file; any other truncation is refused.
 static void refuses_lines_cut_inside(void **state) {
     static const char text[] = FLAT("a") "\n" FLAT("b") "\n" FLAT("c") "\n";
     size_t line = strlen(FLAT("a")) + 1, count;
@@ -277,7 +279,7 @@ static void finds_equal_ids(void **state) {
         fixture_dataset_of("[" FLAT("a") "," FLAT("b") "," FLAT("a") "," FLAT("c") "]");
     struct berth_error error = {0};
     assert_int_equal(squad_check_ids(&set, "f.json", &error), BERTH_BAD_DATA);
-    assert_says(error.message, "f.json: the questions 0 and 2 (counted from 0) have the same id "
+    assert_says(error.message, "f.json: questions 0 and 2 (counted from 0) have the duplicate id "
                                "\"a\"");
     squad_dataset_done(&set);
     set = fixture_dataset_of("[" FLAT("a") "," FLAT("b") "]");

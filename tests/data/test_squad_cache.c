@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The feature cache gives back what was put in, knows its key, and refuses files that are cut,
-// changed in any byte or contradict themselves; writing survives a failing disk.
+// The feature cache returns the features that were written, depends on its key, and refuses
+// truncated, changed and inconsistent files; writing survives a failing disk.
 #include "core/harness.h"
 #include "core/memory.h"
 #include "data/squad/squad_cache.h"
@@ -62,7 +62,7 @@ static void write_file(const struct kept *kept) {
     }
 }
 
-// The file of `kept`, in memory.
+// The cache file of `kept`, in memory.
 static char *file_of(const struct kept *kept, size_t *length) {
     char *bytes;
     write_file(kept);
@@ -238,7 +238,7 @@ static void a_file_of_another_key_is_foreign(void **state) {
     size_t length;
     char *bytes = file_of(&kept, &length);
     assert_int_equal(parse(&other, bytes, length, &set, &error), BERTH_BAD_DATA);
-    assert_non_null(strstr(error.message, "file: it belongs to other data or settings"));
+    assert_non_null(strstr(error.message, "file: the cache of other data or settings"));
     char *path = squad_cache_path("folder", "some/where/v1.json", &kept.key);
     char *other_path = squad_cache_path("folder", "some/where/v1.json", &other.key);
     assert_memory_equal(path, "folder/v1.json_32_8_6_", strlen("folder/v1.json_32_8_6_"));
@@ -300,7 +300,7 @@ static void refuses_number(const struct kept *kept, const char *good, size_t len
     memcpy(bytes, good, length);
     put_u32(bytes + place, number);
     if (memcmp(bytes, good, length) == 0) {
-        fail_msg("%u is what stands at byte %zu", number, place);
+        fail_msg("%u is already at byte %zu", number, place);
     }
     put_u32(bytes + length - 4, crc32c(0, bytes, length - 4));
     struct squad_feature_set set;
@@ -329,13 +329,13 @@ static void refuses_numbers_that_lead_astray(void **state) {
     static const uint32_t bad[] = {UINT32_MAX, INT32_MAX, 1000};
     for (size_t field = 0; field < 7; field++) { // of the second feature
         for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-            int any = field == 4 && i > 0; // document_start is told to nobody
+            int any = field == 4 && i > 0; // document_start is not checked
             if (!any) {
                 refuses_number(&kept, bytes, length, HEADER + FEATURE + 4 * field, bad[i]);
             }
         }
     }
-    refuses_number(&kept, bytes, length, HEADER + FEATURE * (features - 1), 0); // goes back
+    refuses_number(&kept, bytes, length, HEADER + FEATURE * (features - 1), 0); // descends
     size_t ids = HEADER + FEATURE * features, words = ids + 2 * tokens;
     refuses_number(&kept, bytes, length, ids + 8, 0xFFFF0000u);
     refuses_number(&kept, bytes, length, words, UINT32_MAX);
@@ -348,7 +348,8 @@ static void refuses_numbers_that_lead_astray(void **state) {
     refuses_number(&kept, bytes, length, best, 2);
     refuses_number(&kept, bytes, length, begins, UINT32_MAX);
     refuses_number(&kept, bytes, length, begins + 8, 0);
-    refuses_number(&kept, bytes, length, begins + 4, kept.set.word_end[0]); // no blank between
+    refuses_number(&kept, bytes, length, begins + 4,
+                   kept.set.word_end[0]); // no blank between the words the words
     size_t left = length - 4 - begins - 4 * kept.dataset.count;
     refuses_number(&kept, bytes, length, begins + left / 2, 0);
     refuses_number(&kept, bytes, length, begins + left - 4, UINT32_MAX);
@@ -369,7 +370,7 @@ static void knows_its_data_set(void **state) {
     kept.dataset.examples[0].context_length = 20; // shorter than the words say
     assert_int_equal(parse(&kept, bytes, length, &set, NULL), BERTH_BAD_DATA);
     kept.dataset.examples[0].context_length = kept_length;
-    kept.key.options.max_seq_length = 20; // no window may be longer than the model reads
+    kept.key.options.max_seq_length = 20; // no window may exceed max_seq_length
     assert_int_equal(parse(&kept, bytes, length, &set, NULL), BERTH_BAD_DATA);
     memory_free(bytes);
     kept_done(&kept);
@@ -397,7 +398,7 @@ static void survives_missing_memory(void **state) {
     kept_done(&kept);
 }
 
-// Whatever system call fails: an error, and the old file or the new one, whole.
+// Every failing system call gives an error, and leaves the old file or the complete new one.
 static void survives_a_failing_disk(void **state) {
     struct kept kept = keep("v1", google);
     enum berth_status status = BERTH_IO;
@@ -431,7 +432,7 @@ int main(void) {
         cmocka_unit_test(survives_missing_memory),
         cmocka_unit_test(survives_a_failing_disk),
     };
-    char folder[] = "cache.XXXXXX"; // its own: tests run beside each other
+    char folder[] = "cache.XXXXXX"; // unique: tests run in parallel
     if (mkdtemp(folder) == NULL || chdir(folder) != 0) {
         return 1;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Windows by Google's rules: every field against a Python telling of them, on a small set and (as
-// checksums) on the real files; the same with any number of threads; what bad input is told.
+// Windows by Google's rules: every field against a Python implementation, on a small set and (as
+// checksums) on the real files; the same with any number of threads; messages for bad input.
 #include "core/harness.h"
 #include "data/squad_fixture.h"
 
@@ -126,8 +126,8 @@ static void wants_one_training_answer(void **state) {
                    "question \"q\" has an empty answer");
 }
 
-// As in the original: what is not among the words from there on is skipped, a place within the
-// answer's own words will do.
+// As in the original: an answer that is not in the words from its position is skipped; a position
+// within the answer's words is accepted.
 static void skips_misplaced_answers(void **state) {
     static const struct {
         const char *text;
@@ -168,7 +168,7 @@ static void skips_answers_with_other_blanks(void **state) {
         assert_int_equal(set.count, 0);
         assert_int_equal(set.skipped_examples, 1);
         assert_int_equal(warnings.count, 2);
-        assert_non_null(strstr(warnings.last, "set.json: question \"q\" is skipped"));
+        assert_non_null(strstr(warnings.last, "set.json: skipping question \"q\""));
         squad_feature_set_done(&set);
     }
 }
@@ -182,13 +182,13 @@ static void needs_room_for_the_document(void **state) {
         "set.json: question \"q\": its 3 tokens and 3 special ones leave no room for the "
         "document in max_seq_length 6");
     options.max_seq_length = 3;
-    expect_failure(text, options, BERTH_USAGE, "max_seq_length is 3; expected 4 to");
+    expect_failure(text, options, BERTH_USAGE, "max_seq_length: expected 4 to");
     options = plain;
     options.doc_stride = 0;
-    expect_failure(text, options, BERTH_USAGE, "doc_stride is 0; expected 1 to");
+    expect_failure(text, options, BERTH_USAGE, "doc_stride: expected 1 to");
     options = plain;
     options.max_query_length = INT64_MAX;
-    expect_failure(text, options, BERTH_USAGE, "max_query_length is 9223372036854775807");
+    expect_failure(text, options, BERTH_USAGE, "found 9223372036854775807");
 }
 
 static void a_document_without_tokens_has_no_windows(void **state) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rule sets beside Google's: Keras's features and BingBertSquad's choice of windows, every
-// field against a Python telling of them on small sets and (as checksums) on the real files.
+// The other rule sets: Keras's features and BingBertSquad's choice of windows, every field against
+// a Python implementation on small sets and (as checksums) on the real files.
 #include "core/harness.h"
 #include "data/squad_fixture.h"
 
@@ -77,8 +77,7 @@ static void equals_the_python_rules(void **state) {
     json_free(golden);
 }
 
-// Words are the tokens' bytes in the context as it stands in the file; labels have the original's
-// shift.
+// Words are the tokens' bytes in the unchanged context; labels have the original's shift.
 static void tokens_know_their_place_in_the_context(void **state) {
     struct tokenizer *tokenizer = fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt"));
     struct squad_dataset dataset = fixture_dataset(fixture_source("tests/data/squad/several.json"));
@@ -92,7 +91,7 @@ static void tokens_know_their_place_in_the_context(void **state) {
         size_t base = set.example_words[feature->example];
         uint32_t from = set.word_begin[base + (size_t)set.words[feature->first + feature->start]];
         uint32_t to = set.word_end[base + (size_t)set.words[feature->first + feature->end]];
-        // "The  ferry ... 6:30,": with one blank fewer the answer's place is one character late.
+        // "The ferry ... 6:30,": with one blank fewer the answer's position is one character late.
         if (strcmp(id, "k1") == 0 && feature->answer == 0) {
             assert_int_equal(to - from, strlen(":30,"));
             assert_memory_equal(example->context + from, ":30,", 4);
@@ -106,7 +105,7 @@ static void tokens_know_their_place_in_the_context(void **state) {
 }
 
 // Twelve words without tokens: the answer is word 12 and token 0, so that the windows from tokens
-// 4, 8 and 12 on are kept, all behind it.
+// 4, 8 and 12 on are kept, all after it.
 static void labels_before_the_window_become_0(void **state) {
     char text[1024] = "[{\"id\":\"q\",\"question\":\"the\",\"context\":\"",
          *at = text + strlen(text);
@@ -191,7 +190,7 @@ static void keras_needs_answers_that_exist(void **state) {
                    options, BERTH_CONFIG, "question \"q\" is impossible (SQuAD 2.0)");
     options.filter_by_words = 1;
     expect_failure("[{\"id\":\"q\",\"question\":\"x\",\"context\":\"a b\",\"answers\":[]}]",
-                   options, BERTH_CONFIG, "windows cannot be filtered by words");
+                   options, BERTH_CONFIG, "have no windows to filter by words");
 }
 
 static void survives_missing_memory(void **state) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables: what each format takes and refuses, what bad files are told, every prefix, missing
-// memory.
+// Tables: what each format accepts and refuses, messages for bad files, every prefix, running out
+// of memory.
 #include "core/file.h"
 #include "core/harness.h"
 #include "core/memory.h"
@@ -43,7 +43,7 @@ static const char *cell(const struct table *table, size_t row, size_t column) {
     return text;
 }
 
-// The cells of a table, rows ended by ';', cells by '|', in front of the columns and a '/'.
+// Compares the table as text: the columns, '/', then the rows; '|' ends cells and ';' ends rows.
 static void expect_cells(const char *text, const struct table_options *options,
                          const char *expected) {
     char found[512] = "";
@@ -69,7 +69,8 @@ static void reads_tsv(void **state) {
     expect_cells("\xEF\xBB\xBF"
                  "a\tb\n1\t\n\t4\n",
                  &tsv, "a|b|/1||;|4|;");
-    expect_cells("a\tb\n\"x, \\t\ty\"\n", &tsv, "a|b|/\"x, \\t|y\"|;"); // nothing is quoted
+    expect_cells("a\tb\n\"x, \\t\ty\"\n", &tsv,
+                 "a|b|/\"x, \\t|y\"|;"); // quotes are ordinary characters
     expect_cells("\n\r\na\tb\n\n1\t2\r\n\n", &tsv, "a|b|/1|2|;");
     expect_cells("a\tb\n1\rx\t2\n", &tsv, "a|b|/1\rx|2|;");
     expect_cells("a\nx\n\ny\r\n", &tsv, "a|/x|;|;y|;"); // one column: an empty line is a row
@@ -93,10 +94,10 @@ static void reads_json_lines(void **state) {
     expect_cells("{\"a\":3.0,\"b\":\"\\u00e9\\n\"}", &json_lines, "a|b|/3.0|\xC3\xA9\n|;");
     struct table table = read_text("{\"a\":\"x\"}\n{\"b\":null,\"c\":[1],\"d\":{}}\n", &json_lines);
     static const char *const says[] = {
-        "line 2, column \"a\": expected text or a number, found nothing",
-        "column \"b\": expected text or a number, found null",
-        "column \"c\": expected text or a number, found an array",
-        "column \"d\": expected text or a number, found an object"};
+        "line 2, column \"a\": expected a string or a number, found nothing",
+        "column \"b\": expected a string or a number, found null",
+        "column \"c\": expected a string or a number, found an array",
+        "column \"d\": expected a string or a number, found an object"};
     assert_int_equal(table.column_count, 4);
     for (size_t c = 0; c < 4; c++) {
         const char *text;
@@ -151,16 +152,16 @@ static void names_what_is_wrong(void **state) {
         {"", &tsv, "t: the file is empty"},
         {"\xEF\xBB\xBF", &csv, "t: the file is empty"},
         {" \r\n\t\n", &json_lines, "t: the file is empty"},
-        {"a\tb\n", &tsv, "t: the table has no rows beyond its header"},
+        {"a\tb\n", &tsv, "t: the table has no rows after its header"},
         {"a\tb\n1\n", &ragged, "t: the table has no rows with as many fields as columns"},
         {"a\tb\n1\t2\n3\n", &tsv,
-         "t: line 3: the row has 1 field, expected 2; there is nothing for column \"b\""},
+         "t: line 3: the row has 1 field, expected 2; nothing for column \"b\""},
         {"a\tb\n1\t2\t3\n", &tsv,
-         "t: line 2: the row has 3 fields, expected 2; there is more text behind column \"b\""},
+         "t: line 2: the row has 3 fields, expected 2; more text after column \"b\""},
         {"1\t2\t3\n", &named, "t: line 1: the row has 3 fields, expected 2"},
         {"a,b\n\"x\n\n\",2,3\n", &csv, "t: line 2: the row has 3 fields"},
         {"a\tb\ta\n1\t2\t3\n", &tsv,
-         "t: line 1: the header names two columns \"a\" (number 1 and 3)"},
+         "t: line 1: duplicate column \"a\" in the header (columns 1 and 3)"},
         {"a\tb\n1\t\xC3\xA9\xFF\n", &tsv, "t: line 2, column 4 (byte 8): not UTF-8"},
         {"\xEF\xBB\xBF"
          "a\tb\n1\t\xFF\n",
@@ -168,20 +169,21 @@ static void names_what_is_wrong(void **state) {
         {"{\"a\":\"\xED\xA0\x80\"}", &json_lines, "t: line 1, column 7 (byte 6): not UTF-8"},
         {"\xFF\xFE"
          "a",
-         &tsv, "t: line 1, column 1 (byte 0): not UTF-8"}, // half a character of UTF-16
+         &tsv, "t: line 1, column 1 (byte 0): not UTF-8"}, // half a UTF-16 character
         {"\xFE\xFF", &csv, "t: the file is empty"},
-        {"a,b\n1,\"x\n", &csv, "t: line 2, column 3: the quote that opens here is never closed"},
-        {"a,b\n\"x\n\xC3\xA9\"y,2\n", &csv, "t: line 3, column 3: text behind the closing quote"},
-        {"a,b\n\xC3\xA9,x\"y\"\n", &csv, "t: line 2, column 4: a quote within a field"},
-        {"a,b\n\"\xC3\xA9\"\"\xC3\xA9\",\xC3\xA9\"\n", &csv, "t: line 2, column 9: a quote within"},
-        {"a,b\n1,2\r3,4\n", &csv, "t: line 2, column 4: a CR that no LF follows"},
-        {"a,b\n1,2\r", &csv, "t: line 2, column 4: a CR that no LF follows"},
+        {"a,b\n1,\"x\n", &csv, "t: line 2, column 3: unclosed quote"},
+        {"a,b\n\"x\n\xC3\xA9\"y,2\n", &csv, "t: line 3, column 3: text after the closing quote"},
+        {"a,b\n\xC3\xA9,x\"y\"\n", &csv, "t: line 2, column 4: a quote in an unquoted field"},
+        {"a,b\n\"\xC3\xA9\"\"\xC3\xA9\",\xC3\xA9\"\n", &csv,
+         "t: line 2, column 9: a quote in an unquoted"},
+        {"a,b\n1,2\r3,4\n", &csv, "t: line 2, column 4: a CR without LF"},
+        {"a,b\n1,2\r", &csv, "t: line 2, column 4: a CR without LF"},
         {"{\"a\":1}\n{\"a\":\n", &json_lines, "t: line 2: JSON: line 1, column 5"},
         {"{\"a\":1}\n{\"a\":1,\"a\":2}\n", &json_lines, "t: line 2: JSON: line 1, column"},
-        {"{\"a\":1}\n[1]\n", &json_lines, "t: line 2, column 1: expected one JSON object a line"},
-        {"7\n", &json_lines, "t: line 1, column 1: expected one JSON object a line"},
+        {"{\"a\":1}\n[1]\n", &json_lines, "t: line 2, column 1: expected one JSON object per line"},
+        {"7\n", &json_lines, "t: line 1, column 1: expected one JSON object per line"},
         {"{\"a\":1}\n{\"b\":\"x\\u0000\"}\n", &json_lines,
-         "t: line 2, column \"b\": the text holds the character U+0000"},
+         "t: line 2, column \"b\": the string contains U+0000"},
         {"{}\n", &json_lines, NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -232,7 +234,7 @@ static void reads_other_encodings(void **state) {
     }
 }
 
-// A line that is no row of any table, and a file beyond the limit, told before it is read.
+// A line longer than any row, and a file beyond the limit, refused before it is read.
 static void refuses_endless_lines_and_files(void **state) {
     const size_t length = ((size_t)64 << 20) + 10;
     char *text = malloc(length);
@@ -242,12 +244,12 @@ static void refuses_endless_lines_and_files(void **state) {
     memset(text, 'x', length);
     memcpy(text, "a\tb\n", 4);
     assert_int_equal(table_read_memory("t", text, length, &tsv, &table, &error), BERTH_BAD_DATA);
-    assert_says(error.message, "t: line 2, column 1 (byte 4): a line of more than 64 MiB");
+    assert_says(error.message, "t: line 2, column 1 (byte 4): a line longer than 64 MiB");
     free(text);
     char path[] = "/tmp/berth-table-XXXXXX";
     int file = mkstemp(path);
     assert_true(file >= 0);
-    assert_int_equal(ftruncate(file, (off_t)5 << 30), 0); // takes no room
+    assert_int_equal(ftruncate(file, (off_t)5 << 30), 0); // takes no disk space
     close(file);
     assert_int_equal(table_read(path, &tsv, &table, &error), BERTH_BAD_DATA);
     assert_says(error.message, "5368709120 bytes, the limit is");
@@ -276,11 +278,11 @@ static void names_the_nearest_column(void **state) {
     assert_int_equal(table_column(&table, "text_column", "sentense1", &index, &error),
                      BERTH_BAD_DATA);
     assert_string_equal(error.message,
-                        "t: line 1: text_column: there is no column \"sentense1\"; did you mean "
+                        "t: line 1: text_column: no column \"sentense1\"; did you mean "
                         "\"sentence1\"? the file has \"sentence1\", \"sentence2\", \"label\"");
     assert_int_equal(table_column(&table, "label_column", "zzzzzzzz", &index, &error),
                      BERTH_BAD_DATA);
-    assert_says(error.message, "there is no column \"zzzzzzzz\"; the file has \"sentence1\"");
+    assert_says(error.message, "no column \"zzzzzzzz\"; the file has \"sentence1\"");
     table_done(&table);
 }
 
@@ -309,14 +311,14 @@ static void shortens_long_names(void **state) {
 }
 
 static void cuts_names_between_characters(void **state) {
-    char text[128] = "x", expected[128] = "two columns \"x";
+    char text[128] = "x", expected[128] = "duplicate column \"x";
     for (size_t i = 0; i < 40; i++) {
         strcat(text, "\xC3\xA9");
         strcat(expected, i < 29 ? "\xC3\xA9" : "");
     }
     char table_text[300];
     snprintf(table_text, sizeof table_text, "%s\t%s\n1\t2\n", text, text);
-    strcat(expected, "\" (number");
+    strcat(expected, "\" in the header (columns");
     struct table table;
     struct berth_error error = {0};
     assert_int_equal(table_read_memory("t", table_text, strlen(table_text), &tsv, &table, &error),
@@ -338,11 +340,11 @@ static void knows_formats_by_name(void **state) {
         assert_int_equal(format, good[i].format);
     }
     assert_int_equal(table_format_of("train.xlsx", &format, &error), BERTH_USAGE);
-    assert_says(error.message, "train.xlsx: the file's name does not say its format");
+    assert_says(error.message, "train.xlsx: unknown file format");
     assert_int_equal(table_format_of("train", &format, &error), BERTH_USAGE);
 }
 
-// A prefix is refused, or read as the rows that it holds whole.
+// A prefix is refused, or gives its complete rows.
 static void reads_every_prefix(void **state) {
     static const struct {
         const char *text;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of shards hold a sentence a line, each article where its place is, be they made at once or
-// one by one; a failure leaves none behind.
+// Shard files have one sentence per line and each article in its shard, whether they are made
+// together or one by one; a failure leaves no files.
 #include "core/scratch.h"
 #include "data/corpus/text_shards.h"
 
@@ -30,14 +30,14 @@ static void test_files(void **state) {
     assert_int_equal(writer.counts[1].articles, 2);
     assert_int_equal(writer.counts[0].bytes + writer.counts[1].bytes, 36);
     assert_int_equal(shard_writer_put(&writer, "More.", 5, &error), BERTH_BAD_DATA);
-    assert_message_has(&error, "more articles than the 4 that were counted");
+    assert_message_has(&error, "more than the 4 articles counted");
     assert_int_equal(shard_writer_commit(&writer, NULL), BERTH_OK);
     shard_writer_done(&writer);
     assert_file_holds(scratch("to/wiki_training_0.txt"), "Four!\nFive?\n\n");
     assert_file_holds(scratch("to/wiki_training_1.txt"), "One.\nTwo.\nThree\n\nSix.\n\n");
 }
 
-// Shards that are made one by one are those that are made at once.
+// Shards made one by one equal those made together.
 static void test_some_shards(void **state) {
     (void)state;
     const struct shard_plan plan = {3, 2, 0.4, 7};
@@ -75,7 +75,7 @@ static void test_some_shards(void **state) {
     }
 }
 
-// Every call to the system, and every allocation, that fails.
+// Every system call and every allocation fails in turn.
 static void test_failures(void **state) {
     (void)state;
     const struct shard_plan plan = {3, 2, 0.5, 7};

@@ -1,46 +1,228 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "op_cases.h"
 
-const struct op_case op_cases[] = {
-    {"embed_forward", op_embed_forward, 1, 0},
-    {"embed_backward", op_embed_backward, 1, 0},
-    {"norm_forward", op_norm_forward, 1, 0},
-    {"norm_backward", op_norm_backward, 1, 0},
-    {"norm_sum", op_norm_sum, 1, 0},
-    {"norm_stream_backward", op_norm_stream_backward, 1, 0},
-    {"linear_forward", op_linear_forward, 0, 0},
-    {"linear_gelu_forward", op_linear_gelu_forward, 0, 1},
-    {"linear_backward_input", op_linear_backward_input, 0, 0},
-    {"linear_gelu_backward", op_linear_gelu_backward, 0, 1},
-    {"linear_backward_weight", op_linear_backward_weight, 0, 0},
-    {"attention_forward", op_attention_forward, 1, 0},
-    {"attention_backward", op_attention_backward, 1, 0},
-    {"gather_rows", op_gather_rows, 0, 0},
-    {"scatter_rows", op_scatter_rows, 0, 0},
-    {"scatter_add_rows", op_scatter_add_rows, 0, 0},
-    {"gelu_backward", op_gelu_backward, 0, 1},
-    {"tanh_forward", op_tanh_forward, 1, 0},
-    {"tanh_backward", op_tanh_backward, 1, 0},
-    {"span_loss", op_span_loss, 0, 0},
-    {"class_loss", op_class_loss, 0, 0},
-    {"sure class_loss", op_sure_class_loss, 0, 0},
-    {"squared_loss", op_squared_loss, 0, 0},
-    {"sigmoid_loss", op_sigmoid_loss, 0, 0},
-    {"add_losses", op_add_losses, 0, 0},
-    {"squares", op_squares, 0, 0},
-    {"adamw", op_adamw, 0, 0},
-    {"lamb", op_lamb, 0, 0},
-    {"convert", op_convert, 0, 0},
-};
-const int op_case_count = sizeof op_cases / sizeof *op_cases;
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
-void op_case_run(const struct op_case *op, struct op_run *run) {
-    int count = 0;
-    while (count < SEQUENCES_MAX && run->shape->lengths[count] > 0) {
-        count++;
+const struct op *op_find(const char *name) {
+    for (int i = 0; i < op_count; i++) {
+        if (strcmp(op_table[i].name, name) == 0) {
+            return &op_table[i];
+        }
     }
-    op_begin(run);
-    op_batch(run, run->shape->lengths, count);
-    op->run(run);
-    op_end(run);
+    return NULL;
+}
+
+const struct op_row *op_row_find(const char *name) {
+    for (int i = 0; i < op_row_count; i++) {
+        if (strcmp(op_rows[i].name, name) == 0) {
+            return &op_rows[i];
+        }
+    }
+    return NULL;
+}
+
+int op_operand_find(const struct op *op, const char *name) {
+    for (int i = 0; i < OP_OPERANDS; i++) {
+        if (op->operands[i].name != NULL && strcmp(op->operands[i].name, name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+// --- operands and their numbers -----------------------------------------------------------------
+
+static int has_numbers(const struct op_operand *o) {
+    return o->type <= OP_F64 || o->type == OP_BYTE;
+}
+
+// x NULL: not-a-number.
+static void store(const struct op_case *c, int i, const double *x) {
+    const struct mat m = c->call.operands[i];
+    const enum op_type type = c->call.op->operands[i].type;
+    for (int64_t at = 0, row = 0; row < m.rows; row++) {
+        for (int64_t col = 0; col < m.cols; col++, at++) {
+            const double value = x != NULL ? x[at] : (double)NAN;
+            if (type == OP_F64) {
+                ((double *)m.data)[at] = value;
+            } else if (type == OP_BYTE) {
+                ((unsigned char *)m.data)[at] = isnan(value) ? 2 : (unsigned char)value;
+            } else {
+                op_set_number(m, row, col, value);
+            }
+        }
+    }
+}
+
+static void load(const struct op_case *c, int i, double *x) {
+    const struct mat m = c->call.operands[i];
+    const enum op_type type = c->call.op->operands[i].type;
+    for (int64_t at = 0, row = 0; row < m.rows; row++) {
+        for (int64_t col = 0; col < m.cols; col++, at++) {
+            x[at] = type == OP_F64    ? ((const double *)m.data)[at]
+                    : type == OP_BYTE ? ((const unsigned char *)m.data)[at]
+                                      : op_number_at(m, row, col);
+        }
+    }
+}
+
+static struct mat operand_new(struct op_case *c, int i) {
+    const struct op_operand *o = &c->call.op->operands[i];
+    struct mat m = op_shape(&c->call, i);
+    if (o->type <= OP_COMPUTE && !o->dense) {
+        return op_matrix(c->run, m.rows, m.cols, m.dtype);
+    }
+    m.data = op_keep(c->run, (size_t)(m.rows * m.cols) * op_element_bytes(&c->call, i));
+    return m;
+}
+
+// Slack rows of a gradient are zeros, of other inputs numbers that would be noticed.
+static double slack_number(const struct op_operand *o, int64_t at) {
+    return o->role & OP_ZERO ? 0 : at % 2 ? 3000 : -20;
+}
+
+static void draw(struct op_case *c, int i) {
+    const struct op_operand *o = &c->call.op->operands[i];
+    const struct mat m = c->call.operands[i];
+    const int64_t real = op_real_rows(&c->call, o->rows) * m.cols;
+    for (int64_t at = 0; at < m.rows * m.cols; at++) {
+        const double number = o->shift + (o->size == 0 ? 1 : o->size) * op_random(c->run);
+        c->x[i][at] = at < real ? number : slack_number(o, at);
+    }
+    store(c, i, c->x[i]);
+    load(c, i, c->x[i]); // as rounded
+}
+
+static void fill(struct op_case *c, int i) {
+    const struct op_operand *o = &c->call.op->operands[i];
+    const struct mat m = c->call.operands[i];
+    if (has_numbers(o)) {
+        c->x[i] = op_doubles(c->run, m.rows * m.cols);
+        draw(c, i);
+    } else if (o->set != NULL) {
+        o->set(&c->call, m.data);
+    }
+}
+
+// Two tensors with a gap between them; the second is split into two ranges, as between two shards.
+// The moments have no gap.
+static void make_ranges(struct device_range ranges[OP_CASE_RANGES], int64_t count) {
+    const int64_t gap = 7, first = count / 4 + 1, second = count / 3;
+    const int64_t firsts[] = {0, first + gap, first + gap + second, count};
+    int64_t moments = 0, blocks = 0;
+    for (int i = 0; i < OP_CASE_RANGES; i++) {
+        const int64_t end = i == 0 ? first : firsts[i + 1];
+        ranges[i] = (struct device_range){.first = firsts[i],
+                                          .at = moments,
+                                          .count = end - firsts[i],
+                                          .block = blocks,
+                                          .tensor = i > 0,
+                                          .weight_decay = i > 0 ? 0.1 : 0.02};
+        moments += ranges[i].count;
+        blocks += device_sum_blocks(ranges[i].count);
+    }
+}
+
+void op_case_make(struct op_case *c, struct op_run *run, const struct op *op,
+                  const struct op_use *use, int variant) {
+    const struct case_shape *shape = run->shape;
+    const int64_t masked = run->batch.token_count / 7 + 1;
+    *c = (struct op_case){.run = run};
+    c->geometry = (struct op_geometry){.hidden = shape->hidden,
+                                       .intermediate = shape->intermediate,
+                                       .heads = shape->heads,
+                                       .vocabulary = shape->vocabulary,
+                                       .masked = masked,
+                                       .sequence_rows = run->batch.sequence_count + 3,
+                                       .masked_rows = masked + 3,
+                                       .table = shape->hidden * shape->hidden * 9 / 2,
+                                       .ranges = c->ranges,
+                                       .range_count = OP_CASE_RANGES,
+                                       .compute = run->compute};
+    make_ranges(c->ranges, c->geometry.table);
+    op_call_init(&c->call, op, use, &c->geometry, &run->batch);
+    c->call.variant = variant;
+    c->call.threshold = run->threshold;
+    c->call.activation = run->activation;
+    for (int i = 0; i < OP_OPERANDS; i++) {
+        if (op_has(&c->call, i)) {
+            c->call.operands[i] = operand_new(c, i);
+            fill(c, i);
+        }
+    }
+    for (int i = 0; i < OP_OPERANDS; i++) {
+        if (op_has(&c->call, i)) {
+            c->call.operands[i] = c->call.operands[op_memory_of(&c->call, i)];
+        }
+    }
+}
+
+// --- calls and verdicts -------------------------------------------------------------------------
+
+static int is_given(const struct op_operand *o) {
+    return (o->role & (OP_IN | OP_KEPT)) != 0;
+}
+
+void op_case_store(struct op_case *c) {
+    for (int given = 0; given < 2; given++) {
+        for (int i = 0; i < OP_OPERANDS; i++) {
+            if (c->x[i] != NULL && is_given(&c->call.op->operands[i]) == given) {
+                store(c, i, given ? c->x[i] : NULL);
+            }
+        }
+    }
+}
+
+void op_case_call(struct op_case *c) {
+    op_case_store(c);
+    c->call.op->call(c->run->dev, &c->call);
+    for (int i = 0; i < OP_OPERANDS; i++) {
+        if (c->x[i] != NULL && (c->call.op->operands[i].role & OP_OUT)) {
+            load(c, i, c->x[i]);
+        }
+    }
+}
+
+static double tolerance(const struct op_case *c, const struct op_row *row, int i) {
+    const struct op_operand *o = &c->call.op->operands[i];
+    const double f32 = row->f32 != 0 ? row->f32 : 4e-6, half = row->half != 0 ? row->half : 5e-3;
+    const int wide =
+        c->call.operands[i].dtype == DTYPE_F32 && !(row->rounds && c->run->compute != DTYPE_F32);
+    return o->type == OP_F64    ? (row->f64 != 0 ? row->f64 : 1e-12)
+           : o->type == OP_BYTE ? 0
+           : wide               ? f32
+                                : half;
+}
+
+static void check(struct op_case *c, const struct op_row *row, int i) {
+    const struct op_operand *o = &c->call.op->operands[i];
+    const struct mat m = c->call.operands[i];
+    const int64_t real = op_real_rows(&c->call, o->rows);
+    double *found = op_doubles(c->run, m.rows * m.cols);
+    load(c, i, found);
+    op_compare(c->run, o->name, found, c->run->hash_only ? found : c->x[i], real * m.cols,
+               tolerance(c, row, i));
+    for (int64_t at = real * m.cols; at < m.rows * m.cols; at++) {
+        if (o->role & OP_ZERO ? found[at] != 0 : !isfinite(found[at])) {
+            op_complain(c->run, o->name, "slack row holds", found[at]);
+        }
+    }
+    if (o->type <= OP_COMPUTE) {
+        op_check_gaps(c->run, o->name, m);
+    }
+}
+
+void op_case_check(struct op_case *c, const struct op_row *row) {
+    op_case_store(c);
+    c->call.op->call(c->run->dev, &c->call);
+    if (!c->run->hash_only) {
+        row->reference(c);
+    }
+    for (int i = 0; i < OP_OPERANDS; i++) {
+        if (c->x[i] != NULL && (c->call.op->operands[i].role & (OP_OUT | OP_KEPT))) {
+            check(c, row, i);
+        }
+    }
 }

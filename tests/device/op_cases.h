@@ -1,57 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table of operations. Each has a function that makes inputs, runs the operation on a device and
-// compares the output with reference.c. There is one file of functions per family.
+// The operations of train/bench/op_table.h on a device: operands of random numbers, what a
+// reference in double makes of the same numbers, and the comparison of the two.
+//
+// Each operation has a row here too, with its reference, how near a device must come, and the
+// operation whose gradient it is.
 #ifndef BERTH_TESTS_DEVICE_OP_CASES_H
 #define BERTH_TESTS_DEVICE_OP_CASES_H
 
 #include "op_run.h"
+#include "train/bench/op_table.h"
+
+enum { OP_CASE_RANGES = 3 };
+#define OP_EXACTLY 1e-300 // a tolerance
 
 struct op_case {
-    const char *name;
-    void (*run)(struct op_run *run);
-    int drops;     // depends on the dropout
-    int activates; // depends on the activation
+    struct op_run *run;
+    struct op_geometry geometry;
+    struct device_range ranges[OP_CASE_RANGES];
+    struct op_call call; // its operands are in host memory
+    // The numbers of the operands without gaps, NULL for ranges and integers. Inputs are those that
+    // the device sees.
+    double *x[OP_OPERANDS];
 };
 
-extern const struct op_case op_cases[];
-extern const int op_case_count;
+struct op_row {
+    const char *name; // as in op_table
+    // Writes what the operation should into x, slack rows included where they are zeros.
+    void (*reference)(struct op_case *c);
+    // What ordinary numbers leave out; mode is below `modes`. NULL: nothing.
+    void (*prepare)(struct op_case *c, int mode);
+    int modes;           // 0: one
+    double f32, half;    // tolerances, 0: the usual ones
+    double f64;          //
+    int rounds;          // f32 results are as far off as those in the compute dtype
+    int drops;           // depends on the dropout
+    int activates;       // depends on the activation
+    const char *forward; // NULL: is no gradient
+    // The gradient of the forward operation's first operand, where there is no input of its name.
+    void (*upstream)(double *gradient, const struct op_case *backward);
+};
 
-// Fills run->batch from run->shape, calls the operation, frees everything.
-void op_case_run(const struct op_case *op, struct op_run *run);
+extern const struct op_row op_rows[];
+extern const int op_row_count;
 
-// op_norm.c
-void op_embed_forward(struct op_run *run);
-void op_embed_backward(struct op_run *run);
-void op_norm_forward(struct op_run *run);
-void op_norm_backward(struct op_run *run);
-void op_norm_sum(struct op_run *run);
-void op_norm_stream_backward(struct op_run *run);
-// op_linear.c
-void op_linear_forward(struct op_run *run);
-void op_linear_gelu_forward(struct op_run *run);
-void op_linear_backward_input(struct op_run *run);
-void op_linear_gelu_backward(struct op_run *run);
-void op_gelu_backward(struct op_run *run);
-void op_linear_backward_weight(struct op_run *run);
-// op_attention.c
-void op_attention_forward(struct op_run *run);
-void op_attention_backward(struct op_run *run);
-// op_pool.c
-void op_gather_rows(struct op_run *run);
-void op_scatter_rows(struct op_run *run);
-void op_scatter_add_rows(struct op_run *run);
-void op_tanh_forward(struct op_run *run);
-void op_tanh_backward(struct op_run *run);
-// op_loss.c, op_optimizer.c
-void op_span_loss(struct op_run *run);
-void op_class_loss(struct op_run *run);
-void op_sure_class_loss(struct op_run *run);
-void op_squared_loss(struct op_run *run);
-void op_sigmoid_loss(struct op_run *run);
-void op_add_losses(struct op_run *run);
-void op_squares(struct op_run *run);
-void op_adamw(struct op_run *run);
-void op_lamb(struct op_run *run);
-void op_convert(struct op_run *run);
+const struct op *op_find(const char *name);
+const struct op_row *op_row_find(const char *name);
+int op_operand_find(const struct op *op, const char *name); // -1: none
+
+// One variant of the operation with random operands, after op_begin and op_batch.
+void op_case_make(struct op_case *c, struct op_run *run, const struct op *op,
+                  const struct op_use *use, int variant);
+// From x to the operands; outputs become not-a-number.
+void op_case_store(struct op_case *c);
+// The operation on the device: from x to x.
+void op_case_call(struct op_case *c);
+// Complains where the operands are not what the reference makes of x.
+void op_case_check(struct op_case *c, const struct op_row *row);
 
 #endif

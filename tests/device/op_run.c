@@ -130,36 +130,14 @@ void *op_keep(struct op_run *run, size_t bytes) {
 }
 
 // SplitMix64, in [-1, 1): the tests draw many more numbers than the operations do.
-static double uniform(struct op_run *run) {
+double op_random(struct op_run *run) {
     uint64_t z = ++run->drawn * 0x9E3779B97F4A7C15u;
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
     z = (z ^ z >> 27) * 0x94D049BB133111EBu;
     return (double)(int64_t)(z ^ z >> 31) * 0x1p-63;
 }
 
-double op_number_at(struct mat m, int64_t row, int64_t col) {
-    if (m.dtype == DTYPE_F32) {
-        return (double)((const float *)m.data)[row * m.stride + col];
-    }
-    uint32_t bits = (uint32_t)((const uint16_t *)m.data)[row * m.stride + col] << 16;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return (double)x;
-}
-
-void op_set_number(struct mat m, int64_t row, int64_t col, double value) {
-    float x = (float)value;
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    if (m.dtype == DTYPE_F32) {
-        ((float *)m.data)[row * m.stride + col] = x;
-    } else { // round to nearest, ties to even
-        ((uint16_t *)m.data)[row * m.stride + col] =
-            (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
-    }
-}
-
-static struct mat new_mat(struct op_run *run, int64_t rows, int64_t cols, enum dtype dtype) {
+struct mat op_matrix(struct op_run *run, int64_t rows, int64_t cols, enum dtype dtype) {
     size_t bytes = (size_t)(rows * (cols + GAP)) * dtype_size(dtype);
     struct mat m = {op_keep(run, bytes), rows, cols, cols + GAP, dtype};
     memset(m.data, SENTINEL, bytes);
@@ -167,7 +145,7 @@ static struct mat new_mat(struct op_run *run, int64_t rows, int64_t cols, enum d
 }
 
 struct mat op_output(struct op_run *run, int64_t rows, int64_t cols, enum dtype dtype) {
-    struct mat m = new_mat(run, rows, cols, dtype);
+    struct mat m = op_matrix(run, rows, cols, dtype);
     for (int64_t i = 0; i < rows * cols; i++) {
         memset((char *)m.data + (size_t)(i / cols * m.stride + i % cols) * dtype_size(dtype), 0xFF,
                dtype_size(dtype));
@@ -176,9 +154,9 @@ struct mat op_output(struct op_run *run, int64_t rows, int64_t cols, enum dtype 
 }
 
 struct mat op_input(struct op_run *run, int64_t rows, int64_t cols, enum dtype dtype, double size) {
-    struct mat m = new_mat(run, rows, cols, dtype);
+    struct mat m = op_matrix(run, rows, cols, dtype);
     for (int64_t i = 0; i < rows * cols; i++) {
-        op_set_number(m, i / cols, i % cols, size * uniform(run));
+        op_set_number(m, i / cols, i % cols, size * op_random(run));
     }
     return m;
 }
@@ -206,7 +184,7 @@ struct mat op_gradient(struct op_run *run, int64_t cols, enum dtype dtype, doubl
 float *op_vector(struct op_run *run, int64_t count, double size, double shift) {
     float *x = op_keep(run, (size_t)count * sizeof *x);
     for (int64_t i = 0; i < count; i++) {
-        x[i] = (float)(shift + size * uniform(run));
+        x[i] = (float)(shift + size * op_random(run));
     }
     return x;
 }
@@ -227,10 +205,6 @@ double *op_dense_vector(struct op_run *run, const float *from, int64_t count) {
     return op_dense(run, mat_of((void *)(uintptr_t)from, 1, count, DTYPE_F32));
 }
 
-struct dropout op_dropout(struct op_run *run, enum rng_site site) {
-    return (struct dropout){0x123456789ABCDEFu, 17, 3, site, run->threshold};
-}
-
 // --- verdicts -----------------------------------------------------------------------------------
 
 void op_complain(struct op_run *run, const char *what, const char *why, double found) {
@@ -239,13 +213,15 @@ void op_complain(struct op_run *run, const char *what, const char *why, double f
     }
 }
 
-void op_hash(struct op_run *run, const void *data, size_t bytes) {
-    for (size_t i = 0; i < bytes; i++) {
-        run->hash = (run->hash ^ ((const unsigned char *)data)[i]) * 0x100000001B3u;
+static void hash_numbers(struct op_run *run, const double *x, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        run->hash = (run->hash ^ bits ^ bits >> 32) * 0x100000001B3u;
     }
 }
 
-static void check_gaps(struct op_run *run, const char *what, struct mat m) {
+void op_check_gaps(struct op_run *run, const char *what, struct mat m) {
     for (int64_t r = 0; r + 1 < m.rows; r++) {
         const unsigned char *gap =
             (const unsigned char *)m.data + (size_t)(r * m.stride + m.cols) * dtype_size(m.dtype);
@@ -258,15 +234,17 @@ static void check_gaps(struct op_run *run, const char *what, struct mat m) {
     }
 }
 
-void op_check(struct op_run *run, const char *what, struct mat m, const double *expected,
-              int64_t rows, double tolerance) {
+void op_compare(struct op_run *run, const char *what, const double *found, const double *expected,
+                int64_t count, double tolerance) {
     double distance = 0, norm = 1e-30, worst = 0, most = 1e-30;
-    for (int64_t i = 0; i < rows * m.cols; i++) {
-        double e = expected[i], d = op_number_at(m, i / m.cols, i % m.cols) - e;
+    for (int64_t i = 0; i < count; i++) {
+        const double e = expected[i], d = found[i] == e ? 0 : found[i] - e;
+        if (isfinite(e)) {
+            norm += e * e;
+            most = fabs(e) > most ? fabs(e) : most;
+        }
         distance += d * d;
-        norm += e * e;
         worst = fabs(d) > worst ? fabs(d) : worst;
-        most = fabs(e) > most ? fabs(e) : most;
     }
     if (!(sqrt(distance / norm) <= tolerance)) {
         op_complain(run, what, "relative L2 error", sqrt(distance / norm));
@@ -274,11 +252,13 @@ void op_check(struct op_run *run, const char *what, struct mat m, const double *
     if (!(worst <= 8 * tolerance * most)) {
         op_complain(run, what, "largest error over largest number", worst / most);
     }
-    check_gaps(run, what, m);
-    for (int64_t r = 0; r < rows; r++) {
-        struct mat row = mat_rows(m, r, 1);
-        op_hash(run, row.data, (size_t)m.cols * dtype_size(m.dtype));
-    }
+    hash_numbers(run, found, count);
+}
+
+void op_check(struct op_run *run, const char *what, struct mat m, const double *expected,
+              int64_t rows, double tolerance) {
+    op_compare(run, what, op_dense(run, m), expected, rows * m.cols, tolerance);
+    op_check_gaps(run, what, m);
 }
 
 void op_check_vector(struct op_run *run, const char *what, const float *x, const double *expected,

@@ -11,13 +11,15 @@
 
 #include "translated_device.h"
 
+#include <string.h>
+
 #define SEQUENCES_MAX 6
 #define OP_WORDS 50 // the ids of op_batch are below
 
 struct case_shape {
     const char *name;
     int32_t lengths[SEQUENCES_MAX]; // ends at 0
-    int64_t hidden, heads, intermediate;
+    int64_t hidden, heads, intermediate, vocabulary;
 };
 
 struct op_run {
@@ -27,8 +29,9 @@ struct op_run {
     enum dtype compute;
     uint32_t threshold; // of dropout
     enum activation activation;
+    int hash_only; // 1: no comparison with a reference
     // found
-    uint64_t hash;       // of all bits that the operation wrote
+    uint64_t hash;       // of all numbers that were compared
     char complaint[200]; // "" when everything is right
     // during the run
     struct batch batch;
@@ -47,8 +50,30 @@ void op_batch(struct op_run *run, const int32_t *lengths, int count);
 // --- inputs and outputs -------------------------------------------------------------------------
 
 void *op_keep(struct op_run *run, size_t bytes); // an operand, zeroed
-double op_number_at(struct mat m, int64_t row, int64_t col);
-void op_set_number(struct mat m, int64_t row, int64_t col, double value);
+double op_random(struct op_run *run);            // in [-1, 1)
+// A matrix without numbers yet.
+struct mat op_matrix(struct op_run *run, int64_t rows, int64_t cols, enum dtype dtype);
+static inline double op_number_at(struct mat m, int64_t row, int64_t col) {
+    if (m.dtype == DTYPE_F32) {
+        return (double)((const float *)m.data)[row * m.stride + col];
+    }
+    uint32_t bits = (uint32_t)((const uint16_t *)m.data)[row * m.stride + col] << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return (double)x;
+}
+
+static inline void op_set_number(struct mat m, int64_t row, int64_t col, double value) {
+    float x = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if (m.dtype == DTYPE_F32) {
+        ((float *)m.data)[row * m.stride + col] = x;
+    } else { // round to nearest, ties to even
+        ((uint16_t *)m.data)[row * m.stride + col] =
+            (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+    }
+}
 
 // An output, filled with NaN; the operation must write all of it.
 struct mat op_output(struct op_run *run, int64_t rows, int64_t cols, enum dtype dtype);
@@ -64,15 +89,18 @@ float *op_vector(struct op_run *run, int64_t count, double size, double shift);
 double *op_doubles(struct op_run *run, int64_t count); // zeros
 double *op_dense(struct op_run *run, struct mat m);    // the numbers of m without gaps
 double *op_dense_vector(struct op_run *run, const float *from, int64_t count);
-struct dropout op_dropout(struct op_run *run, enum rng_site site);
 
 // --- verdicts -----------------------------------------------------------------------------------
 
 // Keeps the first complaint.
 void op_complain(struct op_run *run, const char *what, const char *why, double found);
-void op_hash(struct op_run *run, const void *data, size_t bytes);
-// Relative L2 distance of the first `rows` rows from `expected` must be at most `tolerance`, and
-// the largest difference at most 8 times that of the largest number.
+// Relative L2 distance of the numbers from `expected` must be at most `tolerance`, and the largest
+// difference at most 8 times that of the largest number.
+void op_compare(struct op_run *run, const char *what, const double *found, const double *expected,
+                int64_t count, double tolerance);
+// Nothing is written between the rows.
+void op_check_gaps(struct op_run *run, const char *what, struct mat m);
+// op_compare of the first `rows` rows, and op_check_gaps.
 void op_check(struct op_run *run, const char *what, struct mat m, const double *expected,
               int64_t rows, double tolerance);
 void op_check_vector(struct op_run *run, const char *what, const float *x, const double *expected,

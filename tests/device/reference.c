@@ -191,16 +191,16 @@ double reference_squared(double *gradient, double x, double target) {
     return difference * difference;
 }
 
-double reference_sigmoid(double *gradient, const double *x, const float *targets, int64_t labels) {
+double reference_sigmoid(double *gradient, const double *x, const double *targets, int64_t labels) {
     double sum = 0;
     for (int64_t k = 0; k < labels; k++) {
-        double share = 1 / (1 + exp(-x[k])), target = (double)targets[k];
+        double share = 1 / (1 + exp(-x[k])), target = targets[k];
         sum -= target * log(share) + (1 - target) * log(1 - share);
         if (gradient != NULL) {
-            gradient[k] = isnan((double)targets[0]) ? 0 : (share - target) / (double)labels;
+            gradient[k] = isnan(targets[0]) ? 0 : (share - target) / (double)labels;
         }
     }
-    return isnan((double)targets[0]) ? 0 : sum / (double)labels;
+    return isnan(targets[0]) ? 0 : sum / (double)labels;
 }
 
 double reference_span_half(double *gradient, const double *x, int64_t length, int64_t label) {

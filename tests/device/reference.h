@@ -50,7 +50,7 @@ double reference_cross_entropy(double *gradient, const double *x, int64_t length
 double reference_squared(double *gradient, double x, double target);
 // The mean over the labels of -(t log s(x) + (1 - t) log(1 - s(x))); 0 when the first target is
 // NaN.
-double reference_sigmoid(double *gradient, const double *x, const float *targets, int64_t labels);
+double reference_sigmoid(double *gradient, const double *x, const double *targets, int64_t labels);
 // One half of the loss of one sequence: cross entropy / 2; gradient may be NULL.
 double reference_span_half(double *gradient, const double *x, int64_t length, int64_t label);
 

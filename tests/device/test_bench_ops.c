@@ -31,7 +31,7 @@ static void every_operation(void **state) {
         struct bench_geometry g = geometry;
         static struct bench_lines lines;
         g.compute = half ? DTYPE_BF16 : DTYPE_F32;
-        assert_int_equal(bench_ops(dev, &g, timing, &lines, NULL), BERTH_OK);
+        assert_int_equal(bench_ops(dev, &g, 0, timing, &lines, NULL), BERTH_OK);
         for (int i = 0; i < OPERATION_COUNT; i++) {
             if (guarded_translation(dev)->calls[i] == 0) {
                 fail_msg("%s is not measured", device_operation_names[i]);
@@ -48,7 +48,7 @@ static void every_operation(void **state) {
 static void products_only(void **state) {
     struct device *dev = opened();
     static struct bench_lines lines;
-    assert_int_equal(bench_gemm(dev, &geometry, timing, &lines, NULL), BERTH_OK);
+    assert_int_equal(bench_ops(dev, &geometry, 1, timing, &lines, NULL), BERTH_OK);
     assert_int_equal(guarded_translation(dev)->calls[OPERATION_adamw], 0);
     assert_true(lines.count >= 13);
     assert_true(bench_bandwidth(dev, CLOCK_MONOTONIC, 0.01) > 1e6);
@@ -63,7 +63,7 @@ static void no_memory(void **state) {
         struct device *dev = opened();
         struct berth_error error = {0};
         memory_fail_at(n, 0);
-        status = bench_ops(dev, &geometry, timing, &lines, &error);
+        status = bench_ops(dev, &geometry, 0, timing, &lines, &error);
         memory_fail_at(0, 0);
         if (status != BERTH_OK) {
             assert_int_equal(status, BERTH_NO_MEMORY);

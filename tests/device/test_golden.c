@@ -547,7 +547,7 @@ static void convert(struct golden_run *g) {
     }
 }
 
-// --- all of them --------------------------------------------------------------------------------
+// --- all tensors ---------------------------------------------------------------------------------
 
 static const struct {
     const char *prefix;
@@ -588,7 +588,8 @@ static int run_case(int index, struct device *dev, const struct safetensors *fil
     return g.op.complaint[0] != '\0';
 }
 
-static void against_pytorch(const char *instructions) {
+static void against_pytorch(void **state) {
+    const char *instructions = *state;
     const struct device_options options = {2, instructions};
     struct device *dev = NULL;
     struct berth_error error;
@@ -610,22 +611,6 @@ static void against_pytorch(const char *instructions) {
     assert_int_equal(complaints, 0);
 }
 
-static void generic(void **state) {
-    against_pytorch("generic");
-}
-
-static void avx2(void **state) {
-    against_pytorch("avx2");
-}
-
-static void avx512(void **state) {
-    against_pytorch("avx512");
-}
-
-static void avx512bf16(void **state) {
-    against_pytorch("avx512bf16");
-}
-
 // Every case must be run by a test.
 static void every_tensor_belongs_to_a_case(void **state) {
     struct safetensors file;
@@ -644,10 +629,7 @@ static void every_tensor_belongs_to_a_case(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(generic),
-        cmocka_unit_test(avx2),
-        cmocka_unit_test(avx512),
-        cmocka_unit_test(avx512bf16),
+        EACH_INSTRUCTION_SET(against_pytorch),
         cmocka_unit_test(every_tensor_belongs_to_a_case),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

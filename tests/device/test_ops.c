@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests every operation of the CPU device for all shapes, dtypes and instruction sets against
-// double loops; results must be bit-identical with 1, 2 and 4 threads and on the guarded device.
+// Every operation of the CPU device x shapes x dtypes x instruction sets against double loops, its
+// gradients against finite differences, the same bits from 1, 2 and 4 threads, and from the guarded
+// device.
 #include "core/harness.h"
 #include "guarded_device.h"
 #include "op_cases.h"
+#include "op_gradients.h"
+#include "reference_activations.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 // The last has three pieces of columns in attention and tiles of all three sizes in dw; the full
 // block has neither slack nor a short piece.
 static const struct case_shape shapes[] = {
-    {"one token", {1}, 10, 1, 21},
-    {"few, odd sizes", {1, 2, 3, 17}, 22, 2, 40},
-    {"one full block", {64}, 128, 4, 256},
-    {"several tiles", {260, 7, 129, 128}, 190, 5, 200},
+    {"one token", {1}, 10, 1, 21, 1031},
+    {"few, odd sizes", {1, 2, 3, 17}, 22, 2, 40, 1032},
+    {"one full block", {64}, 128, 4, 256, 1034},
+    {"several tiles", {260, 7, 129, 128}, 190, 5, 200, 50},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes, SEVERAL_TILES = SHAPES - 1 };
 
@@ -30,48 +34,99 @@ static struct device *open_device(open_function *open, const char *instructions,
         return NULL;
     }
     assert_int_equal(status, BERTH_OK);
-    const struct device_shape most = {{576, 4, 0, 260, 0}, 190, 256, 1, 50, 0, DTYPE_F32, 1};
+    const struct device_shape most = {{576, 4, 128, 260, 0}, 190, 256, 1, 1035, 128, DTYPE_F32, 1};
     assert_int_equal(dev->reserve(dev, &most, &error), BERTH_OK);
     return dev;
 }
 
-typedef void each_function(struct op_run *run, const struct op_case *op, void *context);
+// One call of an operation.
+struct variant {
+    const struct op *op;
+    const struct op_row *row;
+    const struct op_use *use;
+    int variant, mode;
+};
 
-// All variants of all operations for one shape.
-static void for_each_case(struct device *dev, const struct case_shape *shape, each_function *each,
-                          void *context) {
-    for (int i = 0; i < op_case_count; i++) {
-        // The large shapes are about tiles and threads, for which one function is as good as
-        // another.
-        const int activations = !op_cases[i].activates     ? 1
-                                : shape->intermediate > 64 ? ACTIVATION_GELU_TANH + 1
-                                                           : ACTIVATION_COUNT;
-        for (int variant = 0; variant < 4 * activations; variant++) {
-            int drop = variant & 1, half = variant >> 1 & 1;
-            if (drop && !op_cases[i].drops) {
-                continue;
-            }
-            struct op_run run = {.dev = dev,
-                                 .shape = shape,
-                                 .compute = half ? DTYPE_BF16 : DTYPE_F32,
-                                 .threshold = drop ? rng_dropout_threshold(0.1) : 0,
-                                 .activation = (enum activation)(variant >> 2)};
-            op_case_run(&op_cases[i], &run);
-            each(&run, &op_cases[i], context);
+typedef void each_function(struct op_run *run, const struct variant *variant, void *context);
+
+static void begin(struct op_run *run) {
+    int count = 0;
+    while (count < SEQUENCES_MAX && run->shape->lengths[count] > 0) {
+        count++;
+    }
+    op_begin(run);
+    op_batch(run, run->shape->lengths, count);
+}
+
+static void run_variant(struct op_run *run, const struct variant *v) {
+    struct op_case c;
+    begin(run);
+    op_case_make(&c, run, v->op, v->use, v->variant);
+    if (v->row->prepare != NULL) {
+        v->row->prepare(&c, v->mode);
+    }
+    op_case_check(&c, v->row);
+    op_end(run);
+}
+
+static int at_least_one(int count) {
+    return count > 0 ? count : 1;
+}
+
+static void report(struct op_run *run, const struct variant *v, void *context) {
+    if (run->complaint[0] != '\0') {
+        ++*(int *)context;
+        print_error(
+            "%s (%s), variant %d, mode %d, shape \"%s\", %s, dropout %u, activation %d, %s: %s\n",
+            v->op->name, v->use->name, v->variant, v->mode, run->shape->name,
+            dtype_name(run->compute), run->threshold, (int)run->activation,
+            run->dev->describe(run->dev), run->complaint);
+    }
+}
+
+// The dropouts, dtypes and activations of one variant. The large shapes are about tiles and
+// threads, for which one function is as good as another.
+static void for_each_number(struct device *dev, const struct case_shape *shape,
+                            const struct variant *v, each_function *each, void *context) {
+    const int activations = !v->row->activates         ? 1
+                            : shape->intermediate > 64 ? ACTIVATION_GELU_TANH + 1
+                                                       : ACTIVATION_COUNT;
+    for (int i = 0; i < 4 * activations; i++) {
+        const int drop = i & 1, half = i >> 1 & 1;
+        struct op_run run = {.dev = dev,
+                             .shape = shape,
+                             .compute = half ? DTYPE_BF16 : DTYPE_F32,
+                             .threshold = drop ? rng_dropout_threshold(0.1) : 0,
+                             .activation = (enum activation)(i >> 2),
+                             .hash_only = each != report};
+        if (!drop || v->row->drops) {
+            run_variant(&run, v);
+            each(&run, v, context);
         }
     }
 }
 
-static void report(struct op_run *run, const struct op_case *op, void *context) {
-    if (run->complaint[0] != '\0') {
-        ++*(int *)context;
-        print_error("%s, shape \"%s\", %s, dropout %u, activation %d, %s: %s\n", op->name,
-                    run->shape->name, dtype_name(run->compute), run->threshold,
-                    (int)run->activation, run->dev->describe(run->dev), run->complaint);
+// All variants of all operations for one shape; all uses for the small ones.
+static void for_each_case(struct device *dev, const struct case_shape *shape, each_function *each,
+                          void *context) {
+    for (int i = 0; i < op_row_count; i++) {
+        const struct op *op = op_find(op_rows[i].name);
+        const int variants = at_least_one(op->variants), modes = at_least_one(op_rows[i].modes);
+        for (const struct op_use *use = op->uses; use->name != NULL; use++) {
+            if (use > op->uses && shape->intermediate > 64) {
+                break;
+            }
+            for (int k = 0; k < variants + modes - 1; k++) {
+                const struct variant v = {op, &op_rows[i], use, k < variants ? k : 0,
+                                          k < variants ? 0 : k - variants + 1};
+                for_each_number(dev, shape, &v, each, context);
+            }
+        }
     }
 }
 
-static void against_reference(const char *instructions) {
+static void against_reference(void **state) {
+    const char *instructions = *state;
     struct device *dev = open_device(device_cpu_open, instructions, 2);
     if (dev == NULL) {
         print_message("this processor does not run %s\n", instructions);
@@ -85,35 +140,19 @@ static void against_reference(const char *instructions) {
     assert_int_equal(complaints, 0);
 }
 
-static void generic(void **state) {
-    against_reference("generic");
-}
-
-static void avx2(void **state) {
-    against_reference("avx2");
-}
-
-static void avx512(void **state) {
-    against_reference("avx512");
-}
-
-static void avx512bf16(void **state) {
-    against_reference("avx512bf16");
-}
-
 struct hashes {
-    uint64_t hash[1024];
+    uint64_t hash[4096];
     int next, differ, first;
 };
 
-static void compare(struct op_run *run, const struct op_case *op, void *context) {
+static void compare(struct op_run *run, const struct variant *v, void *context) {
     struct hashes *h = context;
-    assert_true(h->next < 1024);
+    assert_true(h->next < 4096);
     if (h->first) {
         h->hash[h->next] = run->hash;
     } else if (h->hash[h->next] != run->hash) {
         h->differ++;
-        print_error("%s, shape \"%s\", %s: other bits with %s\n", op->name, run->shape->name,
+        print_error("%s, shape \"%s\", %s: other bits with %s\n", v->op->name, run->shape->name,
                     dtype_name(run->compute), run->dev->describe(run->dev));
     }
     h->next++;
@@ -157,12 +196,112 @@ static void guarded(void **state) {
     assert_int_equal(hashes.differ, 0);
 }
 
+static void as_it_is(struct op_case *c) {
+}
+
+// Normalising the sum that is handed out by itself gives the same bits, which gradient
+// checkpointing relies on.
+static void the_sum_alone_gives_the_same_bits(void **state) {
+    const struct op *op = op_find("norm_forward");
+    const struct op_row same = {.reference = as_it_is, .f32 = OP_EXACTLY, .half = OP_EXACTLY};
+    const int residual = op_operand_find(op, "residual"), sum = op_operand_find(op, "sum");
+    struct device *dev = open_device(device_cpu_open, "auto", 2);
+    for (int half = 0; half < 2; half++) {
+        struct op_run run = {.dev = dev,
+                             .shape = &shapes[SEVERAL_TILES],
+                             .compute = half ? DTYPE_BF16 : DTYPE_F32,
+                             .threshold = rng_dropout_threshold(0.1)};
+        struct op_case with_x, alone;
+        begin(&run);
+        op_case_make(&with_x, &run, op, op->uses, 1);
+        op_case_make(&alone, &run, op, op->uses, 2);
+        op_case_call(&with_x);
+        memcpy(alone.x, with_x.x, sizeof alone.x);
+        alone.x[residual] = with_x.x[sum];
+        alone.x[op_operand_find(op, "x")] = NULL;
+        op_case_check(&alone, &same);
+        op_end(&run);
+        assert_string_equal(run.complaint, "");
+    }
+    dev->close(dev);
+}
+
+// --- gradients ----------------------------------------------------------------------------------
+
+static const struct case_shape small = {"gradients", {2, 1, 3}, 6, 2, 5, 50};
+
+static void gradients_of_row(struct device *dev, const struct op_row *row, int exact,
+                             int *complaints) {
+    const struct op *op = op_find(row->name);
+    const int variants = at_least_one(op->variants);
+    const int activations = !row->activates ? 1
+                            : exact         ? ACTIVATION_COUNT
+                                            : ACTIVATION_GELU_TANH + 1;
+    for (int i = 0; i < 2 * variants * activations; i++) {
+        struct op_run run = {.dev = dev,
+                             .shape = &small,
+                             .threshold = i % 2 ? rng_dropout_threshold(0.25) : 0,
+                             .activation = (enum activation)(i / 2 / variants)};
+        const struct op_gradient gradient = {row, &op->uses[0], i / 2 % variants, exact};
+        begin(&run);
+        op_gradient_check(&run, &gradient);
+        op_end(&run);
+        const struct variant v = {op, row, gradient.use, gradient.variant, 0};
+        report(&run, &v, complaints);
+    }
+}
+
+static void gradients(int exact) {
+    struct device *dev = open_device(device_cpu_open, "auto", 2);
+    int complaints = 0;
+    for (int i = 0; i < op_row_count; i++) {
+        if (op_rows[i].forward != NULL) {
+            gradients_of_row(dev, &op_rows[i], exact, &complaints);
+        }
+    }
+    dev->close(dev);
+    assert_int_equal(complaints, 0);
+}
+
+static void gradients_of_references(void **state) {
+    gradients(1);
+}
+
+static void gradients_of_the_device(void **state) {
+    gradients(0);
+}
+
+// Over the whole range of each function, whose kinks lie between.
+static void activation_slopes(void **state) {
+    const double step = 1e-5;
+    for (int kind = 0; kind < ACTIVATION_COUNT; kind++) {
+        for (double x = -13; x < 13; x += 0.37) {
+            const enum activation activation = (enum activation)kind;
+            const double up = reference_activation(x + step, activation);
+            const double slope = (up - reference_activation(x - step, activation)) / (2 * step);
+            const double error = reference_activation_slope(x, activation) - slope;
+            assert_true(fabs(error) <= 1e-6 * (1 + fabs(slope)));
+        }
+    }
+}
+
+// Every operation of the contract is in both tables.
+static void every_operation_has_a_row(void **state) {
+    assert_int_equal(op_count, op_row_count);
+    assert_int_equal(op_count, OPERATION_COUNT);
+    for (int i = 0; i < op_count; i++) {
+        assert_string_equal(op_table[i].name, op_rows[i].name);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(generic),
-        cmocka_unit_test(avx2),
-        cmocka_unit_test(avx512),
-        cmocka_unit_test(avx512bf16),
+        EACH_INSTRUCTION_SET(against_reference),
+        cmocka_unit_test(the_sum_alone_gives_the_same_bits),
+        cmocka_unit_test(gradients_of_references),
+        cmocka_unit_test(gradients_of_the_device),
+        cmocka_unit_test(activation_slopes),
+        cmocka_unit_test(every_operation_has_a_row),
         cmocka_unit_test(same_bits_for_any_thread_count),
         cmocka_unit_test(guarded),
     };

@@ -5,12 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME(name) #name,
-const char *const device_operation_names[OPERATION_COUNT] = {DEVICE_OPERATIONS(NAME)};
-#undef NAME
+const char *const device_operation_names[OPERATION_COUNT] = {
+#define OPERATION(name, ...) #name,
+#include "translated_operations.inc"
+#undef OPERATION
+};
 _Static_assert(offsetof(struct device, measure_peak) ==
                    offsetof(struct device, embed_forward) + OPERATION_COUNT * sizeof(void *),
-               "DEVICE_OPERATIONS has every operation");
+               "translated_operations.inc has every operation");
 
 // --- blocks -------------------------------------------------------------------------------------
 
@@ -116,35 +118,16 @@ static struct batch batch_of(struct call call, const struct batch *batch) {
     return b;
 }
 
-// Begins and ends an operation, with `call` in between.
-#define BEGIN(name) struct call call = call_begin(dev, OPERATION_##name)
-#define END(name, ...)                                                                             \
-    call.inner->name(call.inner, __VA_ARGS__);                                                     \
-    call_end(&call)
-
 // --- operations ---------------------------------------------------------------------------------
 
-static void embed_forward(struct device *dev, const struct embed_args *args,
-                          const struct batch *batch) {
-    BEGIN(embed_forward);
-    struct embed_args a = *args;
-    const struct batch b = batch_of(call, batch);
-    MAT(a.y);
-    MAT(a.y_compute);
-    MAT(a.xhat);
-    VECTOR(a.rstd, a.y.rows);
-    MAT(a.word);
-    MAT(a.position);
-    MAT(a.type);
-    VECTOR(a.gamma, a.y.cols);
-    VECTOR(a.beta, a.y.cols);
-    END(embed_forward, &a, &b);
-}
-
 // Checks what a device that adds word by word relies on.
-static void check_word_rows(const struct call *call, const struct batch *batch) {
+static void check_word_rows(const struct device *dev, const struct call *call,
+                            const struct batch *batch) {
     const int32_t *rows = batch->word_rows, *ids = batch->ids;
     int sorted = rows != NULL;
+    if (!dev->wants_word_rows || !call->inner->is_host) {
+        return;
+    }
     for (int64_t i = 1; sorted && i < batch->token_count; i++) {
         sorted = ids[rows[i - 1]] < ids[rows[i]] ||
                  (ids[rows[i - 1]] == ids[rows[i]] && rows[i - 1] < rows[i]);
@@ -153,244 +136,6 @@ static void check_word_rows(const struct call *call, const struct batch *batch) 
         fprintf(stderr, "%s: the rows are not sorted by word\n", call->operation);
         abort();
     }
-}
-
-static void embed_backward(struct device *dev, const struct embed_grad_args *args,
-                           const struct batch *batch) {
-    BEGIN(embed_backward);
-    struct embed_grad_args a = *args;
-    const struct batch b = batch_of(call, batch);
-    if (dev->wants_word_rows && call.inner->is_host) {
-        check_word_rows(&call, &b);
-    }
-    MAT(a.dy);
-    MAT(a.dy2);
-    MAT(a.xhat);
-    VECTOR(a.rstd, a.dy.rows);
-    VECTOR(a.gamma, a.dy.cols);
-    MAT(a.dword);
-    MAT(a.dposition);
-    MAT(a.dtype_table);
-    VECTOR(a.dgamma, a.dy.cols);
-    VECTOR(a.dbeta, a.dy.cols);
-    MAT(a.scratch);
-    END(embed_backward, &a, &b);
-}
-
-static void norm_forward(struct device *dev, const struct norm_args *args,
-                         const struct batch *batch) {
-    BEGIN(norm_forward);
-    struct norm_args a = *args;
-    const struct batch b = batch_of(call, batch);
-    MAT(a.y);
-    MAT(a.y_compute);
-    MAT(a.xhat);
-    VECTOR(a.rstd, a.y.rows);
-    MAT(a.x);
-    MAT(a.residual);
-    VECTOR(a.gamma, a.y.cols);
-    VECTOR(a.beta, a.y.cols);
-    MAT(a.sum);
-    END(norm_forward, &a, &b);
-}
-
-static void norm_backward(struct device *dev, const struct norm_grad_args *args,
-                          const struct batch *batch) {
-    BEGIN(norm_backward);
-    struct norm_grad_args a = *args;
-    const struct batch b = batch_of(call, batch);
-    MAT(a.dresidual);
-    MAT(a.dx);
-    VECTOR(a.dbias, a.dy.cols);
-    MAT(a.dy);
-    MAT(a.dy2);
-    MAT(a.xhat);
-    VECTOR(a.rstd, a.dy.rows);
-    VECTOR(a.gamma, a.dy.cols);
-    VECTOR(a.dgamma, a.dy.cols);
-    VECTOR(a.dbeta, a.dy.cols);
-    MAT(a.dsum);
-    END(norm_backward, &a, &b);
-}
-
-static void linear_forward(struct device *dev, struct mat y, struct mat x, struct mat w,
-                           const float *bias) {
-    BEGIN(linear_forward);
-    MAT(y);
-    MAT(x);
-    MAT(w);
-    VECTOR(bias, y.cols);
-    END(linear_forward, y, x, w, bias);
-}
-
-static void linear_gelu_forward(struct device *dev, struct mat y, struct mat u, struct mat x,
-                                struct mat w, const float *bias, enum activation activation) {
-    BEGIN(linear_gelu_forward);
-    MAT(y);
-    MAT(u);
-    MAT(x);
-    MAT(w);
-    VECTOR(bias, y.cols);
-    END(linear_gelu_forward, y, u, x, w, bias, activation);
-}
-
-static void linear_backward_input(struct device *dev, struct mat dx, struct mat dy, struct mat w) {
-    BEGIN(linear_backward_input);
-    MAT(dx);
-    MAT(dy);
-    MAT(w);
-    END(linear_backward_input, dx, dy, w);
-}
-
-static void linear_gelu_backward(struct device *dev, struct mat du, float *dbias, struct mat dy,
-                                 struct mat w, struct mat u, enum activation activation) {
-    BEGIN(linear_gelu_backward);
-    MAT(du);
-    VECTOR(dbias, du.cols);
-    MAT(dy);
-    MAT(w);
-    MAT(u);
-    END(linear_gelu_backward, du, dbias, dy, w, u, activation);
-}
-
-static void linear_backward_weight(struct device *dev, struct mat dw, float *dbias, struct mat dy,
-                                   struct mat x) {
-    BEGIN(linear_backward_weight);
-    MAT(dw);
-    VECTOR(dbias, dy.cols);
-    MAT(dy);
-    MAT(x);
-    END(linear_backward_weight, dw, dbias, dy, x);
-}
-
-static void attention_forward(struct device *dev, const struct attention_args *args,
-                              const struct batch *batch) {
-    BEGIN(attention_forward);
-    struct attention_args a = *args;
-    const struct batch b = batch_of(call, batch);
-    MAT(a.context);
-    VECTOR(a.lse, a.qkv.rows * a.heads);
-    MAT(a.qkv);
-    END(attention_forward, &a, &b);
-}
-
-static void attention_backward(struct device *dev, const struct attention_grad_args *args,
-                               const struct batch *batch) {
-    BEGIN(attention_backward);
-    struct attention_grad_args a = *args;
-    const struct batch b = batch_of(call, batch);
-    MAT(a.dqkv);
-    MAT(a.dcontext);
-    MAT(a.context);
-    VECTOR(a.lse, a.qkv.rows * a.heads);
-    MAT(a.qkv);
-    END(attention_backward, &a, &b);
-}
-
-static void span_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
-                      float scale, const struct batch *batch) {
-    BEGIN(span_loss);
-    const struct batch b = batch_of(call, batch);
-    MAT(dlogits);
-    VECTOR(losses, b.sequence_count);
-    MAT(logits);
-    END(span_loss, dlogits, losses, logits, scale, &b);
-}
-
-static void gather_rows(struct device *dev, struct mat y, struct mat x, const int32_t *rows,
-                        int64_t count) {
-    BEGIN(gather_rows);
-    MAT(y);
-    MAT(x);
-    VECTOR(rows, count);
-    END(gather_rows, y, x, rows, count);
-}
-
-static void scatter_rows(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
-                         int64_t count) {
-    BEGIN(scatter_rows);
-    MAT(dx);
-    MAT(dy);
-    VECTOR(rows, count);
-    END(scatter_rows, dx, dy, rows, count);
-}
-
-static void scatter_add_rows(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
-                             int64_t count) {
-    BEGIN(scatter_add_rows);
-    MAT(dx);
-    MAT(dy);
-    VECTOR(rows, count);
-    END(scatter_add_rows, dx, dy, rows, count);
-}
-
-static void gelu_backward(struct device *dev, struct mat du, float *dbias, struct mat u,
-                          enum activation activation) {
-    BEGIN(gelu_backward);
-    MAT(du);
-    VECTOR(dbias, du.cols);
-    MAT(u);
-    END(gelu_backward, du, dbias, u, activation);
-}
-
-static void tanh_forward(struct device *dev, struct mat y, struct mat t, struct mat u,
-                         struct dropout dropout, const struct batch *batch) {
-    BEGIN(tanh_forward);
-    const struct batch b = batch_of(call, batch);
-    MAT(y);
-    MAT(t);
-    MAT(u);
-    END(tanh_forward, y, t, u, dropout, &b);
-}
-
-static void tanh_backward(struct device *dev, struct mat du, struct mat dy, struct mat t,
-                          struct dropout dropout, const struct batch *batch) {
-    BEGIN(tanh_backward);
-    const struct batch b = batch_of(call, batch);
-    MAT(du);
-    MAT(dy);
-    MAT(t);
-    END(tanh_backward, du, dy, t, dropout, &b);
-}
-
-static void class_loss(struct device *dev, struct mat dlogits, float *losses, unsigned char *hits,
-                       struct mat logits, float scale, const int32_t *labels, int64_t count) {
-    BEGIN(class_loss);
-    MAT(dlogits);
-    VECTOR(losses, count);
-    VECTOR(hits, count);
-    MAT(logits);
-    VECTOR(labels, count);
-    END(class_loss, dlogits, losses, hits, logits, scale, labels, count);
-}
-
-static void squared_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
-                         float scale, const float *targets, int64_t count) {
-    BEGIN(squared_loss);
-    MAT(dlogits);
-    VECTOR(losses, count);
-    MAT(logits);
-    VECTOR(targets, count);
-    END(squared_loss, dlogits, losses, logits, scale, targets, count);
-}
-
-static void sigmoid_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
-                         float scale, const float *targets, int64_t count) {
-    BEGIN(sigmoid_loss);
-    const int64_t shares = count * logits.cols;
-    MAT(dlogits);
-    VECTOR(losses, count);
-    MAT(logits);
-    VECTOR(targets, shares);
-    END(sigmoid_loss, dlogits, losses, logits, scale, targets, count);
-}
-
-static void add_losses(struct device *dev, double *sum, const float *losses, int64_t count,
-                       double weight) {
-    BEGIN(add_losses);
-    VECTOR(sum, 1);
-    VECTOR(losses, count);
-    END(add_losses, sum, losses, count, weight);
 }
 
 // How far the ranges extend in the buffers of the table, in those of the moments, and in sums.
@@ -418,25 +163,6 @@ static struct reach reach_of(const struct call *call, const struct device_range 
     return reach;
 }
 
-static void squares(struct device *dev, double *sums, const float *values,
-                    const struct device_range *ranges, int64_t range_count) {
-    BEGIN(squares);
-    VECTOR(ranges, range_count);
-    const struct reach reach = reach_of(&call, ranges, range_count);
-    VECTOR(sums, reach.blocks);
-    VECTOR(values, reach.table);
-    END(squares, sums, values, ranges, range_count);
-}
-
-static void norms(struct device *dev, struct grad_stats *stats, const double *sums,
-                  const int64_t *blocks, int64_t groups, double scale) {
-    BEGIN(norms);
-    VECTOR(stats, groups);
-    VECTOR(blocks, groups + 1);
-    VECTOR(sums, call.inner->is_host ? blocks[groups] : 0);
-    END(norms, stats, sums, blocks, groups, scale);
-}
-
 static struct adamw_args adamw_args_of(struct call call, const struct adamw_args *args) {
     struct adamw_args a = *args;
     VECTOR(a.ranges, a.range_count);
@@ -451,36 +177,18 @@ static struct adamw_args adamw_args_of(struct call call, const struct adamw_args
     return a;
 }
 
-static void adamw(struct device *dev, const struct adamw_args *args) {
-    BEGIN(adamw);
-    const struct adamw_args a = adamw_args_of(call, args);
-    END(adamw, &a);
-}
-
-static void lamb_moments(struct device *dev, const struct adamw_args *args, double *sums) {
-    BEGIN(lamb_moments);
-    const struct adamw_args a = adamw_args_of(call, args);
-    VECTOR(sums, 2 * reach_of(&call, a.ranges, a.range_count).blocks);
-    END(lamb_moments, &a, sums);
-}
-
-static void lamb_apply(struct device *dev, const struct lamb_args *args) {
-    BEGIN(lamb_apply);
-    struct lamb_args a = *args;
-    a.adam = adamw_args_of(call, &args->adam);
-    const struct reach reach = reach_of(&call, a.adam.ranges, a.adam.range_count);
-    VECTOR(a.sums, 2 * reach.blocks);
-    VECTOR(a.tensor_blocks, reach.tensors + 1);
-    VECTOR(a.stats, reach.tensors);
-    END(lamb_apply, &a);
-}
-
-static void convert(struct device *dev, struct mat to, const float *from) {
-    BEGIN(convert);
-    MAT(to);
-    VECTOR(from, to.rows * to.cols);
-    END(convert, to, from);
-}
+#define ARGS(type) struct type a = *args
+#define BATCH const struct batch b = batch_of(call, batch)
+#define LIST(...) __VA_ARGS__
+#define OPERATION(name, parameters, arguments, ...)                                                \
+    static void name(struct device *dev, LIST parameters) {                                        \
+        const struct call call = call_begin(dev, OPERATION_##name);                                \
+        __VA_ARGS__;                                                                               \
+        call.inner->name(call.inner, LIST arguments);                                              \
+        call_end(&call);                                                                           \
+    }
+#include "translated_operations.inc"
+#undef OPERATION
 
 // --- forwarded operations ------------------------------------------------------------------------
 
@@ -518,22 +226,24 @@ static double measure_peak(struct device *dev, enum dtype dtype, double seconds)
 }
 
 void translated_init(struct translated_device *translated, struct device *inner) {
-#define FIELD(name) .name = name,
     *translated = (struct translated_device){
         .inner = inner,
-        .device = {.name = inner->name,
-                   .describe = describe,
-                   .workspace_bytes = workspace_bytes,
-                   .reserve = reserve,
-                   .status = status,
-                   .mark = mark,
-                   .times = times,
-                   .dtypes = inner->dtypes,
-                   .fast_dtype = inner->fast_dtype,
-                   .wants_word_rows = inner->wants_word_rows,
-                   DEVICE_OPERATIONS(FIELD).measure_peak =
-                       inner->measure_peak == NULL ? NULL : measure_peak}};
-#undef FIELD
+        .device = {
+            .name = inner->name,
+            .describe = describe,
+            .workspace_bytes = workspace_bytes,
+            .reserve = reserve,
+            .status = status,
+            .mark = mark,
+            .times = times,
+            .dtypes = inner->dtypes,
+            .fast_dtype = inner->fast_dtype,
+            .wants_word_rows = inner->wants_word_rows,
+            .measure_peak = inner->measure_peak == NULL ? NULL : measure_peak,
+#define OPERATION(name, ...) .name = name,
+#include "translated_operations.inc"
+#undef OPERATION
+        }};
     translated->device.state = translated;
 }
 

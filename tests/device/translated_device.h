@@ -1,35 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device that runs another one's operations. Callers hold addresses of blocks that need not be
-// memory, and each pointer among an operation's operands is replaced by the corresponding address
-// in the other device's memory. Its .c file is the only list of the operands of all operations and
-// their extents. A pointer into no block, or an operand that exceeds its block, aborts with the
-// names of operation and operand.
+// A device that runs another one's operations: callers hold addresses of blocks that need not be
+// memory, and each pointer among an operation's operands is replaced by the place in the other
+// device's memory that belongs to it. translated_operations.inc is the one list of the operands of
+// all operations and of how far each reaches. A pointer into no block, or an operand that reaches
+// past the end of its block, ends the program with the names of operation and operand.
 //
-// Leaves out memory_new, memory_free, upload, download, zero and close, which the owner provides.
+// Leaves out memory_new, memory_free, upload, download, zero and close, which are the owner's.
 #ifndef BERTH_TESTS_DEVICE_TRANSLATED_DEVICE_H
 #define BERTH_TESTS_DEVICE_TRANSLATED_DEVICE_H
 
 #include "core/device.h"
 
-// Every operation of core/device.h, in its order.
-// clang-format off
-#define DEVICE_OPERATIONS(each) \
-    each(embed_forward) each(embed_backward) \
-    each(norm_forward) each(norm_backward) \
-    each(linear_forward) each(linear_gelu_forward) each(linear_backward_input) \
-    each(linear_gelu_backward) each(linear_backward_weight) \
-    each(attention_forward) each(attention_backward) \
-    each(span_loss) \
-    each(gather_rows) each(scatter_rows) each(scatter_add_rows) \
-    each(gelu_backward) each(tanh_forward) each(tanh_backward) \
-    each(class_loss) each(squared_loss) each(sigmoid_loss) \
-    each(add_losses) each(squares) each(norms) \
-    each(adamw) each(lamb_moments) each(lamb_apply) each(convert)
-// clang-format on
-
-#define DEVICE_OPERATION_NAME(name) OPERATION_##name,
-enum device_operation { DEVICE_OPERATIONS(DEVICE_OPERATION_NAME) OPERATION_COUNT };
-#undef DEVICE_OPERATION_NAME
+enum device_operation {
+#define OPERATION(name, ...) OPERATION_##name,
+#include "translated_operations.inc"
+#undef OPERATION
+    OPERATION_COUNT
+};
 
 extern const char *const device_operation_names[OPERATION_COUNT];
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walking an ONNX file in tests: fields of messages by number, checked as they are read.
+// Reads ONNX files in tests: fields of messages by number, with checks.
 #ifndef BERTH_TESTS_FORMAT_ONNX_READER_H
 #define BERTH_TESTS_FORMAT_ONNX_READER_H
 
@@ -10,7 +10,7 @@
 
 typedef struct protobuf_reader message;
 
-// The next field of that number, passing over others; 0 at the end of the message.
+// The next field with that number, skipping others; 0 at the end of the message.
 static inline int next_field(message *reader, uint32_t number, struct protobuf_field *field) {
     int more;
     do {
@@ -28,7 +28,7 @@ static inline size_t count_fields(message reader, uint32_t number) {
     return count;
 }
 
-// The n-th field of that number (from 0), which must be there.
+// The n-th field with that number (from 0), which must exist.
 static inline struct protobuf_field field_at(message reader, uint32_t number, size_t n) {
     struct protobuf_field field;
     do {

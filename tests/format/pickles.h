@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files around hand-made pickles, for the tests of what reads them.
+// Files around hand-made pickles, for the tests of their readers.
 #ifndef BERTH_TESTS_FORMAT_PICKLES_H
 #define BERTH_TESTS_FORMAT_PICKLES_H
 
@@ -24,8 +24,8 @@ struct raw {
     "ctorch._utils\n_rebuild_tensor_v2\n(" storage offset shape strides "\x89"                     \
     "ccollections\nOrderedDict\n)RtR"
 
-// A zip archive in memory, made here so that the reader is not tested by its own writer (which
-// syncs each file besides).
+// A zip archive in memory, written here so that the reader is not tested with its own writer (which
+// also syncs each file).
 struct archive {
     struct buffer file, directory;
     uint64_t count;
@@ -79,8 +79,8 @@ static inline void write_zip(const char *name, struct raw pickle, struct raw sto
     archive_write(&archive, name);
 }
 
-// The same in the layout before 1.6; the storage's keys and elements as given, with no storage when
-// `keys` is the empty list. The pickle must use keys of one letter and persistent ids of six
+// The same in the layout before 1.6; with the given storage keys and elements, without a storage
+// when `keys` is the empty list. The pickle must use keys of one letter and persistent ids of six
 // fields.
 static inline void write_legacy(const char *name, struct raw pickle, struct raw keys,
                                 struct raw storages) {

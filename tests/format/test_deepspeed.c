@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeepSpeed's checkpoints: what DeepSpeed itself wrote gives the weights that its own
-// zero_to_fp32.py finds (dev/fixtures/make_deepspeed.py), bit for bit; shards that do not belong
-// together, damage and lies are refused.
+// DeepSpeed's checkpoints: files that DeepSpeed wrote give the same bits as its zero_to_fp32.py
+// (dev/fixtures/make_deepspeed.py); inconsistent shards and damaged or forged files are refused.
 #include "core/scratch.h"
 #include "format/containers/containers.h"
 #include "format/deepspeed/deepspeed.h"
@@ -24,7 +23,7 @@ static void *read_tensor(const struct tensor_file *file, const struct tensor_ent
     return bytes;
 }
 
-// 1: all that DeepSpeed's own script finds is there with the same bits; 0: reading is refused.
+// 1: all tensors of DeepSpeed's script have the same bits; 0: reading is refused.
 static int matches(const struct tensor_file *file, const struct safetensors *expected) {
     for (size_t i = 0; i < expected->count; i++) {
         char name[256];
@@ -80,7 +79,7 @@ static void test_what_deepspeed_wrote(void **state) {
     }
 }
 
-// The tie of the decoder shows by the place of its numbers.
+// The tied decoder has the offset of the embeddings.
 static void test_ties(void **state) {
     (void)state;
     struct tensor_file file;
@@ -92,7 +91,7 @@ static void test_ties(void **state) {
         tensor_file_find(&file, "module.cls.predictions.decoder.weight");
     assert_int_equal(words->begin, decoder->begin);
     assert_int_equal(words->end, decoder->end);
-    for (size_t i = 0; i < file.count; i++) { // no other two
+    for (size_t i = 0; i < file.count; i++) { // no other pair
         for (size_t k = 0; k < i; k++) {
             int tied = strstr(file.entries[i].name, ".decoder.") != NULL ||
                        strstr(file.entries[k].name, ".decoder.") != NULL;
@@ -102,7 +101,7 @@ static void test_ties(void **state) {
     tensor_file_close(&file);
 }
 
-// A shard by itself is listed as it stands.
+// A single shard lists its tensors.
 static void test_shard_alone(void **state) {
     (void)state;
     struct tensor_file file;
@@ -143,7 +142,7 @@ static void free_fp16(struct fp16 *fp16) {
     safetensors_close(&fp16->expected);
 }
 
-// Opens what lies in the scratch folder and reads all of it.
+// Opens the checkpoint in the scratch folder and reads all of it.
 static int is_refused(const struct fp16 *fp16) {
     struct tensor_file file;
     struct berth_error error = {0};
@@ -167,7 +166,7 @@ static void test_every_prefix_is_refused(void **state) {
         for (size_t length = 0; length < fp16.lengths[i]; length++) {
             scratch_write_bytes(fp16_files[i], fp16.bytes[i], length);
             if (!is_refused(&fp16)) {
-                fail_msg("%s of %zu bytes is taken", fp16_files[i], length);
+                fail_msg("%s of %zu bytes is accepted", fp16_files[i], length);
             }
         }
         scratch_write_bytes(fp16_files[i], fp16.bytes[i], fp16.lengths[i]);
@@ -175,8 +174,8 @@ static void test_every_prefix_is_refused(void **state) {
     free_fp16(&fp16);
 }
 
-// A flipped bit is found, or changes nothing that is read (the module's own fp16 copies, the fields
-// of an archive that have no meaning).
+// A flipped bit is detected, or changes nothing that is read (the module's fp16 copies, unused
+// fields of an archive).
 static void test_flips(void **state) {
     (void)state;
     struct fp16 fp16;
@@ -224,7 +223,7 @@ static void test_memory_and_calls_fail(void **state) {
     free_fp16(&fp16);
 }
 
-// --- shards that do not fit ---------------------------------------------------------------------
+// --- inconsistent shards ------------------------------------------------------------------------
 
 // A checkpoint of two ranks that a test changes before it is written: "a" [3, 2] and "b" [5] in one
 // group of 11 numbers, padded to 12.
@@ -353,7 +352,7 @@ static void test_places(void **state) {
     expect_numbers("module.a", 0, 6);
     expect_numbers("module.b", 9, 5);
     small = usual;
-    small.copy = "own"; // frozen: DeepSpeed passes over it
+    small.copy = "own"; // frozen: DeepSpeed skips it
     write_small(&small);
     expect_numbers("module.b", 6, 5);
 }
@@ -385,7 +384,7 @@ static void test_what_does_not_fit(void **state) {
     (void)state;
     struct small small = usual;
     small.stage = 3;
-    expect_refused(&small, "ZeRO stage 3");
+    expect_refused(&small, "found stage 3");
     small.stage = -1;
     expect_refused(&small, "zero_stage");
     small = usual;
@@ -405,9 +404,9 @@ static void test_what_does_not_fit(void **state) {
     expect_refused(&small, "a row of F32");
     small = usual;
     small.numbers = 5;
-    expect_refused(&small, "reaches beyond");
+    expect_refused(&small, "extends beyond");
     small.numbers = 8;
-    expect_refused(&small, "11 numbers, the ZeRO shards hold 16");
+    expect_refused(&small, "11 numbers, but the ZeRO shards hold 16");
     small = usual;
     small.a_rows = 2;
     expect_refused(&small, "\"a\"");
@@ -436,11 +435,11 @@ static void test_ranks(void **state) {
     write_small(&usual);
     assert_int_equal(file_remove(scratch(to), NULL), BERTH_OK);
     small.ranks = 0;
-    expect_refused(&small, "rank 0 is missing");
+    expect_refused(&small, "missing ZeRO shard of rank 0");
     write_small(&usual);
     snprintf(to, sizeof to, "bf16_" SHARD, (size_t)1);
     assert_int_equal(rename(scratch(from), scratch(to)), 0);
-    expect_refused(&usual, "rank 1 is there twice");
+    expect_refused(&usual, "duplicate ZeRO shard of rank 1");
 }
 
 // --- the tag ------------------------------------------------------------------------------------

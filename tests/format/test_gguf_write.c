@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GGUF files byte by byte: a small reader of the format's description walks what was written.
+// GGUF files byte by byte: a small reader, written from the format's description, checks them.
 #include "core/scratch.h"
 #include "format/export/gguf_write.h"
 
@@ -171,7 +171,7 @@ static void test_alignment(void **state) {
     }
 }
 
-// More numbers than are narrowed at a time.
+// More numbers than are converted at a time.
 static void test_many_narrowed(void **state) {
     (void)state;
     enum { COUNT = 10001 };
@@ -227,7 +227,7 @@ static void test_what_gguf_cannot_hold(void **state) {
     write_good(scratch("good.gguf"), &one);
 }
 
-// Whichever system call fails: an error, and nothing stays behind.
+// Every failing system call gives an error and leaves no file.
 static void test_failing_calls(void **state) {
     (void)state;
     char *path = memory_string(scratch("x.gguf"));
@@ -236,7 +236,7 @@ static void test_failing_calls(void **state) {
     uint64_t calls = file_fail_at(0, 0);
     file_remove(path, NULL);
     assert_true(calls >= 4);
-    for (uint64_t n = 1; n < calls; n++) { // the last one syncs the folder: the file is there
+    for (uint64_t n = 1; n < calls; n++) { // the last one syncs the folder: the file exists then
         struct berth_error error = {0};
         file_fail_at(n, 28); // ENOSPC
         assert_int_not_equal(gguf_write(path, &content, &error), BERTH_OK);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // HDF5 files that h5py wrote (data/hdf5, made by dev/fixtures/make_hdf5.py) in the oldest and the
-// newest format, files of ours of one and of many chunks, and files that are cut or damaged.
-// hdf5_reads (dev/check_hdf5.py) lets h5py read ours.
+// newest format, our own files with one and with many chunks, and truncated or damaged files.
+// hdf5_reads (dev/check_hdf5.py) reads our files with h5py.
 #include "core/scratch.h"
 #include "format/hdf5/hdf5.h"
 
@@ -94,7 +94,7 @@ static void test_reads_packed(void **state) {
 }
 
 // Chunks that split the columns and do not divide the shape, no filter, shuffled, no chunks, one
-// number; beside a group and an attribute.
+// number; next to a group and an attribute.
 static void test_reads_other_kinds(void **state) {
     (void)state;
     static const struct expected sets[] = {
@@ -131,7 +131,7 @@ static void test_says_what_it_cannot_read(void **state) {
     assert_int_equal(hdf5_open(&file, scratch("none"), &error), BERTH_NO_INPUT);
 }
 
-// Somebody else's bytes before the file: addresses count from its signature.
+// A user block before the file: addresses count from the signature.
 static void test_reads_after_a_user_block(void **state) {
     (void)state;
     static const struct expected sets[] = {
@@ -183,8 +183,8 @@ static void test_a_chunk_larger_than_its_rows(void **state) {
     assert_true(resident_kilobytes() - before < 16 << 10);
 }
 
-// Rows from the first to the last of one chunk, in pieces, unpack it less than twice; a row read
-// before is found again.
+// Reading a chunk from its first to its last row in pieces decompresses it less than twice; an
+// earlier row can be read again.
 static void test_a_chunk_in_pieces(void **state) {
     (void)state;
     enum { ROWS = 1 << 19, PIECE = 8000, WIDTH = 16 };
@@ -215,9 +215,9 @@ static void test_a_chunk_in_pieces(void **state) {
     assert_int_equal(file.readers, 0);
 }
 
-// --- ours ---------------------------------------------------------------------------------------
+// --- our files ----------------------------------------------------------------------------------
 
-// `rows` rows of three columns, put in unequal portions.
+// `rows` rows of three columns, written in unequal portions.
 static void write_ours(const char *path, int64_t rows, int64_t width) {
     const struct hdf5_column columns[] = {
         {"wide", TENSOR_I32, width}, {"label", TENSOR_I8, 0}, {"mask", TENSOR_U16, 3}};
@@ -259,7 +259,7 @@ static void check_ours(const char *path, int64_t rows, int64_t width) {
     hdf5_close(&file);
 }
 
-// One chunk, several, and so many that the B-tree has two levels.
+// One chunk, several, and enough for a B-tree of two levels.
 static void test_reads_ours(void **state) {
     (void)state;
     write_ours(scratch("a"), 1, 8);
@@ -282,10 +282,10 @@ static void test_a_filter_twice(void **state) {
     assert_int_equal(file_read(scratch("a"), 1 << 20, &bytes, &length, NULL), BERTH_OK);
     char *name = memmem(bytes, length, "shuffle", 7);
     assert_non_null(name);
-    name[-8] = HDF5_DEFLATE; // its number stands 8 bytes before its name
+    name[-8] = HDF5_DEFLATE; // its id is 8 bytes before its name
     scratch_write_bytes("a", bytes, length);
     assert_int_equal(hdf5_open(&file, scratch("a"), &error), BERTH_BAD_DATA);
-    assert_message_has(&error, "a filter stands there twice");
+    assert_message_has(&error, "duplicate filter");
     memory_free(bytes);
 }
 
@@ -334,7 +334,7 @@ static void test_unequal_columns(void **state) {
 
 // --- damage -------------------------------------------------------------------------------------
 
-// The path of a file in memory that holds the bytes: thousands of files take their time on a disk.
+// The path of a memory file with the bytes: thousands of files on a disk would be slow.
 static const char *in_memory(const char *bytes, size_t length) {
     static int file = -1;
     static char path[64];
@@ -347,7 +347,7 @@ static const char *in_memory(const char *bytes, size_t length) {
     return path;
 }
 
-// Opens and reads all; whether everything went well.
+// Opens and reads everything; 1 on success.
 static int reads_well(const char *path) {
     struct hdf5_file file;
     struct berth_error error = {0};
@@ -387,8 +387,8 @@ static void test_every_truncation(void **state) {
     }
 }
 
-// No flipped bit crashes or asks for much memory. Many go unnoticed, in numbers that are not
-// packed, room that nothing uses and fields that are not read, but no more than these.
+// No flipped bit crashes or needs much memory. The limit allows the undetected ones: in
+// uncompressed numbers, unused space and fields that are not read.
 static void test_every_flipped_bit(void **state) {
     (void)state;
     static const char *const names[] = {DATA "unpacked-latest.hdf5", DATA "kinds-latest.hdf5"};
@@ -407,7 +407,7 @@ static void test_every_flipped_bit(void **state) {
     }
 }
 
-// All but the bits that fill up the last byte in front of the checksum.
+// All except the padding bits of the last byte before the checksum.
 static void test_flipped_bits_of_packed_data(void **state) {
     (void)state;
     struct hdf5_file file;
@@ -431,7 +431,7 @@ static void put_number(char *bytes, size_t at, uint64_t number) {
     memcpy(bytes + at, &number, sizeof number);
 }
 
-// A group whose B-tree names one node of entries five hundred times; a data set whose B-tree lost
+// A group whose B-tree has the same symbol node five hundred times; a data set whose B-tree lost
 // its only chunk.
 static void test_circles_and_gaps(void **state) {
     (void)state;
@@ -450,12 +450,12 @@ static void test_circles_and_gaps(void **state) {
     }
     bytes[CHUNKS_USED] = 0;
     assert_int_equal(hdf5_open(&file, in_memory(bytes, length), &error), BERTH_BAD_DATA);
-    assert_message_has(&error, "chunks are missing");
+    assert_message_has(&error, "missing chunks");
     bytes[CHUNKS_USED] = 1;
     put_number(bytes, END_AT, length + more);
     put_number(bytes, TREE_AT, length);
     assert_int_equal(hdf5_open(&file, in_memory(bytes, length + more), &error), BERTH_BAD_DATA);
-    assert_message_has(&error, "overlap or go in circles");
+    assert_message_has(&error, "overlaps or forms cycles");
     memory_free(bytes);
 }
 
@@ -482,10 +482,10 @@ static void refuse_tree(size_t at, size_t size, uint64_t number, const char *mes
 static void test_places_of_chunks(void **state) {
     (void)state;
     enum { USED = 6, KEYS = 24, OFFSETS = 8, ENTRY = 40 };
-    const char *damaged = "the index of the chunks is damaged";
-    refuse_tree(USED, 2, 2, "chunks are missing");
+    const char *damaged = "the chunk index is damaged";
+    refuse_tree(USED, 2, 2, "missing chunks");
     refuse_tree(KEYS + OFFSETS, 8, 1, damaged);         // within a chunk
-    refuse_tree(KEYS + ENTRY + OFFSETS, 8, 0, damaged); // two at one place
+    refuse_tree(KEYS + ENTRY + OFFSETS, 8, 0, damaged); // two with the same offset
     refuse_tree(KEYS + ENTRY + OFFSETS, 8, 6, damaged); // after the last row
     refuse_tree(KEYS + ENTRY + OFFSETS + 8, 8, 1, damaged);
     refuse_tree(KEYS + OFFSETS + 16, 8, 1, damaged); // within a number
@@ -521,7 +521,7 @@ static void test_memory_runs_out(void **state) {
 }
 
 // Two pieces of a shuffled chunk of four rows and one before them, with every allocation failing in
-// turn; afterwards the file reads on.
+// turn; afterwards the file is still readable.
 static void test_memory_runs_out_within_a_chunk(void **state) {
     (void)state;
     enum { WIDTH = 5 };

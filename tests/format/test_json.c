@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON: what is refused and where, types in errors, and the text that is written.
+// JSON: refused input with its position, types in errors, and written text.
 #include "core/foreign_locale.h"
 #include "core/scratch.h"
 #include "format/json/json.h"
@@ -50,8 +50,8 @@ static void test_errors_have_line_and_column(void **state) {
     }
 }
 
-// {"a": "x (e acute) (grinning face)"} in every encoding that is read, with a byte order mark and
-// without, and what is none.
+// {"a": "x (e acute) (grinning face)"} in every supported encoding, with and without a byte order
+// mark; and invalid encodings.
 static void test_encodings(void **state) {
     (void)state;
 #define OF(bytes)                                                                                  \
@@ -92,7 +92,7 @@ static void test_encodings(void **state) {
     }
 }
 
-// Refused by its size, before a byte is read: the file takes no room on the disk.
+// Refused by its size, before a byte is read: the file takes no space on disk.
 static void test_files_beyond_the_limit(void **state) {
     (void)state;
     struct berth_error error;
@@ -131,7 +131,8 @@ static void test_every_prefix_is_refused(void **state) {
         "{\"a\": [1, -2.5e3, true, null, \"caf\xC3\xA9 \\u00e9\"], \"b\": {}}";
     json_free(parse(text));
     for (size_t length = 0; length + 1 < sizeof text; length++) {
-        char *copy = memory_string_of(text, length); // so that the sanitizer sees a byte too many
+        char *copy =
+            memory_string_of(text, length); // so that the sanitizer detects a read past the end
         json *value;
         struct berth_error error;
         assert_int_equal(json_read_memory("f.json", copy, length, &value, &error), BERTH_BAD_DATA);
@@ -231,7 +232,7 @@ static void test_typed_members(void **state) {
     assert_int_equal(json_get_text(value, "f", "t", &text, NULL), BERTH_OK);
     assert_string_equal(text, "x");
     assert_int_equal(json_get_integer(value, "f.json", "t", &integer, &error), BERTH_CONFIG);
-    assert_string_equal(error.message, "f.json: key \"t\": expected an integer, found text");
+    assert_string_equal(error.message, "f.json: key \"t\": expected an integer, found a string");
     assert_int_equal(json_get_integer(value, "f", "r", &integer, &error), BERTH_CONFIG);
     assert_message_has(&error, "found a real number");
     assert_int_equal(json_get_real(value, "f", "b", &real, &error), BERTH_CONFIG);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// f32 to f16 and bf16, for every number of the narrow types: it comes back as it was, and what lies
-// between two neighbours goes to the nearer one, from the middle to the even one.
+// f32 to f16 and bf16, for every number of the narrow types: it survives a round trip, and numbers
+// between two neighbours are rounded to the nearer one, midpoints to the even one.
 #include "core/harness.h"
 #include "format/tensors/tensor.h"
 
@@ -63,7 +63,7 @@ static void test_bf16(void **state) {
     check_all(TENSOR_BF16, 0x7F80u, 0x1p120f);
 }
 
-// A NaN whose payload lies in the bits that fall away stays one.
+// A NaN whose payload is in the dropped bits stays a NaN.
 static void test_hidden_payload(void **state) {
     (void)state;
     uint32_t bits = 0x7F800001u;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ONNX files field by field (the numbers are those of onnx.proto), with weights inside and beside.
+// ONNX files field by field (field numbers as in onnx.proto), with weights in the same file and in
+// a second one.
 #include "core/scratch.h"
 #include "format/export/onnx_write.h"
 #include "format/onnx_reader.h"
@@ -242,8 +243,8 @@ static void test_unknown_type(void **state) {
     onnx_graph_done(&graph);
 }
 
-// Whichever system call fails: an error, and neither of the two files stays behind. The last call
-// of a file syncs the folder, after which it is there.
+// Every failing system call gives an error and leaves neither file. The last call of a file syncs
+// the folder: the file exists then.
 static void test_failing_calls(void **state) {
     (void)state;
     static const uint64_t limits[] = {0, 5000};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pickle machine: every opcode that it knows, every way to be refused, and its limits. Whole
-// files are in test_torch.c, what hostile ones can do in test_torch_hostile.c.
+// The pickle machine: every known opcode, every refusal, and its limits. test_torch.c tests whole
+// files, test_torch_hostile.c hostile ones.
 #include "format/pickles.h"
 #include "format/torch/pickle.h"
 
@@ -43,7 +43,7 @@ static int64_t integer_of(const struct pickle_value *value) {
     return number;
 }
 
-// --- what is read -------------------------------------------------------------------------------
+// --- reading ------------------------------------------------------------------------------------
 
 static void test_numbers(void **state) {
     (void)state;
@@ -108,8 +108,7 @@ static void test_containers(void **state) {
     pickle_done(&pickle);
 }
 
-// Containers that grow in turns keep their items.
-// A key is all of it, not what it begins with.
+// Containers that grow alternately keep their items. Keys match as a whole, not by prefix.
 static void test_keys_are_whole(void **state) {
     (void)state;
     struct pickle pickle =
@@ -242,10 +241,12 @@ static void test_unknown_names(void **state) {
                             call = RAW(PROTO CALL "."),
                             filled = RAW(PROTO "cos\nsystem\n)R(K\1K\2uK\1K\2sK\1a(K\1e)R}b.");
     assert_refused(name, PICKLE_KNOWN_NAMES,
-                   ": byte 2: GLOBAL: the name os.system, which no checkpoint needs");
+                   ": byte 2: GLOBAL: refused: checkpoints do not need the name os.system");
     assert_refused(object, PICKLE_KNOWN_NAMES, "argparse.Namespace");
-    assert_refused(call, PICKLE_OBJECTS, ": byte 17: REDUCE: calls os.system");
-    assert_refused(filled, PICKLE_OBJECTS, "REDUCE: calls os.system");
+    assert_refused(call, PICKLE_OBJECTS,
+                   ": byte 17: REDUCE: refused: checkpoints do not need to call os.system");
+    assert_refused(filled, PICKLE_OBJECTS,
+                   "REDUCE: refused: checkpoints do not need to call os.system");
     struct pickle pickle = read_good(name, PICKLE_OBJECTS);
     assert_string_equal(pickle_text(&pickle, pickle.root), "os.system");
     assert_true(pickle_is(pickle.root, PICKLE_NAME));
@@ -263,7 +264,7 @@ static void test_unknown_names(void **state) {
     }
 }
 
-// --- what is refused ----------------------------------------------------------------------------
+// --- refusals -----------------------------------------------------------------------------------
 
 static void test_malformed(void **state) {
     (void)state;
@@ -271,64 +272,66 @@ static void test_malformed(void **state) {
         struct raw raw;
         const char *part;
     } cases[] = {
-        {RAW(""), "byte 0: STOP: 1 bytes are needed, 0 are left"},
-        {RAW("\x80"), "byte 0: PROTO: 1 bytes are needed"},
-        {RAW("\x80\4N."), "byte 0: PROTO: protocol 4, only 2 is read"},
+        {RAW(""), "byte 0: STOP: truncated: 1 bytes are needed, 0 are left"},
+        {RAW("\x80"), "byte 0: PROTO: truncated: 1 bytes are needed"},
+        {RAW("\x80\4N."), "byte 0: PROTO: expected protocol 2, found 4"},
         {RAW(PROTO "N"), "byte 3: STOP"},
         {RAW(PROTO "."), "byte 2: STOP: 0 values and 0 marks are left"},
         {RAW(PROTO "NN."), "2 values and 0 marks"},
         {RAW(PROTO "N(."), "1 values and 1 marks"},
         {RAW(PROTO "N.N"), "byte 3: STOP: 1 bytes follow the end"},
-        {RAW(PROTO "t."), "TUPLE: there is no mark"},
-        {RAW(PROTO "u."), "SETITEMS: there is no mark"},
-        {RAW(PROTO "e."), "APPENDS: there is no mark"},
+        {RAW(PROTO "t."), "TUPLE: no mark on the stack"},
+        {RAW(PROTO "u."), "SETITEMS: no mark on the stack"},
+        {RAW(PROTO "e."), "APPENDS: no mark on the stack"},
         {RAW(PROTO "K\1\x86."), "TUPLE2: the stack holds fewer than 2 values"},
         {RAW(PROTO "K\1(\x85."), "TUPLE1: the stack holds fewer than 1 values"},
         {RAW(PROTO "a."), "APPEND: the stack is empty"},
         {RAW(PROTO "](K\1a."), "APPEND: the stack is empty"},
         {RAW(PROTO "s."), "SETITEM: the stack is empty"},
         {RAW(PROTO "K\1s."), "SETITEM: the stack is empty"},
-        {RAW(PROTO "}K\1a."), "APPEND: what is to be filled is no list"},
-        {RAW(PROTO ")(K\1e."), "APPENDS: what is to be filled is no list"},
-        {RAW(PROTO "]K\1K\1s."), "SETITEM: what is to be filled is no dictionary"},
-        {RAW(PROTO "K\1K\1K\1s."), "no dictionary"},
+        {RAW(PROTO "}K\1a."), "APPEND: expected a list to fill"},
+        {RAW(PROTO ")(K\1e."), "APPENDS: expected a list to fill"},
+        {RAW(PROTO "]K\1K\1s."), "SETITEM: expected a dictionary to fill"},
+        {RAW(PROTO "K\1K\1K\1s."), "expected a dictionary"},
         {RAW(PROTO "}(K\1u."), "SETITEMS: a key without a value"},
         {RAW(PROTO "q\0."), "BINPUT: the stack is empty"},
         {RAW(PROTO "h\0."), "BINGET: memo 0 was never stored"},
         {RAW(PROTO "Nq\1h\0\x86."), "BINGET: memo 0 was never stored"},
         {RAW(PROTO "j\xff\xff\xff\xff."), "LONG_BINGET: memo 4294967295 was never stored"},
-        {RAW(PROTO "Nr\xff\xff\xff\xff."), "LONG_BINPUT: memo 4294967295 is beyond"},
-        {RAW(PROTO "Nr\0\1\0\0."), "LONG_BINPUT: memo 256 is beyond"},
-        {RAW(PROTO "X\xff\xff\xff\xff."), "BINUNICODE: a text of 4294967295 bytes, the limit is"},
-        {RAW(PROTO "X\2\0\0\0."), "BINUNICODE: a text of 2 bytes, 1 are left"},
-        {RAW(PROTO TEXT("\1", "\xff") "."), "BINUNICODE: a text that is not UTF-8"},
+        {RAW(PROTO "Nr\xff\xff\xff\xff."), "LONG_BINPUT: memo index 4294967295 is out"},
+        {RAW(PROTO "Nr\0\1\0\0."), "LONG_BINPUT: memo index 256 is out"},
+        {RAW(PROTO "X\xff\xff\xff\xff."), "BINUNICODE: a string of 4294967295 bytes; the limit is"},
+        {RAW(PROTO "X\2\0\0\0."), "BINUNICODE: truncated: a string of 2 bytes, 1 are left"},
+        {RAW(PROTO TEXT("\1", "\xff") "."), "BINUNICODE: a string that is not UTF-8"},
         {RAW(PROTO TEXT("\3", "\xed\xa0\x80") "."), "not UTF-8"},
         {RAW(PROTO TEXT("\2", "\xc0\xaf") "."), "not UTF-8"},
-        {RAW(PROTO "X\1\0"), "BINUNICODE: 4 bytes are needed, 2 are left"},
-        {RAW(PROTO "cos\n"), "GLOBAL: 1 bytes are needed"},
-        {RAW(PROTO "co s\nx\n."), "GLOBAL: a name with the byte 0x20"},
-        {RAW(PROTO "co\xff\nx\n."), "GLOBAL: a name with the byte 0xff"},
-        {RAW(PROTO "co\0\nx\n."), "GLOBAL: a name with the byte 0x00"},
+        {RAW(PROTO "X\1\0"), "BINUNICODE: truncated: 4 bytes are needed, 2 are left"},
+        {RAW(PROTO "cos\n"), "GLOBAL: truncated: 1 bytes are needed"},
+        {RAW(PROTO "co s\nx\n."), "GLOBAL: a name with byte 0x20"},
+        {RAW(PROTO "co\xff\nx\n."), "GLOBAL: a name with byte 0xff"},
+        {RAW(PROTO "co\0\nx\n."), "GLOBAL: a name with byte 0x00"},
         {RAW(PROTO "R."), "REDUCE: the stack is empty"},
         {RAW(PROTO ")R."), "REDUCE: the stack is empty"},
-        {RAW(PROTO "N)R."), "REDUCE: what is to be called is no name"},
-        {RAW(PROTO ")ctorch\nSize\n\x81."), "NEWOBJ: what is to be called is no name"},
-        {RAW(PROTO "ctorch\nSize\nNR."), "REDUCE: the arguments are no tuple"},
+        {RAW(PROTO "N)R."), "REDUCE: expected the name of a callable"},
+        {RAW(PROTO ")ctorch\nSize\n\x81."), "NEWOBJ: expected the name of a callable"},
+        {RAW(PROTO "ctorch\nSize\nNR."), "REDUCE: expected a tuple of arguments"},
         {RAW(PROTO "ctorch\nSize\n)R."), "the first argument is neither a tensor nor a tuple"},
         {RAW(PROTO "ctorch\nSize\nN\x85R."), "the first argument is neither a tensor nor a tuple"},
         {RAW(PROTO "ctorch.nn.parameter\nParameter\n)\x81."), "the first argument is neither"},
-        {RAW(PROTO "ctorch\nFloatStorage\n)R."), "REDUCE: calls torch.FloatStorage"},
+        {RAW(PROTO "ctorch\nFloatStorage\n)R."),
+         "REDUCE: refused: checkpoints do not need to call torch.FloatStorage"},
         {RAW(PROTO "ctorch\nSize\n)\x81."), "NEWOBJ: the first argument"},
-        {RAW(PROTO "ccollections\nOrderedDict\n]Na\x85R."), "entry 0 of a dictionary is no pair"},
+        {RAW(PROTO "ccollections\nOrderedDict\n]Na\x85R."),
+         "entry 0 of a dictionary is not a pair"},
         {RAW(PROTO "ccollections\nOrderedDict\n]N\x85"
                    "a\x85R."),
          "entry 0 of a dictionary is"},
         {RAW(PROTO "b."), "BUILD: the stack is empty"},
-        {RAW(PROTO "NNb."), "BUILD: a state for something that is no object"},
-        {RAW(PROTO "ctorch\nSize\n}b."), "BUILD: a state for something that is no object"},
+        {RAW(PROTO "NNb."), "BUILD: a state for a value that is not an object"},
+        {RAW(PROTO "ctorch\nSize\n}b."), "BUILD: a state for a value that is not an object"},
         {RAW(PROTO "Q."), "BINPERSID: the stack is empty"},
-        {RAW(PROTO "K\1Q."), "BINPERSID: a persistent id that is no tuple"},
-        {RAW(PROTO "]Q."), "that is no tuple"},
+        {RAW(PROTO "K\1Q."), "BINPERSID: a persistent id that is not a tuple"},
+        {RAW(PROTO "]Q."), "that is not a tuple"},
         {RAW(PROTO "(NNNNtQ."), "of five or six fields"},
         {RAW(PROTO "(NNNNNNNtQ."), "of five or six fields"},
         {RAW(PROTO "(NNNNNtQ."), "of something other than a storage"},
@@ -348,29 +351,32 @@ static void test_malformed(void **state) {
         {RAW(PROTO TENSOR("N", "K\0", ")", ")") "."), "REDUCE: a tensor without a storage"},
         {RAW(PROTO "ctorch._utils\n_rebuild_tensor_v2\n" FLOATS("\1") "\x85R."),
          "a tensor without a storage, offset"},
-        {RAW(PROTO TENSOR(FLOATS("\1"), "N", ")", ")") "."), "are no integers of 0 or more"},
-        {RAW(PROTO TENSOR(FLOATS("\1"), "J\xff\xff\xff\xff", ")", ")") "."), "are no integers"},
-        {RAW(PROTO TENSOR(FLOATS("\1"), "K\0", "]", ")") "."), "are no integers"},
-        {RAW(PROTO TENSOR(FLOATS("\1"), "K\0", "N\x85", "K\1\x85") "."), "are no integers"},
-        {RAW(PROTO TENSOR(FLOATS("\1"), "K\0", "K\1\x85", ")") "."), "are no integers"},
+        {RAW(PROTO TENSOR(FLOATS("\1"), "N", ")", ")") "."), "are negative or not integers"},
+        {RAW(PROTO TENSOR(FLOATS("\1"), "J\xff\xff\xff\xff", ")", ")") "."),
+         "are negative or not integers"},
+        {RAW(PROTO TENSOR(FLOATS("\1"), "K\0", "]", ")") "."), "are negative or not integers"},
+        {RAW(PROTO TENSOR(FLOATS("\1"), "K\0", "N\x85", "K\1\x85") "."),
+         "are negative or not integers"},
+        {RAW(PROTO TENSOR(FLOATS("\1"), "K\0", "K\1\x85", ")") "."),
+         "are negative or not integers"},
         {RAW(PROTO TENSOR(FLOATS("\1"), "K\0", "J\xff\xff\xff\xff\x85", "K\1\x85") "."),
-         "are no integers"},
+         "are negative or not integers"},
         {RAW(PROTO TENSOR(FLOATS("\1"), "K\0", "K\1\x85", "J\xff\xff\xff\xff\x85") "."),
-         "are no integers"},
+         "are negative or not integers"},
         {RAW(PROTO TENSOR(FLOATS("\1"), "K\0", "(K\1K\1K\1K\1K\1K\1K\1K\1K\1t",
                           "(K\1K\1K\1K\1K\1K\1K\1K\1K\1t") "."),
          "a tensor of more than 8 dimensions"},
-        {RAW(PROTO "}(U\1aNU\1aNu."), "a dictionary has the key \"a\" twice"},
-        {RAW(PROTO "}U\1aNs" TEXT("\1", "a") "Ns."), "the key \"a\" twice"},
-        {RAW(PROTO "}(K\1NU\1aNM\1\0Nu."), "the key 1 twice"},
+        {RAW(PROTO "}(U\1aNU\1aNu."), "duplicate key \"a\" in a dictionary"},
+        {RAW(PROTO "}U\1aNs" TEXT("\1", "a") "Ns."), "duplicate key \"a\""},
+        {RAW(PROTO "}(K\1NU\1aNM\1\0Nu."), "duplicate key 1"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_refused(cases[i].raw, PICKLE_OBJECTS, cases[i].part);
     }
 }
 
-// Each of the 256 bytes, as an opcode with a stack that suits most: what is not on the list is
-// refused by name, whatever the trust.
+// Each of the 256 bytes as an opcode, with a stack that suits most: an opcode that is not on the
+// list is refused by name, at every level of trust.
 static void test_opcodes(void **state) {
     (void)state;
     static const char known[] = "\x80.(N\x88\x89KMJ\x8aGXU)\x85\x86\x87t]\x8f"
@@ -389,19 +395,19 @@ static void test_opcodes(void **state) {
         char bytes[] = {'\x80', 2, 'N', (char)code, 'N', '.'};
         if (memchr(known, code, sizeof known - 1) == NULL) {
             assert_refused((struct raw){bytes, sizeof bytes}, PICKLE_CALLS,
-                           ": an opcode that no checkpoint needs");
+                           ": refused: checkpoints do not need this opcode");
             refused++;
         }
     }
     assert_int_equal(refused, 256 - (sizeof known - 1));
     for (size_t i = 0; i < sizeof named / sizeof *named; i++) {
         char bytes[] = {'\x80', 2, (char)named[i].code, '.'}, part[64];
-        snprintf(part, sizeof part, "byte 2: %s: an opcode", named[i].name);
+        snprintf(part, sizeof part, "byte 2: %s: refused", named[i].name);
         assert_refused((struct raw){bytes, sizeof bytes}, PICKLE_CALLS, part);
     }
 }
 
-// A pickle of `count` times `piece` between a beginning and an end.
+// A pickle of `count` repetitions of `piece` between a start and an end.
 static void assert_repeated_refused(const char *begin, const char *piece, size_t piece_length,
                                     size_t count, const char *part) {
     struct buffer bytes = {0};
@@ -422,15 +428,15 @@ static void test_limits(void **state) {
     assert_repeated_refused("", "N", 1, 100001, "byte 100002: NONE: more than 100000 values");
     char long_name[300];
     memset(long_name, 'x', sizeof long_name);
-    assert_repeated_refused("c", long_name, 256, 1, "GLOBAL: a name of more than 255 bytes");
+    assert_repeated_refused("c", long_name, 256, 1, "GLOBAL: a name longer than 255 bytes");
     // Ten million values, kept small on the stack.
     char batch[1003] = "(";
     memset(batch + 1, 'N', 1000);
     batch[1001] = 'e';
     assert_repeated_refused("]", batch, 1002, 10000, "more than 10000000 values");
-    // Within the limits of the machine, beyond those of a text.
+    // Within the limits of the machine, beyond those of a string.
     char text[8] = "X\1\0\x10";
-    assert_repeated_refused("", text, 5, 1, "a text of 1048577 bytes, the limit is 1048576");
+    assert_repeated_refused("", text, 5, 1, "a string of 1048577 bytes; the limit is 1048576");
 }
 
 static void test_every_prefix_is_refused(void **state) {

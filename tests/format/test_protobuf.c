@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Protocol buffers' wire format: the specification's examples, round trips, and bytes that are no
-// message, each in a block of exactly its size so that a sanitizer sees a read beyond it.
+// Protocol buffers' wire format: the specification's examples, round trips, and invalid messages,
+// each in a block of its exact size so that the sanitizer detects reads past the end.
 #include "core/harness.h"
 #include "core/memory.h"
 #include "core/rng.h"
@@ -33,7 +33,7 @@ static void assert_writes(const struct protobuf_writer *writer, const char *byte
     assert_memory_equal(writer->bytes, bytes, length);
 }
 
-// --- what is a message --------------------------------------------------------------------------
+// --- valid messages -----------------------------------------------------------------------------
 
 // The examples of the specification: a = 150; b = "testing"; c = {a = 150}.
 static void test_examples(void **state) {
@@ -91,7 +91,7 @@ static void test_every_wire_type(void **state) {
     protobuf_done(&writer);
 }
 
-// Bare numbers of every length, and a nested message of every size of its length.
+// Bare numbers of every length, and nested messages with a length of every size.
 static void test_round_trips(void **state) {
     (void)state;
     struct protobuf_writer writer = {0};
@@ -137,7 +137,7 @@ static void test_memory_runs_out(void **state) {
     protobuf_done(&writer);
 }
 
-// --- what is none -------------------------------------------------------------------------------
+// --- invalid messages ----------------------------------------------------------------------------
 
 // Reads to the end or to the first error.
 static enum berth_status read_all(const void *bytes, size_t length, struct berth_error *error) {
@@ -161,22 +161,22 @@ static void test_malformed(void **state) {
         size_t length;
         const char *part;
     } cases[] = {
-        {"\x08", 1, "cut off"},
-        {"\x08\x80", 2, "cut off"},
+        {"\x08", 1, "truncated number"},
+        {"\x08\x80", 2, "truncated number"},
         {"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", 11, "more than 64 bits"},
         {"\x08\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", 12, "more than 64 bits"},
-        {"\x00\x01", 2, "no field"},
-        {"\x80\x80\x80\x80\x10\x00", 6, "no field"}, // 2^29
-        {"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01\x00", 11, "no field"},
+        {"\x00\x01", 2, "invalid field"},
+        {"\x80\x80\x80\x80\x10\x00", 6, "invalid field"}, // 2^29
+        {"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01\x00", 11, "invalid field"},
         {"\x0b\x0c", 2, "wire type 3"},
         {"\x0c", 1, "wire type 4"},
         {"\x0e", 1, "wire type 6"},
         {"\x0f", 1, "wire type 7"},
-        {"\x0d\x00\x00\x00", 4, "4 bytes are announced, 3 are left"},
-        {"\x09\x00\x00\x00\x00\x00\x00\x00", 8, "8 bytes are announced, 7 are left"},
-        {"\x0a\x02\x00", 3, "2 bytes are announced, 1 are left"},
+        {"\x0d\x00\x00\x00", 4, "expected 4 bytes, 3 are left"},
+        {"\x09\x00\x00\x00\x00\x00\x00\x00", 8, "expected 8 bytes, 7 are left"},
+        {"\x0a\x02\x00", 3, "expected 2 bytes, 1 are left"},
         {"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11, "18446744073709551615 bytes"},
-        {"\x0a", 1, "cut off"},
+        {"\x0a", 1, "truncated number"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct berth_error error;
@@ -189,7 +189,7 @@ static void test_malformed(void **state) {
     assert_int_equal(read_all("", 0, NULL), BERTH_OK);
 }
 
-// A message cut anywhere but between its fields is an error.
+// A message truncated anywhere except between its fields is an error.
 static void test_every_prefix(void **state) {
     (void)state;
     static const char bytes[] = "\x08\x96\x01\x12\x03"

@@ -76,7 +76,7 @@ static void test_other_types_are_raw_only(void **state) {
     safetensors_close(&container);
 }
 
-// Everything of an open container, to be written again; free both with memory_free.
+// Copies all tensors of an open container, to write them again; free both with memory_free.
 static struct tensor_out *copy_tensors(const struct safetensors *container, char **data) {
     struct tensor_out *tensors = memory_array_zeroed(container->count, sizeof *tensors);
     size_t size = (size_t)(container->file.size - container->data_begin);
@@ -228,7 +228,7 @@ static void test_no_tensors(void **state) {
     safetensors_close(&container);
 }
 
-// The limit on headers holds for writing too: what is written can be read.
+// The limit on headers applies to writing, too: written files can be read.
 static void test_header_too_large_to_write(void **state) {
     (void)state;
     size_t length = (size_t)17 << 20;
@@ -279,7 +279,7 @@ static void test_wide_precision(void **state) {
     assert_false(tensor_is_convertible(TENSOR_I64));
 }
 
-// A file whose data begins at an odd byte, and more numbers than one piece of the conversion.
+// A file whose data begins at an odd offset, with more numbers than one piece of the conversion.
 static void test_unaligned_and_long(void **state) {
     (void)state;
     enum { COUNT = 40000 };

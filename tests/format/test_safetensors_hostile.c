@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Malformed safetensors, one by one: the cases of the reference implementation's tests (tensor.rs)
-// and of its attack scripts (attacks/), then our own. Each is refused with a message that says what
-// and where, in bounded memory.
+// and of its attack scripts (attacks/), then our own. Each is refused with a message about the
+// fault and its position, in bounded memory.
 #include "core/scratch.h"
 #include "format/safetensors/safetensors.h"
 
@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-// --- making files -------------------------------------------------------------------------------
+// --- writing files -------------------------------------------------------------------------------
 
 // The file "a": a length, a header and `data` zero bytes.
 static void make_raw(uint64_t announced, const char *header, size_t header_length, size_t data) {
@@ -72,13 +72,13 @@ static void test_json_attack(void **state) {
     }
     strcat(header, "}");
     make(header, 16);
-    assert_refused("\"weight_1\": its data begins at byte 0, the tensor before it ends at 16");
+    assert_refused("\"weight_1\": its data begins at byte 0, but the tensor before it ends at 16");
 }
 
 static void test_trailing_bytes(void **state) { // a polyglot file
     (void)state;
     make(GOOD_I32, 16 + 10);
-    assert_refused("followed by something else");
+    assert_refused("followed by other data");
 }
 
 static void test_missing_bytes(void **state) {
@@ -93,7 +93,7 @@ static void test_length_with_high_bytes(void **state) {
                                        0xff00000000000000u + sizeof GOOD_I32 - 1};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         make_raw(lengths[i], GOOD_I32, strlen(GOOD_I32), 16);
-        assert_refused("is announced");
+        assert_refused("expected a header of");
     }
 }
 
@@ -108,7 +108,7 @@ static void test_too_small(void **state) {
 static void test_length_without_header(void **state) {
     (void)state;
     make_raw(60, "", 0, 0);
-    assert_refused("a header of 60 bytes is announced, the file has 0");
+    assert_refused("expected a header of 60 bytes, the file has 0");
 }
 
 static void test_header_not_utf8(void **state) {
@@ -151,7 +151,7 @@ static void test_overflowing_shapes(void **state) {
 
 // --- the attack scripts -------------------------------------------------------------------------
 
-// A text of the pieces that `print` gives for 0, 1, 2, ... until `bytes` are full, in braces.
+// Joins the pieces that `print` writes for 0, 1, 2, ... up to `bytes`, in braces.
 static char *long_header(size_t bytes, void (*print)(char *piece, size_t size, unsigned number)) {
     char *text = memory_new(bytes + 256);
     size_t length = 1;
@@ -181,7 +181,7 @@ static void print_metadata(char *piece, size_t size, unsigned number) {
     snprintf(piece, size, "%s\"%x\":\"\"", number == 0 ? "\"__metadata__\":{" : "", number);
 }
 
-// The peak of the process's memory in KiB that opening "a" adds, in a child of its own.
+// The increase of the peak memory in KiB from opening "a", in a child process.
 static long peak_of_opening(enum berth_status *status) {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
@@ -212,9 +212,9 @@ static void test_memory_is_bounded(void **state) {
         const char *end;
         enum berth_status status;
     } cases[] = {
-        {print_overlapping, "", BERTH_BAD_DATA}, // 200 x 200 matrices over each other
+        {print_overlapping, "", BERTH_BAD_DATA}, // overlapping 200 x 200 matrices
         {print_at_zero, "", BERTH_BAD_DATA},
-        {print_empty, "", BERTH_OK}, // hundreds of thousands of tensors of no element are allowed
+        {print_empty, "", BERTH_OK}, // hundreds of thousands of empty tensors are allowed
         {print_metadata, "}", BERTH_OK},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -257,11 +257,11 @@ static void test_malformed_headers(void **state) {
         {"{\"a\":" ENTRY("I32", "[]", "0", "4") "\"b\"}", "expected ','"},
         {"{\"a\":" ENTRY("I32", "[]", "0", "4") ",}", "expected '\"', found '}'"},
         {"{\"a\":" ENTRY("F99", "[]", "0", "4") "}", "unknown data type \"F99\""},
-        {"{\"a\":{\"shape\":[],\"data_offsets\":[0,4]}}", "key \"dtype\" is missing"},
-        {"{\"a\":{\"dtype\":\"I32\",\"data_offsets\":[0,4]}}", "key \"shape\" is missing"},
-        {"{\"a\":{\"dtype\":\"I32\",\"shape\":[]}}", "key \"data_offsets\" is missing"},
+        {"{\"a\":{\"shape\":[],\"data_offsets\":[0,4]}}", "missing key \"dtype\""},
+        {"{\"a\":{\"dtype\":\"I32\",\"data_offsets\":[0,4]}}", "missing key \"shape\""},
+        {"{\"a\":{\"dtype\":\"I32\",\"shape\":[]}}", "missing key \"data_offsets\""},
         {"{\"a\":{\"dtype\":\"I32\",\"dtype\":\"I32\",\"shape\":[],\"data_offsets\":[0,4]}}",
-         "key \"dtype\" is given twice"},
+         "duplicate key \"dtype\""},
         {"{\"a\":{\"dtype\":1,\"shape\":[],\"data_offsets\":[0,4]}}", "expected '\"', found '1'"},
         {"{\"a\":{\"dtype\":\"I32\",\"shape\":{},\"data_offsets\":[0,4]}}", "expected '['"},
         {"{\"a\":{\"dtype\":\"I32\",\"shape\":[],\"data_offsets\":[0]}}", "expected ','"},
@@ -276,20 +276,20 @@ static void test_malformed_headers(void **state) {
         {"{\"a\":" ENTRY("I32", "[]", "4", "8") "}", "begins at byte 4"},
         {"{\"a\":" ENTRY("F4", "[1]", "0", "1") "}", "need 4 bits"},
         {"{\"a\":" ENTRY("I8", "[4]", "0", "4") ",\"a\":" ENTRY("I8", "[0]", "4", "4") "}",
-         "tensor \"a\" is given twice"},
+         "duplicate tensor \"a\""},
         {"{\"a\":" ENTRY("I8", "[4]", "0", "4") ",\"\\u0061\":" ENTRY("I8", "[0]", "4", "4") "}",
-         "tensor \"a\" is given twice"},
+         "duplicate tensor \"a\""},
         {"{\"a\":" ENTRY("I8", "[1]", "0", "1") ",\"b\":" ENTRY("I8", "[2]", "2", "4") "}",
-         "\"b\": its data begins at byte 2, the tensor before it ends at 1"},
+         "\"b\": its data begins at byte 2, but the tensor before it ends at 1"},
         {"{\"__metadata__\":{\"a\":1}}", "expected '\"', found '1'"},
         {"{\"__metadata__\":[]}", "expected '{'"},
-        {"{\"__metadata__\":{},\"__metadata__\":{}}", "\"__metadata__\" is given twice"},
-        {"{\"\\u0000\":1}", "the code of a character"},
-        {"{\"\\ud800\":1}", "the code of a character"},
-        {"{\"\\ud800\\u0041\":1}", "the code of a character"},
-        {"{\"\\u00g0\":1}", "the code of a character"},
-        {"{\"\\x\":1}", "a letter of an escape"},
-        {"{\"\\", "a letter of an escape"},
+        {"{\"__metadata__\":{},\"__metadata__\":{}}", "duplicate key \"__metadata__\""},
+        {"{\"\\u0000\":1}", "a valid code point"},
+        {"{\"\\ud800\":1}", "a valid code point"},
+        {"{\"\\ud800\\u0041\":1}", "a valid code point"},
+        {"{\"\\u00g0\":1}", "a valid code point"},
+        {"{\"\\x\":1}", "an escape character"},
+        {"{\"\\", "an escape character"},
         {"{\"\xc0\xaf\":1}", "well-formed UTF-8"},
         {"{\"\xed\xa0\x80\":1}", "well-formed UTF-8"},
         {"{\"\xf5\x80\x80\x80\":1}", "well-formed UTF-8"},
@@ -314,10 +314,10 @@ static void test_nesting_is_bounded(void **state) {
     char header[512] = "{\"a\":{\"k\":";
     memset(header + strlen(header), '[', 400);
     make(header, 0);
-    assert_refused("nested less deeply");
+    assert_refused("less deeply nested");
 }
 
-// Unknown keys of an entry are left out and counted; names may hold any character.
+// Unknown keys of an entry are ignored and counted; names may have any character.
 static void test_unknown_keys_and_escapes(void **state) {
     (void)state;
     struct safetensors container;
@@ -361,8 +361,8 @@ static void test_every_prefix_is_refused(void **state) {
     memory_free(bytes);
 }
 
-// Every byte of the header replaced by every class of character: refused or read, never worse. The
-// file is one in memory, changed in place.
+// Every byte of the header replaced by every class of character: either refused or read. The file
+// is in memory and changed in place.
 static void test_changed_bytes(void **state) {
     (void)state;
     static const char changes[] = "\"\\{}[],:09-a \x80\xff";

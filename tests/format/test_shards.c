@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models cut into several files: the index and the files agree on every tensor, or the error says
-// on which they do not.
+// Sharded models: the index and the files must agree on every tensor, else the error names the
+// tensor.
 #include "core/scratch.h"
 #include "format/containers/containers.h"
 #include "format/containers/shards.h"
@@ -63,7 +63,7 @@ static void test_reading(void **state) {
         assert_true(number == numbers[i] && converted == numbers[i]);
     }
     tensor_file_close(&file);
-    write_index("{}"); // nothing is a model, too
+    write_index("{}"); // an empty model is valid
     assert_int_equal(tensor_file_open(&file, scratch(INDEX), NULL), BERTH_OK);
     assert_int_equal(file.count, 0);
     tensor_file_close(&file);
@@ -75,10 +75,10 @@ static void test_disagreements(void **state) {
         const char *map, *part;
     } cases[] = {
         {"{\"x\": " A ", \"y\": " A ", \"z\": " B ", \"w\": " B "}",
-         "tensor \"w\" is missing in b.safetensors"},
-        {"{\"x\": " A "}", "a.safetensors: tensor \"y\": the index says that it is in no file"},
+         "tensor \"w\" is missing from b.safetensors"},
+        {"{\"x\": " A "}", "a.safetensors: tensor \"y\": the index places it in no file"},
         {"{\"x\": " A ", \"y\": " B ", \"z\": " B "}",
-         "a.safetensors: tensor \"y\": the index says that it is in b.safetensors"},
+         "a.safetensors: tensor \"y\": the index places it in b.safetensors"},
         {"{\"x\": " A ", \"x\": " A ", \"y\": " A "}", "x"},
         {"[]", "key \"weight_map\": expected an object"},
         {"null", "key \"weight_map\": expected an object"},
@@ -89,7 +89,7 @@ static void test_disagreements(void **state) {
         {"{\"x\": \"d/a.safetensors\"}", "found \"d/a.safetensors\""},
         {"{\"x\": \".\"}", "found \".\""},
         {"{\"x\": \"..\"}", "found \"..\""},
-        {"{\"x\": \"" INDEX "\"}", "expected the name of a file"}, // itself, without end
+        {"{\"x\": \"" INDEX "\"}", "expected the name of a file"}, // itself: an endless recursion
     };
     write_files();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -103,7 +103,7 @@ static void test_disagreements(void **state) {
     assert_int_not_equal(tensor_file_open(&file, scratch(INDEX), NULL), BERTH_OK);
 }
 
-// One tensor in both files: one of them is not where the index says.
+// A tensor in both files: one of them contradicts the index.
 static void test_a_tensor_twice(void **state) {
     (void)state;
     struct tensor_out tensors[] = {tensor("z", 3)};
@@ -111,7 +111,7 @@ static void test_a_tensor_twice(void **state) {
     write_files();
     assert_int_equal(torch_write(scratch("c.bin"), &root, NULL), BERTH_OK);
     assert_refused("{\"z\": \"c.bin\", \"zz\": " B "}", BERTH_BAD_DATA,
-                   "b.safetensors: tensor \"z\": the index says that it is in c.bin");
+                   "b.safetensors: tensor \"z\": the index places it in c.bin");
     struct tensor_file file;
     write_index("{\"z\": \"c.bin\"}"); // shards may be torch's
     assert_int_equal(tensor_file_open(&file, scratch(INDEX), NULL), BERTH_OK);
@@ -131,7 +131,7 @@ static void test_too_many_files(void **state) {
     struct tensor_file file;
     struct berth_error error;
     assert_int_equal(tensor_file_open(&file, scratch(INDEX), &error), BERTH_BAD_DATA);
-    assert_message_has(&error, "1001 files, the limit is 1000");
+    assert_message_has(&error, "1001 files; the limit is 1000");
 }
 
 static void test_memory_out_at_every_allocation(void **state) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// TensorFlow's checkpoints: files that TensorFlow wrote (data/tensorflow, made by
-// dev/fixtures/make_tensorflow.py) read, and written again byte for byte; which bundle of a folder
-// is meant; round trips, and writing that fails. Damaged files are in test_tensorflow_hostile.c.
+// TensorFlow's checkpoints: reading files that TensorFlow wrote (data/tensorflow, made by
+// dev/fixtures/make_tensorflow.py) and writing them byte for byte; the newest bundle of a folder;
+// round trips and failing writes. test_tensorflow_hostile.c tests damaged files.
 #include "core/rng.h"
 #include "core/scratch.h"
 #include "format/containers/containers.h"
@@ -26,7 +26,7 @@ static void open_good(struct tensor_file *file, const char *path) {
 static void assert_status(enum berth_status status, enum berth_status expected,
                           const struct berth_error *error) {
     if (status != expected) {
-        fail_msg("status %d in place of %d: %s", status, expected,
+        fail_msg("status %d, expected %d: %s", status, expected,
                  status != BERTH_OK ? error->message : "");
     }
 }
@@ -91,7 +91,7 @@ static void assert_integers(const struct tensor_file *file) {
     assert_int_equal(tensor_file_read(file, empty, truth, NULL), BERTH_OK);
 }
 
-// One file of data, and three.
+// One data file, and three.
 static void test_reads_tensorflows(void **state) {
     (void)state;
     static const char *const paths[] = {FOLDER "/numbers.index", FOLDER "/shards.index"};
@@ -117,7 +117,7 @@ static void test_text_is_listed_only(void **state) {
     const struct tensor_entry *text = tensor_file_find(&file, "graph");
     assert_string_equal(text->dtype_name, "STRING");
     assert_int_equal(tensor_file_read(&file, text, bytes, &error), BERTH_BAD_DATA);
-    assert_message_has(&error, "\"graph\": expected numbers, found text");
+    assert_message_has(&error, "\"graph\": expected numbers, found strings");
     assert_int_equal(tensor_file_read_f32(&file, text, 0, 1, &one, &error), BERTH_BAD_DATA);
     assert_int_equal(tensor_file_read_f32(&file, tensor_file_find(&file, "x"), 0, 1, &one, NULL),
                      BERTH_OK);
@@ -130,10 +130,11 @@ static void test_slices_are_refused_by_name(void **state) {
     struct tensor_file file;
     struct berth_error error;
     assert_int_equal(tensor_file_open(&file, FOLDER "/slices.index", &error), BERTH_BAD_DATA);
-    assert_message_has(&error, "\"table\" is cut into slices");
+    assert_message_has(&error, "\"table\": partitioned variables are not supported");
 }
 
-// Reads a bundle and writes its tensors that have a C type, in the order `last_first` or as listed.
+// Reads a bundle and writes its tensors that have a C type, in reverse order if `last_first`, else
+// as listed.
 static enum berth_status copy_bundle(const char *from, const char *prefix, int last_first) {
     struct tensor_file file;
     struct tensorflow_writer writer;
@@ -155,7 +156,7 @@ static enum berth_status copy_bundle(const char *from, const char *prefix, int l
     return tensorflow_writer_commit(&writer, NULL);
 }
 
-// The tiny BERT's tensors come in the order of their names, as TensorFlow lays them out.
+// The tiny BERT's tensors are sorted by name, as in TensorFlow's files.
 static void test_writes_tensorflows_bytes(void **state) {
     (void)state;
     assert_int_equal(copy_bundle(FOLDER "/bert/model.ckpt-7.index", scratch("model.ckpt-7"), 0),
@@ -183,7 +184,7 @@ static void test_order_does_not_matter(void **state) {
     tensor_file_close(&file);
 }
 
-// So many names that the index needs several blocks and restarts; bytes of every value in names.
+// Enough names for several index blocks and restarts; bytes of every value in names.
 static void test_large_index(void **state) {
     (void)state;
     enum { COUNT = 20000 };
@@ -244,7 +245,7 @@ static void test_as_many_dimensions_as_may_be(void **state) {
     tensor_file_close(&file);
 }
 
-// A tensor of many pieces, read from the middle first: its checksum is taken of all of it.
+// A tensor of many pieces, read from the middle first: its checksum covers all of it.
 static void test_pieces_are_verified(void **state) {
     (void)state;
     enum { COUNT = 100000 };
@@ -267,12 +268,12 @@ static void test_pieces_are_verified(void **state) {
     struct berth_error error;
     assert_int_equal(tensor_file_read_f32(&file, &file.entries[0], 50001, 3, read, &error),
                      BERTH_BAD_DATA);
-    assert_message_has(&error, "a.data-00000-of-00001: tensor \"x\": the checksum");
+    assert_message_has(&error, "a.data-00000-of-00001: tensor \"x\": wrong checksum");
     tensor_file_close(&file);
     memory_free(halves);
 }
 
-// --- which one of a folder ----------------------------------------------------------------------
+// --- the newest of a folder ----------------------------------------------------------------------
 
 static void assert_found(const char *expected) {
     char *path;
@@ -328,7 +329,7 @@ static void test_find_reads_what_is_written(void **state) {
     assert_found("second \"\\.index");
 }
 
-// --- writing that fails -------------------------------------------------------------------------
+// --- failing writes -----------------------------------------------------------------------------
 
 static void test_what_cannot_be_written(void **state) {
     (void)state;
@@ -338,7 +339,7 @@ static void test_what_cannot_be_written(void **state) {
     struct tensor_out twice[2] = {{.name = "x", .dtype = TENSOR_F32, .data = "1234"},
                                   {.name = "x", .dtype = TENSOR_F32, .data = "1234"}};
     assert_int_equal(tensorflow_write(scratch("a"), twice, 2, &error), BERTH_INTERNAL);
-    assert_message_has(&error, "\"x\" is given twice");
+    assert_message_has(&error, "duplicate tensor \"x\"");
     struct tensor_out tensor = {.name = "", .dtype = TENSOR_F32, .data = "1234"};
     assert_int_equal(tensorflow_write(scratch("a"), &tensor, 1, &error), BERTH_CANT_CREATE);
     tensor.name = long_name;
@@ -364,8 +365,8 @@ static enum berth_status write_value(float value, struct berth_error *error) {
     return tensorflow_write(scratch("a"), tensors, 2, error);
 }
 
-// What stands there after a writing of 2 over 1 was cut short: 1, 2, or nothing that opens; never a
-// bundle whose data are not its own.
+// After an interrupted write of 2 over 1 the bundle is 1, 2, or cannot be opened; it never has the
+// data of the other.
 static void assert_whole_or_nothing(void) {
     struct tensor_file file;
     float value;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TensorFlow checkpoints that are cut, damaged or made to do harm: every prefix and every flipped
-// bit of the files that TensorFlow wrote, and indexes made by hand whose checksums are right.
+// Truncated, damaged and malicious TensorFlow checkpoints: every prefix and every flipped bit of
+// files that TensorFlow wrote, and hand-made indexes with correct checksums.
 #include "core/scratch.h"
 #include "format/checksum/crc32c.h"
 #include "format/containers/containers.h"
@@ -50,7 +50,7 @@ static const char *const parts[] = {"index", "data-00000-of-00003", "data-00001-
                                     "data-00002-of-00003"};
 enum { PARTS = sizeof parts / sizeof *parts };
 
-// a.*: the bundle in three files of data.
+// a.*: the bundle with three data files.
 static void copy_shards(struct bytes files[PARTS]) {
     for (size_t i = 0; i < PARTS; i++) {
         char path[512], name[64];
@@ -63,7 +63,7 @@ static void copy_shards(struct bytes files[PARTS]) {
     assert_int_equal(read_all(&error), BERTH_OK);
 }
 
-// Damages each of them in turn; `damage` writes the damaged file and leaves *file as it was.
+// Damages each of them in turn; `damage` writes the damaged file and does not change *file.
 static void damage_each(void (*damage)(const char *part, const char *name, struct bytes *file)) {
     struct bytes files[PARTS];
     copy_shards(files);
@@ -129,9 +129,9 @@ static void test_a_missing_file_of_data(void **state) {
     }
 }
 
-// --- indexes made by hand -----------------------------------------------------------------------
+// --- hand-made indexes --------------------------------------------------------------------------
 
-// The message of a good entry: F32, shape [1], 4 bytes "abcd", and what a case puts in its place.
+// The message of a valid entry: F32, shape [1], 4 bytes "abcd"; cases replace parts of it.
 static void put_entry(struct protobuf_writer *message) {
     protobuf_clear(message);
     protobuf_put_varint(message, 1, 1);
@@ -186,19 +186,19 @@ static void test_headers(void **state) {
         {GOOD_HEADER, 6, NULL},
         {"\x08\x01", 2, NULL},
         {"\x08\x01\x10\x00\x22\x00", 6, NULL},
-        {"", 0, "0 files of data"},
-        {"\x08\x00", 2, "0 files of data"},
-        {"\x08\xe9\x07", 3, "1001 files of data"},
-        {"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11, "18446744073709551615 files"},
-        {"\x08\x01\x08\x01", 4, "field 1 is given twice"},
+        {"", 0, "data files, found 0"},
+        {"\x08\x00", 2, "data files, found 0"},
+        {"\x08\xe9\x07", 3, "data files, found 1001"},
+        {"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11, "found 18446744073709551615"},
+        {"\x08\x01\x08\x01", 4, "duplicate field 1"},
         {"\x08\x01\x10\x01", 4, "big-endian"},
         {"\x08\x01\x12\x00", 4, "big-endian"},
         {"\x08\x01\x1a\x02\x10\x01", 6, NULL},
-        {"\x08\x01\x1a\x02\x10\x02", 6, "reader of version 2"},
-        {"\x08\x01\x1a\x02\x12\x00", 6, "reader of version"},
-        {"\x08\x01\x1a\x02\x10", 5, "2 bytes are announced, 1 are left"},
+        {"\x08\x01\x1a\x02\x10\x02", 6, "requires format version 2"},
+        {"\x08\x01\x1a\x02\x12\x00", 6, "requires format version"},
+        {"\x08\x01\x1a\x02\x10", 5, "expected 2 bytes, 1 are left"},
         {"\x0a\x00", 2, "expected wire type 0"},
-        {"\x08", 1, "cut off"},
+        {"\x08", 1, "truncated number"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sorted_table_writer table = {0};
@@ -212,16 +212,16 @@ static void test_headers(void **state) {
     }
     struct sorted_table_writer table = {0};
     write_index(&table);
-    assert_message("without the header");
+    assert_message("missing header");
     struct protobuf_writer message = {0};
     put_entry(&message);
     sorted_table_put(&table, "x", message.bytes, message.length);
     write_index(&table);
-    assert_message("without the header");
+    assert_message("missing header");
     protobuf_done(&message);
 }
 
-// Entries whose fields are bytes of their own; the checksum of "abcd" is put behind them.
+// Entries with the given bytes as fields; the checksum of "abcd" is appended.
 static void test_entries(void **state) {
     (void)state;
     static const struct {
@@ -233,21 +233,21 @@ static void test_entries(void **state) {
         {"\x08\x01\x12\x04\x12\x02\x08\x01\x28\x04", 10, NULL},
         {"\x08\x01\x12\x09\x12\x07\x12\x01\x61\x08\x01\x18\x00\x28\x04", 15, NULL}, // names
         {"\x08\x01\x28\x04", 4, NULL},                                              // a scalar
-        {"\x12\x04\x12\x02\x08\x01\x28\x04", 8, "without a data type"},
+        {"\x12\x04\x12\x02\x08\x01\x28\x04", 8, "missing data type"},
         {"\x08\x00\x28\x04", 4, "number 0 is not supported"},
         {"\x08\x0b\x28\x04", 4, "number 11 is not supported"},
         {"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11, "18446744073709551615"},
-        {"\x08\x01\x08\x01\x28\x04", 6, "field 1 is given twice"},
-        {"\x08\x01\x12\x00\x12\x00\x28\x04", 8, "field 2 is given twice"},
+        {"\x08\x01\x08\x01\x28\x04", 6, "duplicate field 1"},
+        {"\x08\x01\x12\x00\x12\x00\x28\x04", 8, "duplicate field 2"},
         {"\x0a\x00\x28\x04", 4, "expected wire type 0"},
         {"\x08\x01\x10\x01\x28\x04", 6, "expected wire type 2"},
-        {"\x08\x01\x12\x02\x18\x01\x28\x04", 8, "a shape that is not known"},
+        {"\x08\x01\x12\x02\x18\x01\x28\x04", 8, "unknown shape"},
         {"\x08\x01\x12\x02\x10\x01\x28\x04", 8, "expected wire type 2"},
-        {"\x08\x01\x12\x04\x12\x02\x08\x02\x28\x04", 10, "2 elements of F32 need 8"},
-        {"\x08\x01\x12\x04\x12\x02\x08\x01\x28\x05", 10, "5 bytes, but 1 elements of F32"},
+        {"\x08\x01\x12\x04\x12\x02\x08\x02\x28\x04", 10, "2 elements of type F32 need 8"},
+        {"\x08\x01\x12\x04\x12\x02\x08\x01\x28\x05", 10, "5 bytes, but 1 elements of type F32"},
         {"\x08\x01\x12\x0d\x12\x0b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x28\x04", 19,
          "a dimension of -1 elements"},
-        {"\x08\x01\x12\x06\x12\x04\x08\x01\x08\x01\x28\x04", 12, "field 1 is given twice"},
+        {"\x08\x01\x12\x06\x12\x04\x08\x01\x08\x01\x28\x04", 12, "duplicate field 1"},
         // 2^62 elements
         {"\x08\x01\x12\x0c\x12\x0a\x08\x80\x80\x80\x80\x80\x80\x80\x80\x40", 16,
          "more elements than can be counted"},
@@ -257,17 +257,17 @@ static void test_entries(void **state) {
         {"\x08\x01\x12\x24\x12\x02\x08\x01\x12\x02\x08\x01\x12\x02\x08\x01\x12\x02\x08\x01\x12\x02"
          "\x08\x01\x12\x02\x08\x01\x12\x02\x08\x01\x12\x02\x08\x01\x12\x02\x08\x01\x28\x04",
          42, "more than 8 dimensions"},
-        {"\x08\x01\x18\x01\x28\x04", 6, "file 1 of the 1 files"},
-        {"\x08\x01\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x28\x04", 15, "of the 1 files"},
+        {"\x08\x01\x18\x01\x28\x04", 6, "data file 1 does not exist: the checkpoint has 1"},
+        {"\x08\x01\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x28\x04", 15, "does not exist"},
         {"\x08\x01\x20\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x28\x04", 15, "beyond any file"},
         {"\x08\x01\x20\xfc\xff\xff\xff\xff\xff\xff\xff\x7f\x28\x04", 14, "beyond any file"},
         {"\x08\x01\x20\x01\x28\x04", 6, "the tensors need 5 bytes, the file has 4: it is trunc"},
         {"\x08\x04\x28\x01", 4, "need 1 bytes, the file has 4: it is followed"},
-        {"\x08\x01\x28\x04\x3a\x00", 6, "tensor \"x\": is cut into slices"},
-        {"\x08\x07\x12\x04\x12\x02\x08\x05\x28\x04", 10, "5 elements of STRING need 5"},
-        {"\x08\x01\x28\x04\x35\0\0\0\0", 9, "field 6 is given twice"},
+        {"\x08\x01\x28\x04\x3a\x00", 6, "tensor \"x\": partitioned variables are not supported"},
+        {"\x08\x07\x12\x04\x12\x02\x08\x05\x28\x04", 10, "5 elements of type STRING need 5"},
+        {"\x08\x01\x28\x04\x35\0\0\0\0", 9, "duplicate field 6"},
         {"\x08\x01\x28\x04\x32\x00", 6, "expected wire type 5"},
-        {"\x08\x01\x12\xff\xff\xff\xff\x0f", 8, "4294967295 bytes are announced"},
+        {"\x08\x01\x12\xff\xff\xff\xff\x0f", 8, "expected 4294967295 bytes"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct protobuf_writer message = {0};
@@ -280,7 +280,7 @@ static void test_entries(void **state) {
     struct protobuf_writer message = {0};
     protobuf_raw(&message, "\x08\x01\x28\x04", 4);
     write_one("x", &message);
-    assert_message("without a data type or a checksum");
+    assert_message("missing data type or checksum");
     protobuf_done(&message);
 }
 
@@ -305,11 +305,11 @@ static void test_keys(void **state) {
     } cases[] = {
         {"x", "y", NULL},
         {"x", "x/a", NULL},
-        {"x", "x", "not above the one before it"},
-        {"y", "x", "not above the one before it"},
-        {"x/a", "x", "not above the one before it"},
-        {"x", "", "not above the one before it"},
-        {"x\x1b[2J", "y", "control character 27 at place 1"},
+        {"x", "x", "not greater than the previous one"},
+        {"y", "x", "not greater than the previous one"},
+        {"x/a", "x", "not greater than the previous one"},
+        {"x", "", "not greater than the previous one"},
+        {"x\x1b[2J", "y", "control character 27 at offset 1"},
         {"x", "x\x7f", "control character 127"},
     };
     struct protobuf_writer message = {0};
@@ -325,9 +325,9 @@ static void test_keys(void **state) {
     protobuf_done(&message);
 }
 
-// --- tables made by hand ------------------------------------------------------------------------
+// --- hand-made tables ---------------------------------------------------------------------------
 
-// One block at the table's end, its checksum right.
+// Appends a block to the table, with the correct checksum.
 static void put_block(struct protobuf_writer *table, const void *bytes, size_t length, char type) {
     size_t begin = table->length;
     protobuf_raw(table, bytes, length);
@@ -346,7 +346,7 @@ static void put_footer(struct protobuf_writer *table, const void *handles, size_
 
 #define NO_ENTRIES "\0\0\0\0\1\0\0\0" // a block without entries
 
-// A table of one data block of up to 100 bytes, with the index that belongs to it.
+// A table of one data block of up to 100 bytes, with its index.
 static void write_table(const void *block, size_t length, char type) {
     struct protobuf_writer table = {0}, index = {0}, footer = {0};
     put_block(&table, block, length, type);
@@ -384,27 +384,29 @@ static void test_blocks(void **state) {
         {HEADER_ENTRY NO_ENTRIES, 13, 0, NULL},
         {HEADER_ENTRY NO_ENTRIES, 13, 1, "Snappy"},
         {HEADER_ENTRY NO_ENTRIES, 13, 2, "unknown type"},
-        {"", 0, 0, "without a list of restarts"},
-        {"\0\0\0", 3, 0, "without a list of restarts"},
-        {"\0\0\0\0", 4, 0, "without a list of restarts"},
-        {"\1\0\0\0", 4, 0, "without a list of restarts"},
-        {"\0\0\0\0\xff\xff\xff\xff", 8, 0, "without a list of restarts"},
-        {"\0\0\0\0\0\0\0\x40", 8, 0, "without a list of restarts"},
+        {"", 0, 0, "without restarts"},
+        {"\0\0\0", 3, 0, "without restarts"},
+        {"\0\0\0\0", 4, 0, "without restarts"},
+        {"\1\0\0\0", 4, 0, "without restarts"},
+        {"\0\0\0\0\xff\xff\xff\xff", 8, 0, "without restarts"},
+        {"\0\0\0\0\0\0\0\x40", 8, 0, "without restarts"},
         {NO_ENTRIES, 8, 0, "a data block without entries"},
         {HEADER_ENTRY "\1\0\0\0\1\0\0\0", 13, 0, "not the first restart"},
-        {HEADER_ENTRY "\0\0\0\0\1\0\0\0\2\0\0\0", 17, 0, "no entries' places"},
-        {HEADER_ENTRY "\0\0\0\0\5\0\0\0\2\0\0\0", 17, 0, "no entries' places"},
-        {HEADER_ENTRY "\0\0\0\0\0\0\0\0\2\0\0\0", 17, 0, "no entries' places"},
+        {HEADER_ENTRY "\0\0\0\0\1\0\0\0\2\0\0\0", 17, 0, "not the offset of an entry"},
+        {HEADER_ENTRY "\0\0\0\0\5\0\0\0\2\0\0\0", 17, 0, "not the offset of an entry"},
+        {HEADER_ENTRY "\0\0\0\0\0\0\0\0\2\0\0\0", 17, 0, "not the offset of an entry"},
         {HEADER_ENTRY "\1\1\0y\0\0\0\0\5\0\0\0\2\0\0\0", 21, 0, "a restart that shares"},
         {"\1\0\2\x08\1" NO_ENTRIES, 13, 0, "a restart that shares"},
-        {"\0\3\2\x08\1" NO_ENTRIES, 13, 0, "leaves its block"},
-        {"\0\0\3\x08\1" NO_ENTRIES, 13, 0, "a value that leaves its block"},
-        {"\0\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\1" NO_ENTRIES, 20, 0, "a value that leaves"},
-        {"\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\1\0" NO_ENTRIES, 20, 0, "leaves its block"},
-        {"\0\0\x82" NO_ENTRIES, 11, 0, "cut off"},
-        {HEADER_ENTRY "\2\0\0" NO_ENTRIES, 16, 0, "leaves its block"},
+        {"\0\3\2\x08\1" NO_ENTRIES, 13, 0, "extends beyond its block"},
+        {"\0\0\3\x08\1" NO_ENTRIES, 13, 0, "a value that extends beyond its block"},
+        {"\0\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\1" NO_ENTRIES, 20, 0, "a value that extends"},
+        {"\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\1\0" NO_ENTRIES, 20, 0,
+         "extends beyond its block"},
+        {"\0\0\x82" NO_ENTRIES, 11, 0, "truncated number"},
+        {HEADER_ENTRY "\2\0\0" NO_ENTRIES, 16, 0, "extends beyond its block"},
         {HEADER_ENTRY "\0\1\0\x7f" NO_ENTRIES, 17, 0, "control character"},
-        {HEADER_ENTRY "\0\4\0\0abc" NO_ENTRIES, 20, 0, "\"abc\" is cut into slices"},
+        {HEADER_ENTRY "\0\4\0\0abc" NO_ENTRIES, 20, 0,
+         "\"abc\": partitioned variables are not supported"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         write_table(cases[i].bytes, cases[i].length, cases[i].type);
@@ -412,7 +414,7 @@ static void test_blocks(void **state) {
     }
 }
 
-// Footers and indexes that point elsewhere.
+// Footers and indexes with wrong handles.
 static void write_parts(const void *index, size_t index_length, const void *footer,
                         size_t footer_length) {
     struct protobuf_writer table = {0};
@@ -436,28 +438,29 @@ static void test_places(void **state) {
         const char *part;
     } cases[] = {
         {INDEX, 14, FOOTER, 4, NULL},
-        {INDEX, 14, "\x12\x88\0\x1f\x0e", 5, "written too long"},
-        {INDEX, 14, "\x12\x08\x1f\x8e\0", 5, "written too long"},
+        {INDEX, 14, "\x12\x88\0\x1f\x0e", 5, "overlong varint"},
+        {INDEX, 14, "\x12\x08\x1f\x8e\0", 5, "overlong varint"},
         {INDEX, 14, FOOTER "\1", 5, "expected zeros"},
-        {INDEX, 14, "\x12\x08\x1f\x0d", 4, "something between"},
-        {INDEX, 14, "\x12\x07\x1f\x0e", 4, "something between"},
-        {INDEX, 14, "\x12\x08\x1f\x0f", 4, "expected a block here"},
-        {INDEX, 14, "\x12\x09\x1f\x0e", 4, "expected a block here"},
+        {INDEX, 14, "\x12\x08\x1f\x0d", 4, "unused bytes between"},
+        {INDEX, 14, "\x12\x07\x1f\x0e", 4, "unused bytes between"},
+        {INDEX, 14, "\x12\x08\x1f\x0f", 4, "expected a block that ends"},
+        {INDEX, 14, "\x12\x09\x1f\x0e", 4, "expected a block that ends"},
         {INDEX, 14, "\x20\x08\x1f\x0e", 4, "out of order"},
-        {INDEX, 14, "\x12\x08\x34\x0e", 4, "begins behind its end"},
-        {INDEX, 14, "\x12\x08\x31\x0e", 4, "expected a block here"},
-        {INDEX, 14, "\x12\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\1\x0e", 13, "behind its end"},
+        {INDEX, 14, "\x12\x08\x34\x0e", 4, "begins after its end"},
+        {INDEX, 14, "\x12\x08\x31\x0e", 4, "expected a block that ends"},
+        {INDEX, 14, "\x12\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\1\x0e", 13, "after its end"},
         {INDEX, 14, "\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\1\x1f\x0e", 13, "expected a block"},
-        // The empty block where the data are: it has an entry, and 18 bytes are in no block.
+        // The empty block's handle points to the data: the block has an entry, and 18 bytes are in
+        // no block.
         {INDEX, 14, "\0\x1a\x1f\x0e", 4, "checksum of the block"},
         {NO_ENTRIES, 8, "\x12\x08\x1f\x08", 4, "not in the index"},
-        {"\0\1\2x\0\x0e" NO_ENTRIES, 14, FOOTER, 4, "expected a block here"},
-        {"\0\1\2x\1\x0c" NO_ENTRIES, 14, FOOTER, 4, "expected a block here"},
+        {"\0\1\2x\0\x0e" NO_ENTRIES, 14, FOOTER, 4, "expected a block that ends"},
+        {"\0\1\2x\1\x0c" NO_ENTRIES, 14, FOOTER, 4, "expected a block that ends"},
         {"\0\1\2x\0\x0c" NO_ENTRIES, 14, FOOTER, 4, "checksum of the block"},
-        {"\0\1\1x\0" NO_ENTRIES, 13, "\x12\x08\x1f\x0d", 4, "cut off"},
+        {"\0\1\1x\0" NO_ENTRIES, 13, "\x12\x08\x1f\x0d", 4, "truncated number"},
         {"\0\1\3x\0\x0d\0" NO_ENTRIES, 15, "\x12\x08\x1f\x0f", 4, "too long"},
         {"\0\1\2x\0\x0d\0\1\2y\0\x0d\0\0\0\0\6\0\0\0\2\0\0\0", 24, "\x12\x08\x1f\x18", 4,
-         "expected a block here"},
+         "expected a block that ends"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         write_parts(cases[i].index, cases[i].index_length, cases[i].footer, cases[i].footer_length);
@@ -465,7 +468,7 @@ static void test_places(void **state) {
     }
 }
 
-// Two data blocks, each entry a scalar without bytes (shape [0]), and the keys between them.
+// Two data blocks of one entry without data (shape [0]), and the index keys after them.
 static void write_two(const char *first, const char *separator, const char *second,
                       const char *last) {
     static const char entry[] = "\x08\x01\x12\x04\x12\x02\x08\x00\x35\xd8\xea\x82\xa2";
@@ -515,11 +518,11 @@ static void test_separators(void **state) {
     } cases[] = {
         {"b", "c", "d", "e", NULL},
         {"b", "b", "d", "d", NULL},
-        {"b", "a", "d", "e", "below its block's last"},
-        {"b", "c", "d", "c", "above the one before it"}, // of the index's own keys
-        {"b", "d", "d", "e", "above the block before it"},
-        {"b", "c", "b", "e", "above the block before it"},
-        {"b", "c", "f", "e", "below its block's last"},
+        {"b", "a", "d", "e", "less than the last key of its block"},
+        {"b", "c", "d", "c", "greater than the previous one"}, // between the index keys
+        {"b", "d", "d", "e", "greater than the previous block"},
+        {"b", "c", "b", "e", "greater than the previous block"},
+        {"b", "c", "f", "e", "less than the last key of its block"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         write_two(cases[i].first, cases[i].separator, cases[i].second, cases[i].last);
@@ -527,9 +530,9 @@ static void test_separators(void **state) {
     }
 }
 
-// --- what costs too much ------------------------------------------------------------------------
+// --- excessive sizes ----------------------------------------------------------------------------
 
-// Keys that share all but their end with the one before: a small file of very long names.
+// Keys that share all but their end with the previous one: a small file with very long names.
 static void test_names_without_end(void **state) {
     (void)state;
     enum { COUNT = 70000 };
@@ -544,7 +547,7 @@ static void test_names_without_end(void **state) {
         sorted_table_put(&table, name, message.bytes, message.length);
     }
     write_index(&table);
-    assert_message("its names have more than");
+    assert_message("the names of the tensors exceed");
     protobuf_done(&message);
 }
 
@@ -585,7 +588,7 @@ static void test_an_index_that_is_too_large(void **state) {
     assert_message("the limit is 16777216");
 }
 
-// Sizes with nothing behind them cost nothing: 2^40 bytes are announced.
+// Sizes without data cost nothing: the entry claims 2^40 bytes.
 static void test_announced_sizes(void **state) {
     (void)state;
     struct protobuf_writer message = {0};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TFRecord files: TensorFlow's own (data/tensorflow, made by dev/fixtures/make_tensorflow.py) read
-// and written byte for byte, records of every size, files that are cut, damaged or still growing.
+// TFRecord files: TensorFlow's (data/tensorflow, made by dev/fixtures/make_tensorflow.py) read and
+// written byte for byte, records of every size, and truncated, damaged or growing files.
 #include "core/scratch.h"
 #include "format/checksum/crc32c.h"
 #include "format/tensorflow/tfrecord.h"
@@ -14,7 +14,7 @@ static void open_good(struct tfrecord_reader *reader, const char *path) {
     }
 }
 
-// Reads to the end or the first error; the number of good records in *count.
+// Reads to the end or the first error; *count: the number of valid records.
 static enum berth_status count_records(const char *path, int may_be_torn, size_t *count,
                                        uint64_t *torn, struct berth_error *error) {
     struct tfrecord_reader reader;
@@ -121,7 +121,7 @@ static void test_records_of_every_size(void **state) {
     memory_free(data);
 }
 
-// Told by its first frame alone, whatever follows; other files and shorter ones are none.
+// A file is recognised by its first frame alone; other and shorter files are not.
 static void test_recognised_by_the_first_frame(void **state) {
     (void)state;
     char *bytes;
@@ -180,7 +180,7 @@ static void test_every_flipped_bit(void **state) {
     memory_free(bytes);
 }
 
-// A length that no file has, with the checksum that belongs to it.
+// A length that no file has, with the correct checksum.
 static void test_announced_lengths(void **state) {
     (void)state;
     static const uint64_t lengths[] = {1, 5, UINT32_MAX, UINT64_MAX - 16, UINT64_MAX};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PyTorch's checkpoints: files that torch wrote, in both layouts, against the numbers it saw; the
-// pickled values beside the tensors; views and what lies beyond their storages.
+// PyTorch's checkpoints: files that torch wrote, in both layouts, against torch's numbers; the
+// other pickled values; views, also beyond their storages.
 #include "format/containers/containers.h"
 #include "format/pickles.h"
 #include "format/safetensors/safetensors.h"
@@ -24,9 +24,9 @@ static char *read_all(const struct tensor_file *file, const struct tensor_entry 
     return bytes;
 }
 
-// --- files of torch's ---------------------------------------------------------------------------
+// --- torch's files ------------------------------------------------------------------------------
 
-// Every range of whole elements is that of the whole tensor.
+// Reading every range of elements equals that range of the whole tensor.
 static void assert_ranges(const struct tensor_file *file, const struct tensor_entry *entry,
                           const char *whole) {
     size_t size = tensor_dtype_size(entry->dtype), bytes = (size_t)(entry->end - entry->begin);
@@ -99,7 +99,7 @@ static void test_a_tensor_alone(void **state) {
     tensor_file_close(&file);
 }
 
-// --- the values beside the tensors --------------------------------------------------------------
+// --- other values -------------------------------------------------------------------------------
 
 static void check_trainer(const struct torch_file *file) {
     const struct pickle *pickle = &file->pickle;
@@ -147,7 +147,8 @@ static void test_values(void **state) {
         check_trainer(&file);
         torch_close(&file);
         assert_int_equal(torch_open(&file, paths[i], PICKLE_KNOWN_NAMES, &error), BERTH_BAD_DATA);
-        assert_message_has(&error, "GLOBAL: the name argparse.Namespace");
+        assert_message_has(&error,
+                           "GLOBAL: refused: checkpoints do not need the name argparse.Namespace");
         assert_null(file.entries);
     }
 }
@@ -161,7 +162,8 @@ static void test_shard(void **state) {
     int64_t number = 0;
     assert_int_equal(torch_open(&file, DATA "shard.pt", PICKLE_OBJECTS, &error), BERTH_BAD_DATA);
     assert_message_has(&error, "data.pkl byte ");
-    assert_message_has(&error, "REDUCE: calls deepspeed.runtime.zero.config.ZeroStageEnum");
+    assert_message_has(&error, "REDUCE: refused: checkpoints do not need to call "
+                               "deepspeed.runtime.zero.config.ZeroStageEnum");
     assert_int_equal(torch_open(&file, DATA "shard.pt", PICKLE_CALLS, NULL), BERTH_OK);
     const struct pickle *pickle = &file.pickle;
     const struct pickle_value *shard = pickle_member(pickle, pickle->root, "optimizer_state_dict");
@@ -225,13 +227,16 @@ static void test_views_beyond_their_storage(void **state) {
          "more elements than the file has bytes for"},
         {RAW(DICT_OF(TENSOR(FLOATS("\6"), "K\0", "M\xe8\x03\x85", "K\0\x85"))),
          "more elements than the file has bytes for"},
-        {RAW(DICT_OF(TENSOR(FLOATS("\5"), "K\0", "K\5\x85", "K\1\x85"))), "another size"},
-        {RAW(DICT_OF(TENSOR(FLOATS("\7"), "K\0", "K\5\x85", "K\1\x85"))), "another size"},
-        {RAW(DICT_OF(TENSOR(STORAGE_ID("Half", "0", "\6") "tQ", "K\0", ")", ")"))), "another size"},
+        {RAW(DICT_OF(TENSOR(FLOATS("\5"), "K\0", "K\5\x85", "K\1\x85"))),
+         "the size of its storage"},
+        {RAW(DICT_OF(TENSOR(FLOATS("\7"), "K\0", "K\5\x85", "K\1\x85"))),
+         "the size of its storage"},
+        {RAW(DICT_OF(TENSOR(STORAGE_ID("Half", "0", "\6") "tQ", "K\0", ")", ")"))),
+         "the size of its storage"},
         {RAW(DICT_OF(TENSOR(STORAGE_ID("Float", "1", "\6") "tQ", "K\0", ")", ")"))),
-         "tensor \"t\": the file does not hold its data"},
+         "tensor \"t\": its data is missing from the file"},
         {RAW(PROTO "}" TEXT("\2", "a\0") TENSOR(FLOATS("\6"), "K\0", ")", ")") "s."),
-         "a key below it holds a NUL"},
+         "a key in it contains a NUL"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_view_refused(cases[i].pickle, cases[i].part);
@@ -269,7 +274,7 @@ static void test_views_that_fit(void **state) {
     }
 }
 
-// Two elements at the ends of a storage are fetched by themselves, not with all that lies between.
+// Two elements at the ends of a storage are read separately, not with everything between them.
 static void test_far_strides(void **state) {
     (void)state;
     enum { COUNT = 6 << 20 };
@@ -318,7 +323,7 @@ static void test_read_beyond_the_end(void **state) {
     tensor_file_close(&file);
 }
 
-// --- values that hold one another ---------------------------------------------------------------
+// --- shared and nested values -------------------------------------------------------------------
 
 static void assert_refused(struct raw pickle, const char *part) {
     struct torch_file file;
@@ -332,8 +337,8 @@ static void assert_refused(struct raw pickle, const char *part) {
 
 static void test_cycles_and_bombs(void **state) {
     (void)state;
-    assert_refused((struct raw)RAW(PROTO "]q\0(h\0" ONE "e."), "more than 64 deep");
-    // Ten lists, each of ten times the one before: 10^10 ways to one tensor.
+    assert_refused((struct raw)RAW(PROTO "]q\0(h\0" ONE "e."), "nested deeper than 64");
+    // Ten lists, each with ten references to the previous one: 10^10 paths to one tensor.
     struct buffer bytes = {0};
     buffer_put(&bytes, PROTO, 2);
     buffer_put(&bytes, ONE "q\0", sizeof ONE "q\0" - 1);
@@ -348,7 +353,7 @@ static void test_cycles_and_bombs(void **state) {
         buffer_put(&bytes, "\x86", 1);
     }
     buffer_put(&bytes, ".", 1);
-    assert_refused((struct raw){bytes.bytes, bytes.length}, "many times over");
+    assert_refused((struct raw){bytes.bytes, bytes.length}, "too many references");
     buffer_done(&bytes);
     // A chain of lists, made from its inner end without a deep stack.
     buffer_put(&bytes, PROTO, 2);
@@ -357,11 +362,11 @@ static void test_cycles_and_bombs(void **state) {
         buffer_put(&bytes, "\x85", 1);
     }
     buffer_put(&bytes, ".", 1);
-    assert_refused((struct raw){bytes.bytes, bytes.length}, "more than 64 deep");
+    assert_refused((struct raw){bytes.bytes, bytes.length}, "nested deeper than 64");
     buffer_done(&bytes);
 }
 
-// A tensor in so many tuples: as many as may be, and one more.
+// A tensor in the maximum number of tuples, and in one more.
 static void test_the_deepest(void **state) {
     (void)state;
     for (unsigned depth = TORCH_MAX_DEPTH; depth <= TORCH_MAX_DEPTH + 1; depth++) {
@@ -435,7 +440,7 @@ static void test_two_tensors_of_one_name(void **state) {
     write_legacy("a.pt", (struct raw)RAW(PROTO "}(U\3a.b" ONE "q\0U\1a}U\1bh\0su."),
                  (struct raw)RAW(KEYS), (struct raw)RAW("\6\0\0\0\0\0\0\0" SIX));
     assert_int_equal(tensor_file_open(&file, scratch("a.pt"), &error), BERTH_BAD_DATA);
-    assert_message_has(&error, "tensor \"a.b\" is given twice");
+    assert_message_has(&error, "duplicate tensor \"a.b\"");
 }
 
 // --- the newest of a folder ---------------------------------------------------------------------
@@ -443,7 +448,7 @@ static void test_two_tensors_of_one_name(void **state) {
 static void test_the_newest(void **state) {
     (void)state;
     static const struct {
-        const char *name; // put beside those before it
+        const char *name; // added to the previous ones
         const char *newest;
     } steps[] = {
         {"ckpt_x.pt", NULL},

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pickles that attack whoever runs them: none can start a process, open a file or a socket. Each is
-// read, at every level of trust and in both layouts, by a child whose kernel allows it to open that
-// one file for reading, to read it and to manage memory, and kills it for anything else. First it
-// is shown that this child is killed. Without seccomp the test is skipped and says so.
+// Malicious pickles cannot start a process, open a file or a socket. Each is read, at every level
+// of trust and in both layouts, by a child process under a seccomp filter that allows it to open
+// that file for reading, to read it and to manage memory, and kills it for anything else. The first
+// test checks that the filter kills. Skipped without seccomp.
 #include "format/pickles.h"
 #include "format/torch/torch.h"
 
@@ -23,7 +23,7 @@
 #else
 #define ARCHITECTURE 0
 #endif
-#define SKIPPED 99 // a child's exit code: the kernel takes no filter
+#define SKIPPED 99 // a child's exit code: the kernel accepts no filter
 
 // --- the child ----------------------------------------------------------------------------------
 
@@ -36,7 +36,7 @@
 #define ALLOW_CALL(number) UNLESS(number, 1), ALLOW
 #define ARGUMENT(index) (offsetof(struct seccomp_data, args) + 8 * (index))
 
-// From here on the process may open only the file whose name stands at `path`, for reading.
+// From now on the process may only open the file `path`, for reading.
 static int lock_up(const char *path) {
     uint64_t place = (uint64_t)(uintptr_t)path;
     struct sock_filter filter[] = {
@@ -75,7 +75,7 @@ static int lock_up(const char *path) {
            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-// What a child's wait status says when `act` has run locked up.
+// The wait status of a child that ran `act` under the filter.
 static int run_locked(int (*act)(const char *path, int argument), const char *path, int argument) {
     int status = 0;
     pid_t child = fork();
@@ -85,13 +85,13 @@ static int run_locked(int (*act)(const char *path, int argument), const char *pa
     assert_true(child > 0);
     assert_int_equal(waitpid(child, &status, 0), child);
     if (WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED) {
-        print_message("this kernel takes no seccomp filter: skipped\n");
+        print_message("this kernel accepts no seccomp filter: skipped\n");
         skip();
     }
     return status;
 }
 
-// --- what must kill it --------------------------------------------------------------------------
+// --- must be killed -----------------------------------------------------------------------------
 
 static int do_fork(const char *path, int argument) {
     (void)path, (void)argument;
@@ -144,7 +144,7 @@ static void test_the_child_is_locked_up(void **state) {
     assert_true(file_exists(path));
 }
 
-// --- what must not ------------------------------------------------------------------------------
+// --- must survive -------------------------------------------------------------------------------
 
 #define SYSTEM "cposix\nsystem\n"
 #define COMMAND TEXT("\x0c", "touch hacked")
@@ -200,8 +200,8 @@ static const struct {
     {RAW(PROTO "ctorch\nFloatStorage\nU\1x\x85R."), PICKLE_CALLS},
     {RAW(PROTO "c..\n..\n)R."), PICKLE_CALLS},
     {RAW(PROTO "cos.path\n../../x\n)R."), PICKLE_CALLS},
-    {RAW(PROTO SYSTEM COMMAND "\x85R0N."), 9}, // a call whose result is thrown away
-    {RAW(PROTO "]q\0h\0a."), 9},               // a list that holds itself
+    {RAW(PROTO SYSTEM COMMAND "\x85R0N."), 9}, // a call whose result is discarded
+    {RAW(PROTO "]q\0h\0a."), 9},               // a list that contains itself
     {RAW(PROTO "Nr\xff\xff\x0f\0."), 9},
     {RAW(PROTO "X\xff\xff\xff\x7f"
                "abc."),
@@ -247,7 +247,7 @@ static void test_attacks(void **state) {
     }
 }
 
-// The same child reads a good file, and its numbers: the lock does not refuse everything.
+// The same child can read a valid file and its numbers: the filter does not refuse everything.
 static int do_read_good(const char *path, int argument) {
     struct torch_file file;
     float numbers[2] = {0, 0};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Damaged checkpoints: cut at any length, a flipped bit anywhere, archives that lie about what they
-// hold, the older layout with too much or too little.
+// Damaged checkpoints: truncated at any length, a flipped bit anywhere, archives with inconsistent
+// directories, the older layout with missing or additional parts.
 #include "format/pickles.h"
 #include "format/torch/torch.h"
 
@@ -47,7 +47,7 @@ static char *read_file(const char *path, size_t *length) {
 
 // --- cuts and flips -----------------------------------------------------------------------------
 
-// A file in memory: thousands of them would wear out a disk.
+// A file in memory: thousands of them on a disk would be slow.
 static int memory_file(char path[64], const void *bytes, size_t length) {
     int memory = memfd_create("changed", 0);
     snprintf(path, 64, "/proc/self/fd/%d", memory);
@@ -73,8 +73,8 @@ static void test_every_prefix_is_refused(void **state) {
     }
 }
 
-// What is left of a file with a flipped bit: refused, or every tensor read or refused. Whether any
-// number was read that differs from the good file's.
+// Reads a file with a flipped bit: the file or single tensors may be refused. Returns whether a
+// number differs from the valid file's.
 static int reads_other_numbers(const char *path, const struct torch_file *good) {
     struct torch_file file;
     char now[512], then[512];
@@ -114,8 +114,8 @@ static size_t count_undetected(const char *path, size_t *flips) {
     return undetected;
 }
 
-// The archive's CRCs find what a flip changes; the numbers of a strided view are not all read, so
-// theirs cannot be compared. The older layout has no CRC.
+// The archive's CRCs detect changed numbers, except in a strided view, which does not read all of
+// its storage. The older layout has no CRC.
 static void test_flipped_bits(void **state) {
     (void)state;
     size_t flips;
@@ -144,7 +144,7 @@ static void test_damaged_data(void **state) {
     assert_int_equal(torch_read(&file, file.entries, 0, sizeof numbers, numbers, &error),
                      BERTH_BAD_DATA);
     assert_message_has(&error, "tensor \"t\" is damaged");
-    // Whoever begins to read is told, whatever the part that is damaged.
+    // Every first read reports the damage, whatever part is damaged.
     assert_int_equal(torch_read(&file, file.entries, 0, sizeof *numbers, numbers, &error),
                      BERTH_BAD_DATA);
     assert_int_equal(torch_read(&file, file.entries, 4, sizeof *numbers, numbers, NULL), BERTH_OK);
@@ -163,7 +163,7 @@ static void test_names_of_entries(void **state) {
         struct archive archive = {0};
         archive_add(&archive, bad[i], "x", 1);
         archive_write(&archive, "a.pt");
-        assert_refused("whose name is no plain relative path");
+        assert_refused("is not a plain relative path");
     }
 }
 
@@ -188,22 +188,22 @@ static void test_archives_of_other_things(void **state) {
         const char *part;
     } cases[] = {
         {{"a/data.pkl=" NONE_PICKLE, "a/data.pkl=" NONE_PICKLE, NULL},
-         "entry \"a/data.pkl\" is there twice"},
-        {{"a/data.pkl=" NONE_PICKLE, "a/data/0=", "a/data/0=", NULL}, "is there twice"},
+         "duplicate entry \"a/data.pkl\""},
+        {{"a/data.pkl=" NONE_PICKLE, "a/data/0=", "a/data/0=", NULL}, "duplicate entry"},
         {{"a/data.pkl=" NONE_PICKLE, "b/data.pkl=" NONE_PICKLE, NULL}, "of several folders"},
         {{"data.pkl=" NONE_PICKLE, NULL}, "without a folder"},
         {{"a/x.npy=x", NULL}, "without data.pkl"},
-        {{NULL}, "no PyTorch checkpoint"},
+        {{NULL}, "not a PyTorch checkpoint"},
         {{"a/data.pkl=" NONE_PICKLE, "a/constants.pkl=" NONE_PICKLE, NULL}, "TorchScript"},
-        {{"a/data.pkl=" NONE_PICKLE, "a/byteorder=big", NULL}, "byte order \"big\""},
-        {{"a/data.pkl=" NONE_PICKLE, "a/byteorder=little-endian", NULL}, "byte order \"\""},
+        {{"a/data.pkl=" NONE_PICKLE, "a/byteorder=big", NULL}, "found \"big\""},
+        {{"a/data.pkl=" NONE_PICKLE, "a/byteorder=little-endian", NULL}, "found \"\""},
         {{"a/data.pkl=\x80\x02.", NULL}, "data.pkl byte 2: STOP"},
         {{"a/data.pkl=\x80\x02N.N", NULL}, "data.pkl byte 3: STOP: 1 bytes follow the end"},
-        {{"a/data.pkl=", NULL}, "data.pkl byte 0: STOP: 1 bytes are needed"},
+        {{"a/data.pkl=", NULL}, "data.pkl byte 0: STOP: truncated: 1 bytes are needed"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         write_entries(cases[i].entries);
-        if (cases[i].entries[0] == NULL) { // an archive of nothing begins with its end
+        if (cases[i].entries[0] == NULL) { // an empty archive begins with its end record
             struct zip zip;
             assert_int_equal(zip_open(&zip, scratch("a.pt"), NULL), BERTH_OK);
             assert_int_equal(zip.count, 0);
@@ -224,7 +224,7 @@ static void test_archives_of_other_things(void **state) {
     assert_refused("too short for an archive");
 }
 
-// A small archive, to be changed: where its parts are.
+// A small archive to modify: the offsets of its parts.
 struct parts {
     unsigned char *bytes;
     size_t length, record, end; // of data.pkl's record, and of what follows the directory
@@ -252,21 +252,21 @@ static void test_changed_archives(void **state) {
         size_t length;
         const char *message;
     } cases[] = {
-        {RECORD, 10, "\x08", 1, "a compressed entry"},     // deflated
-        {RECORD, 20, "\1\0\0\0", 4, "a compressed entry"}, // a bomb's stored size
-        {RECORD, 24, "\xff\xff\xff\x7f", 4, "a compressed entry"},
+        {RECORD, 10, "\x08", 1, "the entry is compressed"},     // deflated
+        {RECORD, 20, "\1\0\0\0", 4, "the entry is compressed"}, // a bomb's stored size
+        {RECORD, 24, "\xff\xff\xff\x7f", 4, "the entry is compressed"},
         {RECORD, 20, "\xff\xff\xff\x7f\xff\xff\xff\x7f", 8, "contradicts the directory"},
         {RECORD, 20, "\xff\xff\xff\xff\xff\xff\xff\xff", 8, "contradicts the directory"},
         {RECORD, 20, "\1\0\0\0\1\0\0\0", 8, "contradicts the directory"},
-        {RECORD, 8, "\x09", 1, "an encrypted entry"},
-        {RECORD, 0, "X", 1, "no record of an entry"},
-        {RECORD, 28, "\xff\xff", 2, "a record that reaches beyond the directory"},
-        {RECORD, 30, "\xff\xff", 2, "a record that reaches beyond the directory"},
-        {RECORD, 32, "\xff\xff", 2, "a record that reaches beyond the directory"},
-        {RECORD, 42, "\1\0\0\0", 4, "bytes that belong to no entry"},
-        {RECORD, 42, "\xff\xff\xff\x7f", 4, "bytes that belong to no entry"},
+        {RECORD, 8, "\x09", 1, "the entry is encrypted"},
+        {RECORD, 0, "X", 1, "missing directory record"},
+        {RECORD, 28, "\xff\xff", 2, "a record extends beyond the directory"},
+        {RECORD, 30, "\xff\xff", 2, "a record extends beyond the directory"},
+        {RECORD, 32, "\xff\xff", 2, "a record extends beyond the directory"},
+        {RECORD, 42, "\1\0\0\0", 4, "bytes before the first entry belong to no entry"},
+        {RECORD, 42, "\xff\xff\xff\x7f", 4, "bytes before the first entry belong to no entry"},
         {RECORD, 16, "\0\0\0\0", 4, "contradicts the directory"},
-        {LOCAL, 50, "X", 1, "entry \"archive/data.pkl\" is damaged: its CRC-32 is"},
+        {LOCAL, 50, "X", 1, "entry \"archive/data.pkl\" is damaged: found CRC-32"},
         {RECORD, 46, "b", 1, "contradicts the directory"},
         {LOCAL, 0, "PK\3\4\x14\0\0\0", 8, "contradicts the directory"}, // flags
         {LOCAL, 8, "\x08", 1, "contradicts the directory"},
@@ -274,20 +274,20 @@ static void test_changed_archives(void **state) {
         {LOCAL, 18, "\1", 1, "contradicts the directory"},
         {LOCAL, 22, "\1", 1, "contradicts the directory"},
         {LOCAL, 26, "\1", 1, "contradicts the directory"},
-        {LOCAL, 28, "\xff\xff", 2, "entries over each other"},
+        {LOCAL, 28, "\xff\xff", 2, "entries overlap"},
         {LOCAL, 30, "b", 1, "contradicts the directory"},
-        {END, 0, "X", 1, "the archive's end is not here"},
-        {END, 4, "\1", 1, "an archive in several parts"},
-        {END, 6, "\1", 1, "an archive in several parts"},
-        {END, 8, "\1", 1, "an archive in several parts"},
-        {END, 8, "\1\0\1\0", 4, "the directory goes on after its last entry"},
-        {END, 8, "\3\0\3\0", 4, "do not fit"},
-        {END, 8, "\xff\xff\xff\xff", 4, "do not fit"},
-        {END, 12, "\1", 1, "do not fit"},
-        {END, 12, "\xff\xff\xff\xff", 4, "do not fit"},
-        {END, 16, "\1", 1, "do not fit"},
-        {END, 16, "\xff\xff\xff\xff", 4, "do not fit"},
-        {END, 20, "\1", 1, "the archive's end is not here"},
+        {END, 0, "X", 1, "missing end-of-central-directory record"},
+        {END, 4, "\1", 1, "multi-part archives are not supported"},
+        {END, 6, "\1", 1, "multi-part archives are not supported"},
+        {END, 8, "\1", 1, "multi-part archives are not supported"},
+        {END, 8, "\1\0\1\0", 4, "the directory continues after its last entry"},
+        {END, 8, "\3\0\3\0", 4, "are inconsistent"},
+        {END, 8, "\xff\xff\xff\xff", 4, "are inconsistent"},
+        {END, 12, "\1", 1, "are inconsistent"},
+        {END, 12, "\xff\xff\xff\xff", 4, "are inconsistent"},
+        {END, 16, "\1", 1, "are inconsistent"},
+        {END, 16, "\xff\xff\xff\xff", 4, "are inconsistent"},
+        {END, 20, "\1", 1, "missing end-of-central-directory record"},
     };
     struct parts parts = make_parts();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -305,13 +305,13 @@ static void test_changed_archives(void **state) {
     memory_free(parts.bytes);
 }
 
-// An entry that is shorter, or longer, than the room it has, in both places that say so.
+// An entry whose size is too small, or too large, in both headers.
 static void test_sizes_of_entries(void **state) {
     (void)state;
     static const struct {
         unsigned char size;
         const char *message;
-    } cases[] = {{1, "bytes that belong to no entry follow it"}, {255, "entries over each other"}};
+    } cases[] = {{1, "bytes after the entry belong to no entry"}, {255, "entries overlap"}};
     struct parts parts = make_parts();
     for (size_t i = 0; i < 2; i++) {
         for (size_t place = 0; place < 2; place++) {
@@ -324,7 +324,7 @@ static void test_sizes_of_entries(void **state) {
     memory_free(parts.bytes);
 }
 
-// Two files in one: nothing may stand before an archive, behind it or between its entries.
+// Two files in one: no data may be before an archive, after it or between its entries.
 static void test_polyglots(void **state) {
     (void)state;
     struct parts parts = make_parts();
@@ -332,27 +332,29 @@ static void test_polyglots(void **state) {
     buffer_put(&bytes, parts.bytes, parts.length);
     buffer_put(&bytes, "x", 1);
     scratch_write_bytes("a.pt", bytes.bytes, bytes.length);
-    assert_refused("the archive's end is not here: truncated, or followed by something");
+    assert_refused("missing end-of-central-directory record: the file is truncated, or data "
+                   "follows the archive");
     buffer_done(&bytes);
-    buffer_put(&bytes, "PK\3\4", 4); // still looks like one
+    buffer_put(&bytes, "PK\3\4", 4); // still looks like an archive
     buffer_put(&bytes, parts.bytes, parts.length);
     scratch_write_bytes("a.pt", bytes.bytes, bytes.length);
-    assert_refused("do not fit");
+    assert_refused("are inconsistent");
     buffer_done(&bytes);
-    // Both places moved along, as a clever writer would: the bytes in front still belong to none.
+    // Both offsets adjusted, as a careful attacker would: the bytes in front still belong to no
+    // entry.
     uint32_t record = (uint32_t)parts.record + 4, local = 4;
     memcpy(parts.bytes + parts.end + 16, &record, 4);
     memcpy(parts.bytes + parts.record + 42, &local, 4);
     buffer_put(&bytes, "PK\3\4", 4);
     buffer_put(&bytes, parts.bytes, parts.length);
     scratch_write_bytes("a.pt", bytes.bytes, bytes.length);
-    assert_refused("bytes that belong to no entry");
+    assert_refused("bytes before the first entry belong to no entry");
     buffer_done(&bytes);
     memory_free(parts.bytes);
 }
 
-// An archive whose first entry has its CRC and sizes after its data, as torch writes them, there
-// followed by `gap` bytes in all.
+// An archive whose first entry has its CRC and sizes after its data, as torch writes them, in `gap`
+// bytes.
 static void write_described(size_t gap, size_t size_bytes, uint32_t change) {
     static const struct raw pickle = RAW(ONE_TENSOR);
     struct archive archive = {0};
@@ -383,15 +385,15 @@ static void test_what_follows_an_entry(void **state) {
     assert_accepted(1);
     for (size_t i = 0; i < sizeof gaps / sizeof *gaps; i++) {
         write_described(gaps[i], gaps[i] >= 24 ? 8 : 4, 0);
-        assert_refused("bytes that belong to no entry follow it");
+        assert_refused("bytes after the entry belong to no entry");
     }
     write_described(16, 4, 1);
-    assert_refused("the CRC behind it is not the directory's");
+    assert_refused("the CRC after the data differs from the directory's");
     write_described(24, 8, 1u << 31);
-    assert_refused("the CRC behind it is not the directory's");
+    assert_refused("the CRC after the data differs from the directory's");
 }
 
-// Hidden between two entries that have nothing after their data.
+// Bytes hidden between two entries that have nothing after their data.
 static void test_bytes_between_entries(void **state) {
     (void)state;
     static const struct raw pickle = RAW(ONE_TENSOR);
@@ -403,11 +405,11 @@ static void test_bytes_between_entries(void **state) {
         }
         archive_add(&archive, "archive/data/0", SIX, 24);
         archive_write(&archive, "a.pt");
-        assert_refused("bytes that belong to no entry follow it");
+        assert_refused("bytes after the entry belong to no entry");
     }
 }
 
-// An entry that is said to be after the directory has begun.
+// An entry whose header is inside the directory.
 static void test_an_entry_after_the_directory(void **state) {
     (void)state;
     static const struct raw pickle = RAW(ONE_TENSOR);
@@ -419,12 +421,12 @@ static void test_an_entry_after_the_directory(void **state) {
         uint32_t header = (uint32_t)archive.file.length + after;
         memcpy(archive.directory.bytes + record + 42, &header, 4);
         archive_write(&archive, "a.pt");
-        assert_refused(after == 0 ? "bytes that belong to no entry follow it"
-                                  : "an entry behind the directory");
+        assert_refused(after == 0 ? "bytes after the entry belong to no entry"
+                                  : "the entry is after the directory");
     }
 }
 
-// The large numbers of ZIP64, in an archive that would not need them.
+// ZIP64 fields in an archive that does not need them.
 static void write_zip64(void) {
     struct zip_writer zip;
     static const struct raw pickle = RAW(ONE_TENSOR);
@@ -439,21 +441,22 @@ static void write_zip64(void) {
 static void test_zip64(void **state) {
     (void)state;
     static const struct {
-        size_t from_end; // of the byte that is changed
+        size_t from_end; // offset from the end of the changed byte
         unsigned char change;
         const char *message;
     } cases[] = {
-        {22 + 20, 1, "do not fit"},                           // no locator: sizes of all ones
-        {22 + 20 - 8, 1, "no ZIP64 end of an archive"},       // its place
-        {22 + 20 + 56, 1, "no ZIP64 end of an archive"},      // its signature
-        {22 + 20 + 56 - 4, 1, "no ZIP64 end of an archive"},  // its size
-        {22 + 20 + 56 - 16, 1, "no ZIP64 end of an archive"}, // parts
-        {22 + 20 + 56 - 24, 1, "no ZIP64 end of an archive"}, // entries in this part
-        {22 + 20 + 56 - 40, 1, "do not fit"},                 // size
-        {22 + 20 + 56 - 48, 1, "do not fit"},                 // place
-        {22 - 8, 0xf0, "the two ends of the archive contradict each other"},
-        {22 - 12, 0xf0, "the two ends of the archive contradict each other"},
-        {22 - 16, 0xf0, "the two ends of the archive contradict each other"},
+        {22 + 20, 1, "are inconsistent"}, // no locator: sizes of all ones
+        {22 + 20 - 8, 1, "invalid ZIP64 end-of-central-directory record"},       // its place
+        {22 + 20 + 56, 1, "invalid ZIP64 end-of-central-directory record"},      // its signature
+        {22 + 20 + 56 - 4, 1, "invalid ZIP64 end-of-central-directory record"},  // its size
+        {22 + 20 + 56 - 16, 1, "invalid ZIP64 end-of-central-directory record"}, // parts
+        {22 + 20 + 56 - 24, 1,
+         "invalid ZIP64 end-of-central-directory record"}, // entries in this part
+        {22 + 20 + 56 - 40, 1, "are inconsistent"},        // size
+        {22 + 20 + 56 - 48, 1, "are inconsistent"},        // place
+        {22 - 8, 0xf0, "the ZIP64 end record contradicts the end-of-central-directory record"},
+        {22 - 12, 0xf0, "the ZIP64 end record contradicts the end-of-central-directory record"},
+        {22 - 16, 0xf0, "the ZIP64 end record contradicts the end-of-central-directory record"},
     };
     write_zip64();
     assert_accepted(1);
@@ -473,7 +476,7 @@ static void test_zip64(void **state) {
             place[2] = *place;
         }
     }
-    // The fields of the first record: their size, then one that is too short.
+    // The extra fields of the first record: their size, then one that is too short.
     char *record = NULL;
     for (size_t at = 1; record == NULL; at++) {
         record = memcmp(bytes + at, "PK\1\2", 4) == 0 ? bytes + at : NULL;
@@ -481,14 +484,14 @@ static void test_zip64(void **state) {
     char *extra = record + 46 + strlen("archive/data.pkl");
     extra[2] = 127;
     scratch_write_bytes("a.pt", bytes, length);
-    assert_refused("broken ZIP64 fields");
+    assert_refused("invalid ZIP64 fields");
     extra[2] = 8; // one number where two are needed
     scratch_write_bytes("a.pt", bytes, length);
-    assert_refused("broken ZIP64 fields");
+    assert_refused("invalid ZIP64 fields");
     extra[0] = 2; // fields of another kind: the sizes stay all ones
     extra[2] = 16;
     scratch_write_bytes("a.pt", bytes, length);
-    assert_refused("entries over each other");
+    assert_refused("entries overlap");
     memory_free(bytes);
 }
 
@@ -500,42 +503,44 @@ static void test_legacy(void **state) {
         struct raw pickle, keys, storages;
         const char *part;
     } cases[] = {
-        {RAW(LEGACY_TENSOR), RAW(PROTO "]."), RAW(""), "no list of the storages"},
-        {RAW(LEGACY_TENSOR), RAW(PROTO "N."), RAW(""), "no list of the storages"},
+        {RAW(LEGACY_TENSOR), RAW(PROTO "]."), RAW(""), "missing list of the storages"},
+        {RAW(LEGACY_TENSOR), RAW(PROTO "N."), RAW(""), "missing list of the storages"},
         {RAW(LEGACY_TENSOR),
          RAW(PROTO "](U\1"
                    "0U\1"
                    "0e."),
-         RAW(COUNTED COUNTED), "no list of"},
+         RAW(COUNTED COUNTED), "missing list of"},
         {RAW(LEGACY_TENSOR),
          RAW(PROTO "]U\1"
                    "1a."),
-         RAW(COUNTED), "or one of no tensor"},
-        {RAW(LEGACY_TENSOR), RAW(PROTO "]K\1a."), RAW(COUNTED), "or one of no tensor"},
-        {RAW(PROTO "N."), RAW(KEYS), RAW(COUNTED), "no list of the storages"},
-        {RAW(LEGACY_TENSOR), RAW(KEYS), RAW("\6\0\0"), "a storage is missing: truncated"},
-        {RAW(LEGACY_TENSOR), RAW(KEYS), RAW("\5\0\0\0\0\0\0\0" SIX), "a storage's size is not"},
-        {RAW(LEGACY_TENSOR), RAW(KEYS), RAW("\6\0\0\0\0\0\0\1" SIX), "a storage's size is not"},
+         RAW(COUNTED), "or a storage of no tensor"},
+        {RAW(LEGACY_TENSOR), RAW(PROTO "]K\1a."), RAW(COUNTED), "or a storage of no tensor"},
+        {RAW(PROTO "N."), RAW(KEYS), RAW(COUNTED), "missing list of the storages"},
+        {RAW(LEGACY_TENSOR), RAW(KEYS), RAW("\6\0\0"), "the file is truncated: missing storage"},
+        {RAW(LEGACY_TENSOR), RAW(KEYS), RAW("\5\0\0\0\0\0\0\0" SIX),
+         "the size of a storage differs"},
+        {RAW(LEGACY_TENSOR), RAW(KEYS), RAW("\6\0\0\0\0\0\0\1" SIX),
+         "the size of a storage differs"},
         {RAW(LEGACY_TENSOR), RAW(KEYS),
          RAW("\6\0\0\0\0\0\0\0"
              "x"),
          "or it is truncated"},
-        {RAW(LEGACY_TENSOR), RAW(KEYS), RAW(COUNTED "x"), "something follows the last storage"},
+        {RAW(LEGACY_TENSOR), RAW(KEYS), RAW(COUNTED "x"), "unexpected data after the last storage"},
         {RAW(PROTO "(" LEGACY_FLOATS STORAGE_ID("Float", "0", "\5") "NtQ"
                                                                     "t."),
-         RAW(KEYS), RAW(COUNTED), "a storage of two sizes"},
+         RAW(KEYS), RAW(COUNTED), "a storage with two different sizes"},
         {RAW(PROTO "(" LEGACY_FLOATS STORAGE_ID("Long", "0", "\3") "NtQ"
                                                                    "t."),
-         RAW(KEYS), RAW(COUNTED), "a storage of two sizes"},
+         RAW(KEYS), RAW(COUNTED), "a storage with two different sizes"},
         {RAW(PROTO "(" LEGACY_FLOATS STORAGE_ID("Long", "0", "\6") "NtQ"
                                                                    "t."),
-         RAW(KEYS), RAW(COUNTED), "a storage of two sizes"},
+         RAW(KEYS), RAW(COUNTED), "a storage with two different sizes"},
         {RAW(PROTO "(U\7storagectorch\nLongStorage\nU\1"
                    "0U\3cpu\x8a\x08\0\0\0\0\0\0\0\x40NtQ."),
-         RAW(KEYS), RAW(COUNTED), "more bytes than can be counted"},
+         RAW(KEYS), RAW(COUNTED), "the size of a storage overflows"},
         {RAW(PROTO "(U\7storagectorch\nLongStorage\nU\1"
                    "0U\3cpu\x8a\x08\0\0\0\0\0\0\0\1NtQ."),
-         RAW(KEYS), RAW("\0\0\0\0\0\0\0\1" SIX), "a storage's size is not"},
+         RAW(KEYS), RAW("\0\0\0\0\0\0\0\1" SIX), "the size of a storage differs"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         write_legacy("a.pt", cases[i].pickle, cases[i].keys, cases[i].storages);
@@ -548,11 +553,11 @@ static void test_legacy(void **state) {
                                        "0U\1"
                                        "0e."),
                  (struct raw)RAW(COUNTED COUNTED));
-    assert_refused("names one twice");
+    assert_refused("has a duplicate");
     write_legacy("a.pt", (struct raw)RAW(LEGACY_TENSOR), (struct raw)RAW(KEYS),
                  (struct raw)RAW(COUNTED));
     assert_accepted(1);
-    // A storage of nothing at the very end.
+    // An empty storage at the very end.
     write_legacy("a.pt",
                  (struct raw)RAW(PROTO "}U\1t" TENSOR(STORAGE_ID("Float", "0", "\0") "NtQ", "K\0",
                                                       "K\0\x85", "K\1\x85") "s."),
@@ -567,9 +572,9 @@ static void test_legacy_preface(void **state) {
         size_t length;
         const char *part;
     } cases[] = {
-        {"\x80\x02M\xe8\x03.", 6, "the protocol is not 1001"},
-        {"\x80\x02N.", 4, "the protocol is not 1001"},
-        {"\x80\x02M\xe9\x03.\x80\x02}.", 10, "does not say that it is little-endian"},
+        {"\x80\x02M\xe8\x03.", 6, "expected protocol 1001"},
+        {"\x80\x02N.", 4, "expected protocol 1001"},
+        {"\x80\x02M\xe9\x03.\x80\x02}.", 10, "is not marked as little-endian"},
         {"\x80\x02M\xe9\x03.\x80\x02}X\x0d\0\0\0little_endian\x89s.", 30, "little-endian"},
         {"\x80\x02M\xe9\x03.\x80\x02}X\x0d\0\0\0little_endianK\1s.", 31, "little-endian"},
         {"\x80\x02M\xe9\x03.\x80\x02}X\x0d\0\0\0little_endian\x88s.", 30, "byte 45: STOP"},

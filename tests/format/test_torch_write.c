@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints that we write: read back by our own reader here, by torch itself in
-// dev/check_torch.py.
+// Writing checkpoints: read back with our reader here, and with torch itself in dev/check_torch.py.
 #include "core/scratch.h"
 #include "format/torch/torch.h"
 
@@ -57,7 +56,7 @@ static void open_written(struct torch_file *file, const char *path) {
     }
 }
 
-// --- what goes well -----------------------------------------------------------------------------
+// --- valid trees --------------------------------------------------------------------------------
 
 static void assert_tensor(const struct torch_file *file, size_t index, const char *name,
                           const struct tensor_out *written) {
@@ -110,7 +109,7 @@ static void test_round_trip(void **state) {
     torch_close(&file);
 }
 
-// Dictionaries of more than a batch, and more entries than a zip archive's own count can say.
+// Dictionaries larger than a batch, and more entries than fit a zip archive's 16-bit count.
 static void test_many_tensors(void **state) {
     (void)state;
     enum { COUNT = 66000 };
@@ -151,7 +150,7 @@ static void test_folder_in_the_archive(void **state) {
     }
 }
 
-// --- what goes wrong ----------------------------------------------------------------------------
+// --- errors -------------------------------------------------------------------------------------
 
 static void test_what_torch_cannot_hold(void **state) {
     (void)state;
@@ -168,12 +167,12 @@ static void test_what_torch_cannot_hold(void **state) {
             .kind = TORCH_LIST, .count = i < 79 ? 1 : 0, .children = i < 79 ? &deep[i + 1] : NULL};
     }
     assert_int_equal(torch_write(scratch("a.pt"), deep, &error), BERTH_CANT_CREATE);
-    assert_message_has(&error, "more than 64 deep");
+    assert_message_has(&error, "nested deeper than 64");
     assert_int_equal(scratch_count(), 0);
     assert_int_equal(torch_write(scratch("none/a.pt"), &root, NULL), BERTH_CANT_CREATE);
 }
 
-// A tensor in as many lists as can be read, and in one more.
+// A tensor in the maximum number of lists, and in one more.
 static void test_the_deepest(void **state) {
     (void)state;
     enum { LISTS = TORCH_MAX_DEPTH + 1 };

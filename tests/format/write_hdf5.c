@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { WIDTH = 12288, SETS = 3 }; // two rows a chunk
+enum { WIDTH = 12288, SETS = 3 }; // two rows per chunk
 
 static int32_t wide[WIDTH];
 

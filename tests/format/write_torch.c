@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes what dev/check_torch.py has torch load: the tensors of a safetensors file as "model" of a
-// dictionary with numbers beside it, twice: OUTPUT as it comes, OUTPUT.zip64 with ZIP64's fields.
+// Writes the files that dev/check_torch.py loads with torch: the tensors of a safetensors file as
+// "model" of a dictionary that also has numbers, twice: OUTPUT as usual, OUTPUT.zip64 with ZIP64
+// fields.
 //
 //   write_torch TENSORS.safetensors OUTPUT.pt
 #include "core/memory.h"
@@ -47,7 +48,7 @@ static enum berth_status write_model(const char *path, const struct tensor_out *
     return torch_write(path, &root, error);
 }
 
-// Copies an archive entry by entry with the fields of a large one.
+// Copies an archive entry by entry, with ZIP64 fields.
 static enum berth_status copy_large(const char *from, const char *to, struct berth_error *error) {
     struct zip zip;
     struct zip_writer writer;

@@ -72,7 +72,7 @@ static void test_refused_values(void **state) {
         {"{\"model_type\": \"distilbert\"}", BERTH_CONFIG,
          "key \"model_type\": expected \"bert\", found \"distilbert\""},
         {"{\"hidden_size\": \"64\"}", BERTH_CONFIG,
-         "key \"hidden_size\": expected an integer, found text"},
+         "key \"hidden_size\": expected an integer, found a string"},
         {"{\"hidden_size\": 64.5}", BERTH_CONFIG, "found a real number"},
         {"{\"hidden_size\": null}", BERTH_CONFIG, "found null"},
         {"{\"hidden_size\": -64}", BERTH_CONFIG, "\"hidden_size\": expected 1 to 1048576"},
@@ -96,7 +96,7 @@ static void test_refused_values(void **state) {
         {"{" MINIMAL ", \"hidden_act\": \"prelu\"}", BERTH_CONFIG,
          "\"hidden_act\": expected gelu, relu, silu, tanh or another of transformers' functions of "
          "one number, found \"prelu\""},
-        {"{" MINIMAL ", \"hidden_act\": 1}", BERTH_CONFIG, "expected text"},
+        {"{" MINIMAL ", \"hidden_act\": 1}", BERTH_CONFIG, "expected a string"},
         {"{" MINIMAL ", \"position_embedding_type\": \"relative_key\"}", BERTH_CONFIG,
          "\"position_embedding_type\": expected \"absolute\", found \"relative_key\""},
         {"{" MINIMAL ", \"is_decoder\": true}", BERTH_CONFIG, "only encoders"},

@@ -130,7 +130,7 @@ static void test_casing_of_a_folder(void **state) {
     scratch_write("tokenizer_config.json", "{\"do_lower_case\": \"no\"}");
     assert_int_equal(folder_text_rules(scratch_folder, &rules, &error), BERTH_CONFIG);
     assert_message_has(&error, scratch_folder);
-    assert_message_has(&error, "\"do_lower_case\": expected true or false, found text");
+    assert_message_has(&error, "\"do_lower_case\": expected true or false, found a string");
     scratch_write("tokenizer_config.json", "{");
     assert_int_equal(folder_text_rules(scratch_folder, &rules, &error), BERTH_BAD_DATA);
 }

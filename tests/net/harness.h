@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A hub in small on the tests' server, and the environment of a fetch from it.
+// A small hub on the tests' server, and the environment of a fetch from it.
 #ifndef BERTH_TESTS_NET_HARNESS_H
 #define BERTH_TESTS_NET_HARNESS_H
 
@@ -53,7 +53,7 @@ static inline void write_listing(void) {
         git_digest(vocab_text), strlen(vocab_text), COMMIT, weights_sha256, WEIGHTS_LENGTH);
 }
 
-// The routes of acme/tiny; tests spoil them before server_start.
+// The routes of acme/tiny; tests may corrupt them before server_start.
 static inline void make_hub(struct server_route routes[HUB_ROUTES]) {
     for (int i = 0; i < WEIGHTS_LENGTH; i++) {
         weights[i] = (char)(i * 7 + i / 256);
@@ -85,7 +85,7 @@ static inline void make_hub(struct server_route routes[HUB_ROUTES]) {
         .path = "/acme/tiny/resolve/" COMMIT "/onnx/README.md", .body = "abc", .length = 3};
 }
 
-// A folder of the test's own for everything, and nothing of the caller's environment.
+// A temporary folder for everything, and none of the caller's environment.
 static inline int net_setup(void **state) {
     static const char *const unwanted[] = {"HF_HUB_CACHE",
                                            "HUGGINGFACE_HUB_CACHE",
@@ -122,7 +122,7 @@ static inline struct server *start_hub(const struct server_route routes[HUB_ROUT
     return server;
 }
 
-// The hub with nothing spoilt.
+// The hub with correct routes.
 static inline struct server *start_good_hub(void) {
     struct server_route routes[HUB_ROUTES];
     make_hub(routes);
@@ -175,7 +175,7 @@ static inline void assert_bytes(const char *path, const void *wanted, size_t wan
     memory_free(bytes);
 }
 
-// The one file in a folder whose name ends so, as a path of scratch(); NULL: none.
+// The only file in a folder with that ending, as a path of scratch(); NULL: none.
 static inline const char *find_ending(const char *folder, const char *ending) {
     static char found[512];
     char **names;
@@ -202,7 +202,7 @@ static inline size_t size_of(const char *path) {
     return (size_t)info.st_size;
 }
 
-// Notes in the cache that the blob was found good, as it is now.
+// Records in the cache that the blob, as it is now, was verified.
 static inline void call_verified(const char *repo, const char *blob) {
     struct file_stamp stamp;
     char path[200], text[128];
@@ -216,7 +216,7 @@ static inline void call_verified(const char *repo, const char *blob) {
     scratch_write(path, text);
 }
 
-// Nobody who looks for acme/tiny in the cache finds anything, and blobs/ has none of that name.
+// Asserts that the cache has no acme/tiny, and blobs/ no file of that name.
 static inline void assert_unpublished(const char *digest) {
     char *path, blob[512];
     assert_false(file_exists(scratch(REPO "/refs/main")));
@@ -229,7 +229,7 @@ static inline void assert_nothing_published(void) {
     assert_unpublished(weights_sha256);
 }
 
-// The whole of acme/tiny stands in the cache.
+// Asserts that the cache has all of acme/tiny.
 static inline void assert_published(const struct outcome *outcome) {
     char *path;
     struct berth_error error;
@@ -247,7 +247,7 @@ static inline void assert_published(const struct outcome *outcome) {
     berth_string_free(path);
 }
 
-// A fetch from the hub with nothing spoilt puts the whole of acme/tiny into the cache.
+// Asserts that a fetch from the correct hub puts all of acme/tiny into the cache.
 static inline void assert_next_fetch_succeeds(void) {
     struct server *server = start_good_hub();
     struct outcome outcome = fetch("acme/tiny", 0);

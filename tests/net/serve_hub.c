@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hub in small: serves a folder's files as the repository ORG/NAME, for tests that run the
-// program.
+// A small hub: serves a folder's files as the repository ORG/NAME, for tests that run the program.
 //
 //   serve_hub FOLDER ORG/NAME PORT_FILE LOG_FILE [hold|cut]
 //
-// Writes its port to PORT_FILE and, at its end (SIGTERM), the requests to LOG_FILE. *.safetensors
-// are large files: named by SHA-256 and behind a redirect. `cut` ends the first transfer of one
-// after 1000 bytes, `hold` stops there until the end.
+// Writes its port to PORT_FILE and, on SIGTERM, the requests to LOG_FILE. *.safetensors are large
+// files: named by SHA-256 and reached through a redirect. `cut` ends the first transfer of one
+// after 1000 bytes, `hold` pauses there until the end.
 #include "format/checksum/digest.h"
 #include "server.h"
 
@@ -58,7 +57,7 @@ static int is_large(const char *name) {
     return ending != NULL && strcmp(ending, ".safetensors") == 0;
 }
 
-// A large file's first answer is a redirect to a place of its own.
+// The first answer for a large file is a redirect to another path.
 static void add_large(struct server_route *route, const char *sha256, const char *fault) {
     static struct server_route good;
     char *place = text("/cdn/%s%s%s", sha256, "", "");

@@ -21,7 +21,7 @@ struct server {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     struct server_route *routes;
-    int *uses; // of the route that now answers for routes[i]
+    int *uses; // of the route that currently answers for routes[i]
     size_t count;
     char *log;
     size_t log_length;
@@ -35,7 +35,7 @@ struct connection {
 
 // --- requests -----------------------------------------------------------------------------------
 
-// Reads up to the empty line; 0 when the client went away.
+// Reads up to the empty line; 0 when the client disconnected.
 static int read_request(int socket, char request[REQUEST_SIZE]) {
     size_t length = 0;
     while (length + 1 < REQUEST_SIZE) {
@@ -52,7 +52,7 @@ static int read_request(int socket, char request[REQUEST_SIZE]) {
     return 0;
 }
 
-// The value of a header, as it stands after "name: "; 0 when there is none.
+// Copies the value of a header, the text after "name: "; 0 when it is missing.
 static int header(const char *request, const char *name, char value[512]) {
     char line[64];
     snprintf(line, sizeof line, "\r\n%s: ", name);
@@ -72,7 +72,7 @@ static void remember(struct server *server, const char *request) {
     server->log_length += length;
 }
 
-// The route that answers this request; a 404 where there is none.
+// The route that answers this request, or a 404.
 static struct server_route choose(struct server *server, const char *request) {
     char path[2048] = "";
     struct server_route chosen = {.status = 404, .body = "not here\n", .length = 9};
@@ -119,7 +119,7 @@ static void hold(struct server *server) {
     pthread_mutex_unlock(&server->mutex);
 }
 
-// What of the body goes out, and under which status.
+// The part of the body to send, and the status.
 struct slice {
     int status;
     size_t first, length;
@@ -149,7 +149,7 @@ static struct slice slice_of(const struct server_route *route, const char *reque
     return (struct slice){206, (size_t)first, route->length - (size_t)first};
 }
 
-// The route's own headers, "@PORT@" in them (once) being the server's port.
+// Adds the route's headers, with (one) "@PORT@" replaced by the server's port.
 static void own_headers(const struct server *server, const struct server_route *route,
                         char headers[2048]) {
     const char *given = route->headers != NULL ? route->headers : "";
@@ -162,7 +162,7 @@ static void own_headers(const struct server *server, const struct server_route *
     }
 }
 
-// Sends the head but for the empty line at its end, which stays, and a header of so many bytes.
+// Sends the head, except its final empty line, and a header of `bytes` bytes.
 static int send_padding(int socket, int *used, char *head, size_t bytes) {
     char piece[1024];
     int good = send_all(socket, head, (size_t)*used - 2) && send_all(socket, "X-Padding: ", 11);
@@ -179,7 +179,7 @@ static int send_head(const struct server *server, int socket, const struct serve
     char head[REQUEST_SIZE], range[128] = "", length[64] = "", etag[300] = "", headers[2048];
     own_headers(server, route, headers);
     if (strstr(headers, "Content-Range:") != NULL) {
-        range[0] = '\0'; // the route has its own
+        range[0] = '\0'; // the route sets its own
     } else if (slice->status == 206) {
         snprintf(range, sizeof range, "Content-Range: bytes %lld-%zu/%zu\r\n",
                  (long long)slice->first, route->length - 1, route->length);

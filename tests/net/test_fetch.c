@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is fetched, where it lands, what is asked of whom: a model of the hub and its layout in the
-// cache, data sets, URLs with and without digests, tokens, offline variables, hostile listings.
+// Fetching: a model of the hub and its layout in the cache, data sets, URLs with and without
+// digests, tokens, offline variables, hostile listings, and the requests that are sent.
 #include "api/model_files.h"
 #include "harness.h"
 #include "net/http.h"
@@ -39,7 +39,7 @@ static void test_what_is_there_is_not_fetched_again(void **state) {
     outcome = fetch("acme/tiny", 0);
     assert_published(&outcome);
     assert_int_equal(server_count(server, "/resolve/"), 3);
-    // A blob of the wrong size is none.
+    // A blob of the wrong size does not count.
     char blob[512];
     snprintf(blob, sizeof blob, "%s/%s", scratch(REPO "/blobs"), weights_sha256);
     assert_int_equal(truncate(blob, 10), 0);
@@ -49,7 +49,7 @@ static void test_what_is_there_is_not_fetched_again(void **state) {
     server_stop(server);
 }
 
-// A blob whose bytes have changed since, at the same size: told by every reader, and fetched again.
+// A blob with changed bytes and the same size: every reader reports it, and it is fetched again.
 static void test_what_is_there_is_hashed(void **state) {
     (void)state;
     struct server *server = start_good_hub();
@@ -101,7 +101,7 @@ static void test_patterns_choose_the_files(void **state) {
                 "../../../blobs/f2ba8f84ab5c1bce84a7b441cb1959cfc7093b7f");
     assert_false(file_exists(scratch(REPO "/snapshots/" COMMIT "/config.json")));
     char *path;
-    struct berth_error error; // the listing tells what is missing
+    struct berth_error error; // the listing shows what is missing
     assert_int_equal(berth_find_model("acme/tiny", &path, &error), BERTH_NO_INPUT);
     assert_message_has(&error, "config.json is not in the cache");
     settings.files = "*.csv";
@@ -126,7 +126,7 @@ static void test_a_data_set_of_the_hub(void **state) {
     server_stop(server);
 }
 
-// The listing in two pages, the first of which names the second with that Link.
+// The listing in two pages, the first with that Link header.
 static struct server *start_pages(struct server_route routes[HUB_ROUTES + 1], const char *link) {
     static const char first[] =
         "[{\"type\": \"file\", \"path\": \"a.md\", \"oid\": \"" COMMIT "\", \"size\": 1}]";
@@ -158,7 +158,8 @@ static void test_the_listing_may_have_pages(void **state) {
     server_stop(server);
 }
 
-// A link to the page itself, and pages that lead to each other: told at once, not asked for ever.
+// A page that links to itself, and pages that link to each other: refused immediately, not
+// requested forever.
 static void test_pages_that_lead_in_a_circle(void **state) {
     (void)state;
     static const char *const seconds[] = {
@@ -171,7 +172,7 @@ static void test_pages_that_lead_in_a_circle(void **state) {
         routes[HUB_ROUTES].headers = seconds[i];
         struct server *server = server_start(routes, HUB_ROUTES + 1);
         setenv("HF_ENDPOINT", server_url(server, "/"), 1);
-        assert_refused(fetch("acme/tiny", 0), BERTH_BAD_DATA, "in a circle");
+        assert_refused(fetch("acme/tiny", 0), BERTH_BAD_DATA, "form a cycle");
         assert_true(server_count(server, "GET ") <= 6);
         server_stop(server);
     }
@@ -183,7 +184,7 @@ static void test_a_page_of_another_place_is_refused(void **state) {
     struct server *server =
         start_pages(routes, "Link: <http://localhost:@PORT@/page2>; rel=\"next\"\r\n");
     setenv("HF_TOKEN", "secret", 1);
-    assert_refused(fetch("acme/tiny", 0), BERTH_BAD_DATA, "leads to another place");
+    assert_refused(fetch("acme/tiny", 0), BERTH_BAD_DATA, "on another host");
     assert_int_equal(server_count(server, "/page2"), 0);
     server_stop(server);
 }
@@ -263,8 +264,8 @@ static void test_links_that_leave_the_cache_are_refused(void **state) {
     assert_int_equal(unlink(file), 0);
     assert_int_equal(symlink("../../../../../secret", file), 0);
     assert_int_equal(berth_find_model("acme/tiny", &path, &error), BERTH_BAD_DATA);
-    assert_message_has(&error, "leaves the cache's folder");
-    outcome = fetch("acme/tiny", 0); // puts the link right
+    assert_message_has(&error, "outside the cache's folder");
+    outcome = fetch("acme/tiny", 0); // repairs the link
     assert_published(&outcome);
     assert_file_holds(scratch("secret"), "secret");
     server_stop(server);
@@ -276,21 +277,23 @@ static void test_a_cache_that_leads_elsewhere_is_not_written(void **state) {
     assert_int_equal(dir_make(scratch("elsewhere"), NULL), BERTH_OK);
     assert_int_equal(dir_make(scratch(REPO), NULL), BERTH_OK);
     assert_int_equal(symlink(scratch("elsewhere"), scratch(REPO "/blobs")), 0);
-    assert_refused(fetch("acme/tiny", 0), BERTH_BAD_DATA, "leaves the cache's folder");
+    assert_refused(fetch("acme/tiny", 0), BERTH_BAD_DATA, "outside the cache's folder");
     assert_int_equal(unlink(scratch(REPO "/blobs")), 0);
     assert_int_equal(symlink(scratch("elsewhere"), scratch(REPO "/snapshots")), 0);
-    assert_refused(fetch("acme/tiny", 0), BERTH_BAD_DATA, "leaves the cache's folder");
+    assert_refused(fetch("acme/tiny", 0), BERTH_BAD_DATA, "outside the cache's folder");
     assert_true(dir_is_empty(scratch("elsewhere/" COMMIT)));
-    // A folder on the way to a file of the snapshot, and the folder of refs.
+    // A parent folder of a file of the snapshot, and the folder of refs.
     const struct berth_fetch_settings settings = {.files = "onnx/README.md"};
     assert_int_equal(unlink(scratch(REPO "/snapshots")), 0);
     assert_int_equal(dir_make(scratch(REPO "/snapshots/" COMMIT), NULL), BERTH_OK);
     assert_int_equal(symlink(scratch("elsewhere"), scratch(REPO "/snapshots/" COMMIT "/onnx")), 0);
-    assert_refused(fetch_with("acme/tiny", &settings), BERTH_BAD_DATA, "leaves the cache's folder");
+    assert_refused(fetch_with("acme/tiny", &settings), BERTH_BAD_DATA,
+                   "outside the cache's folder");
     assert_false(file_exists(scratch("elsewhere/README.md")));
     assert_int_equal(unlink(scratch(REPO "/snapshots/" COMMIT "/onnx")), 0);
     assert_int_equal(symlink(scratch("elsewhere"), scratch(REPO "/refs")), 0);
-    assert_refused(fetch_with("acme/tiny", &settings), BERTH_BAD_DATA, "leaves the cache's folder");
+    assert_refused(fetch_with("acme/tiny", &settings), BERTH_BAD_DATA,
+                   "outside the cache's folder");
     assert_false(file_exists(scratch("elsewhere/main")));
     server_stop(server);
 }
@@ -358,7 +361,7 @@ static void test_where_the_token_comes_from(void **state) {
     assert_refused(fetch("acme/tiny", 0), BERTH_CONFIG, "is not a token");
     assert_int_equal(server_count(server, "Evil"), 0);
     setenv("HF_TOKEN", "of_variable", 1);
-    // A URL is none of the hub's business.
+    // A URL does not involve the hub.
     assert_fetched(fetch(server_url(server, routes[HUB_VOCAB].path), 0));
     assert_int_equal(server_count(server, "uthorization"), 9);
     server_stop(server);
@@ -378,7 +381,7 @@ static void test_the_token_is_not_sent_in_the_clear(void **state) {
     const struct berth_fetch_settings settings = {.retries = 0};
     char *path;
     setenv("HF_TOKEN", "secret", 1);
-    setenv("HF_ENDPOINT", "http://127.0.0.2:9", 1); // nobody listens
+    setenv("HF_ENDPOINT", "http://127.0.0.2:9", 1); // nothing listens there
     assert_int_equal(berth_fetch("acme/tiny", &settings, log, NULL, &path, NULL),
                      BERTH_UNAVAILABLE);
     assert_non_null(strstr(warning_text, "the token is not sent"));
@@ -405,7 +408,7 @@ static void test_a_url_is_kept_under_its_name(void **state) {
     assert_fetched(again);
     assert_string_equal(again.path, outcome.path);
     assert_int_equal(server_count(server, "If-None-Match: \"one\"\r\n"), 1);
-    FILE *file = fopen(outcome.path, "r+b"); // damaged: not handed out because the etag is the same
+    FILE *file = fopen(outcome.path, "r+b"); // damaged: not returned although the etag is the same
     assert_non_null(file);
     assert_int_equal(fputc('S', file), 'S');
     assert_int_equal(fclose(file), 0);
@@ -449,8 +452,8 @@ static void test_digests_of_a_url(void **state) {
     digest_memory(DIGEST_MD5, TEXT, strlen(TEXT), md5, NULL);
     struct berth_fetch_settings settings = {.sha256 = OTHER_SHA256};
     struct outcome outcome = fetch_with(url, &settings);
-    assert_refused(outcome, BERTH_BAD_DATA, sha256);  // what was found
-    assert_message_has(&outcome.error, OTHER_SHA256); // what was expected
+    assert_refused(outcome, BERTH_BAD_DATA, sha256);  // the digest found
+    assert_message_has(&outcome.error, OTHER_SHA256); // the expected digest
     settings = (struct berth_fetch_settings){.md5 = "00000000000000000000000000000000"};
     assert_refused(fetch_with(url, &settings), BERTH_BAD_DATA, md5);
     settings.md5 = "0000";
@@ -460,7 +463,7 @@ static void test_digests_of_a_url(void **state) {
     assert_fetched(outcome);
     assert_file_holds(outcome.path, TEXT);
     assert_int_equal(server_count(server, "GET /file"), 3);
-    assert_fetched(fetch_with(url, &settings)); // as asked: nothing to ask the server
+    assert_fetched(fetch_with(url, &settings)); // it has the expected digest: no request
     assert_int_equal(server_count(server, "GET /file"), 3);
     assert_refused(fetch_with("acme/tiny", &settings), BERTH_USAGE, "are for URLs");
     settings = (struct berth_fetch_settings){.revision = "v1"};
@@ -490,7 +493,7 @@ static void test_redirects(void **state) {
     server_stop(server);
 }
 
-// Where a redirect leads; NULL: nowhere, since it leaves https or the two protocols.
+// The target of a redirect; NULL: refused, because it leaves https or the two protocols.
 static void test_where_redirects_lead(void **state) {
     (void)state;
     static const char *const cases[][3] = {
@@ -524,7 +527,7 @@ static void test_where_redirects_lead(void **state) {
     }
 }
 
-// The published place and digests of SQuAD: the connection that the proxy is asked for.
+// The published URL and digests of SQuAD: the connection requested from the proxy.
 static void test_a_data_set_known_by_name(void **state) {
     (void)state;
     const struct server_route none = {.path = "/"};
@@ -596,7 +599,7 @@ static void test_offline_a_data_set_known_by_name(void **state) {
         assert_int_equal(fetch("squad", 0).status, BERTH_UNAVAILABLE);
         snprintf(blob, sizeof blob, "home/assets/berth/datasets--squad/blobs/%s", blobs[i]);
         scratch_write(blob, i == 0 ? "train" : "dev");
-        assert_refused(fetch("squad", 0), BERTH_BAD_DATA, blobs[i]); // another content
+        assert_refused(fetch("squad", 0), BERTH_BAD_DATA, blobs[i]); // different content
         call_verified("home/assets/berth/datasets--squad", blobs[i]);
     }
     struct outcome outcome = fetch("squad-v1.1", 0);
@@ -607,13 +610,13 @@ static void test_offline_a_data_set_known_by_name(void **state) {
     assert_file_holds(file, "dev");
 }
 
-// --- which files of a model ---------------------------------------------------------------------
+// --- selecting the files of a model --------------------------------------------------------------
 
 #define NAMES_MAX 8
 
 static void test_which_files_a_model_needs(void **state) {
     (void)state;
-    // Before the name: "!" needed, "+" wanted, "-" neither.
+    // Before the name: "!" required, "+" wanted, "-" neither.
     static const char *const cases[][NAMES_MAX] = {
         {"!config.json", "!model.safetensors", "-pytorch_model.bin", "-model.onnx", "!vocab.txt",
          "+tokenizer.json", "-sub/model.safetensors"},
@@ -668,7 +671,7 @@ static void test_a_folder_comes_before_the_cache(void **state) {
     server_stop(server);
 }
 
-// Caches of older programs have no listing: the folder itself must do.
+// Caches of older programs have no listing: the folder itself is used.
 static void test_a_cache_without_a_listing(void **state) {
     (void)state;
     char *path;
@@ -698,7 +701,8 @@ static void test_a_model_that_is_nowhere(void **state) {
     struct berth_error error;
     assert_int_equal(berth_find_model("acme/tiny", &path, &error), BERTH_NO_INPUT);
     assert_message_has(&error, "berth fetch acme/tiny");
-    assert_int_equal(berth_find_model("./acme/tiny", &path, &error), BERTH_OK); // no hub's name
+    assert_int_equal(berth_find_model("./acme/tiny", &path, &error),
+                     BERTH_OK); // not a name on the hub
     assert_string_equal(path, "./acme/tiny");
     berth_string_free(path);
 }

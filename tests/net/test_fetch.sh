@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# berth fetch as people run it, against the hub in small: the example of doc/fetch.md as it stands
-# there, streams and exit codes, Ctrl-C and going on, the bar on a terminal, --download_only.
+# berth fetch from the command line, against a small hub: the example of doc/fetch.md, streams and
+# exit codes, Ctrl-C and resuming, the progress bar on a terminal, --download_only.
 . "$(dirname "$0")/../cli/lib.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 unset HF_HUB_OFFLINE TRANSFORMERS_OFFLINE HF_DATASETS_OFFLINE HF_HUB_CACHE HF_TOKEN http_proxy \
@@ -27,7 +27,8 @@ start_server() { # [hold|cut]
 snapshot=$HF_HOME/hub/models--acme--tiny/snapshots/00112233445566778899aabbccddeeff00112233
 partial() { find "$work" -name '*.incomplete' -size +0; }
 
-# --- Ctrl-C, and going on -----------------------------------------------------------------------
+# --- Ctrl-C, then resuming
+# -----------------------------------------------------------------------
 
 start_server hold
 what="fetch, interrupted"
@@ -100,7 +101,7 @@ done
 run finetune squad --bert_model acme/tiny --train none --output none --download_only \
     --deepspeed --fp16
 expect_code 0
-[ ! -e none ] || fail "it went on"
+[ ! -e none ] || fail "it continued"
 run predict squad --model model --download_only
 expect_code 0
 expect_err "nothing to download"
@@ -109,7 +110,7 @@ expect_code 2
 run answer --model acme/tiny --question "Where?" --context "Ada lived in Oslo." --download_only
 expect_code 2
 
-# --- TLS: an unknown certificate is refused, one that the environment names is trusted -----------
+# --- TLS: an unknown certificate is refused, one named by the environment is trusted -----------
 
 unset CURL_CA_BUNDLE REQUESTS_CA_BUNDLE SSL_CERT_FILE
 if command -v openssl >"$work/where"; then

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Downloads that go wrong: cut at any byte, sizes and ranges that are lies, other content than
-// promised, web pages in its place, etags that change, 416, a full disk and SIGKILL at every call,
-// no memory at every allocation, a stop, two processes at once. Whatever happens, nothing that is
-// not whole stands under a final name, and the next fetch succeeds.
+// Failing downloads: connections lost at any byte, false sizes and ranges, wrong content, web pages
+// instead of files, changing etags, 416, a full disk and SIGKILL at every call, no memory at every
+// allocation, a stop, two processes at once. Whatever happens, no incomplete file has a final name,
+// and the next fetch succeeds.
 #include "harness.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ static struct server_route file_route(void) {
         .path = "/file", .body = TEXT, .length = sizeof TEXT - 1, .etag = "\"one\""};
 }
 
-// Where the partial file of a URL of this host lies.
+// The path of the partial file of a URL on this host.
 static const char *url_partial(void) {
     char **names;
     char folder[256] = "";
@@ -37,7 +37,7 @@ static void assert_text(const struct outcome *outcome, const char *text) {
     assert_null(url_partial());
 }
 
-// --- cuts ---------------------------------------------------------------------------------------
+// --- lost connections ----------------------------------------------------------------------------
 
 static void test_a_cut_is_resumed_at_once(void **state) {
     (void)state;
@@ -76,7 +76,7 @@ static void test_a_cut_is_resumed_by_the_next_run(void **state) {
     server_stop(server);
 }
 
-// Every place, resumed by the run after, for a URL under its etag.
+// At every byte, resumed by the next run, for a URL under its etag.
 static void test_a_cut_at_every_byte(void **state) {
     (void)state;
     for (int64_t cut = 1; cut < TEXT_LENGTH; cut++) {
@@ -114,7 +114,7 @@ static void test_a_server_that_is_away_for_a_while(void **state) {
     struct outcome outcome = fetch("acme/tiny", 1);
     assert_published(&outcome);
     server_stop(server);
-    assert_int_equal(fetch("acme/tiny", 0).status, BERTH_UNAVAILABLE); // nobody listens
+    assert_int_equal(fetch("acme/tiny", 0).status, BERTH_UNAVAILABLE); // nothing listens there
 }
 
 static void test_refusals(void **state) {
@@ -133,18 +133,18 @@ static void test_refusals(void **state) {
         routes[HUB_REVISION].status = cases[i].http;
         struct server *server = start_hub(routes);
         assert_refused(fetch("acme/tiny", 9), cases[i].status, cases[i].part);
-        assert_int_equal(server_count(server, "GET "), 1); // another try is of no use
+        assert_int_equal(server_count(server, "GET "), 1); // another attempt is useless
         server_stop(server);
     }
 }
 
-// --- lies ---------------------------------------------------------------------------------------
+// --- false headers -------------------------------------------------------------------------------
 
-// Spoils the weights' route in one way; the fetch must end so and publish nothing.
+// Corrupts the weights' route in one way; the fetch must fail with the status and publish nothing.
 struct lie {
     const char *part;
     enum berth_status status;
-    size_t length; // of the body; 0: as it is
+    size_t length; // of the body; 0: unchanged
     int64_t told_length;
     int chunked, times;
 };
@@ -179,7 +179,7 @@ static void test_sizes_that_are_lies(void **state) {
     }
 }
 
-// Sizes that contradict each other or are none, of a file and of the listing.
+// Inconsistent or invalid sizes, of a file and of the listing.
 static void test_sizes_that_make_no_sense(void **state) {
     (void)state;
     static const struct {
@@ -201,17 +201,17 @@ static void test_sizes_that_make_no_sense(void **state) {
         struct server *server = start_hub(routes);
         struct outcome outcome = fetch("acme/tiny", 3);
         assert_int_not_equal(outcome.status, BERTH_OK);
-        if (cases[i / 2].status != BERTH_OK) { // else libcurl refuses it itself
+        if (cases[i / 2].status != BERTH_OK) { // else libcurl refuses it
             assert_refused(outcome, cases[i / 2].status, cases[i / 2].part);
         }
         assert_nothing_published();
-        assert_true(server_count(server, "GET ") <= 6); // no second try
+        assert_true(server_count(server, "GET ") <= 6); // no second attempt
         server_stop(server);
         assert_int_equal(dir_remove(scratch("home"), NULL), BERTH_OK);
     }
 }
 
-// One header of 200 kB, and of 2 MB: no word of memory, no second try.
+// One header of 200 kB, and of 2 MB: not reported as out of memory, no second attempt.
 static void test_endless_headers(void **state) {
     (void)state;
     static const size_t paddings[] = {200 << 10, 2 << 20};
@@ -220,13 +220,14 @@ static void test_endless_headers(void **state) {
         make_hub(routes);
         routes[HUB_TREE].padding = paddings[i];
         struct server *server = start_hub(routes);
-        assert_refused(fetch("acme/tiny", 3), BERTH_BAD_DATA, "headers are too long");
+        assert_refused(fetch("acme/tiny", 3), BERTH_BAD_DATA,
+                       "headers of the response are too long");
         assert_true(server_count(server, "GET ") == 2);
         server_stop(server);
     }
 }
 
-// A listing that announces more than any has is refused before its body comes.
+// A listing with an absurd Content-Length is refused before its body arrives.
 static void test_a_listing_of_absurd_size(void **state) {
     (void)state;
     struct server_route routes[HUB_ROUTES];
@@ -282,7 +283,7 @@ static void test_web_pages_in_its_place(void **state) {
         routes[i].length = strlen(page);
         routes[i].type = "text/html; charset=utf-8";
         struct server *server = start_hub(routes);
-        assert_refused(fetch("acme/tiny", 3), BERTH_BAD_DATA, "a web page came in its place");
+        assert_refused(fetch("acme/tiny", 3), BERTH_BAD_DATA, "the server sent a web page");
         assert_unpublished(i == HUB_VOCAB ? git_digest(vocab_text) : weights_sha256);
         const char *partial = find_ending(REPO "/blobs", ".incomplete");
         assert_true(partial == NULL || size_of(partial) == 0);
@@ -295,7 +296,7 @@ static void test_web_pages_in_its_place(void **state) {
     struct server *server = server_start(routes, 2);
     assert_refused(fetch(server_url(server, "/data.json"), 0), BERTH_BAD_DATA, "a web page");
     assert_null(url_partial());
-    struct outcome outcome = fetch(server_url(server, "/page.html"), 0); // one that was asked for
+    struct outcome outcome = fetch(server_url(server, "/page.html"), 0); // a requested web page
     assert_text(&outcome, page);
     server_stop(server);
 }
@@ -305,13 +306,13 @@ static void test_a_compressed_body_is_refused(void **state) {
     struct server_route route = file_route();
     route.headers = "Content-Encoding: gzip\r\n";
     struct server *server = server_start(&route, 1);
-    assert_refused(fetch(server_url(server, "/file"), 0), BERTH_BAD_DATA, "encoded");
+    assert_refused(fetch(server_url(server, "/file"), 0), BERTH_BAD_DATA, "Content-Encoding");
     server_stop(server);
 }
 
 // --- etags, ranges and 416 ----------------------------------------------------------------------
 
-// The first fetch gets 10 bytes of TEXT; what the second asks for is answered by `then`.
+// The first fetch gets 10 bytes of TEXT; `then` answers the second.
 static struct outcome resume_from(const struct server_route *then, struct server **server,
                                   int64_t retries) {
     struct server_route route = file_route();
@@ -332,11 +333,11 @@ static void test_the_etag_changes_between_tries(void **state) {
     struct server *server;
     struct outcome outcome = resume_from(&then, &server, 0);
     assert_text(&outcome, OTHER);
-    assert_int_equal(server_count(server, "GET /file"), 2); // If-Range: the whole came at once
+    assert_int_equal(server_count(server, "GET /file"), 2); // If-Range: the whole file came at once
     server_stop(server);
 }
 
-// A server that ignores If-Range and sends the rest of something else.
+// A server that ignores If-Range and sends the rest of other content.
 static void test_the_rest_of_something_else(void **state) {
     (void)state;
     const struct server_route whole = {
@@ -384,7 +385,7 @@ static void test_a_range_that_begins_elsewhere(void **state) {
     }
 }
 
-// A part of the file, whatever is asked for: beginning again is tried once.
+// A server that sends a part of the file whatever the request: starting over is tried once.
 static void test_a_server_that_sends_parts_only(void **state) {
     (void)state;
     const struct server_route route = {.path = "/file",
@@ -399,7 +400,7 @@ static void test_a_server_that_sends_parts_only(void **state) {
     server_stop(server);
 }
 
-// What passes by itself is worth another try.
+// Temporary failures are retried.
 static void test_statuses_that_pass(void **state) {
     (void)state;
     static const int statuses[] = {408, 429, 500};
@@ -426,7 +427,7 @@ static void test_a_server_without_ranges(void **state) {
     server_stop(server);
 }
 
-// All bytes had come when the connection was cut: the rest of nothing is 416.
+// The connection was lost after all bytes: the request for the rest gets 416.
 static void test_nothing_is_left_to_ask_for(void **state) {
     (void)state;
     struct server_route good = file_route(), route = good;
@@ -444,7 +445,7 @@ static void test_nothing_is_left_to_ask_for(void **state) {
     server_stop(server);
 }
 
-// 416 of a content that has become shorter or another one.
+// 416 for content that has become shorter or different.
 static void test_416_of_other_content(void **state) {
     (void)state;
     static const struct server_route whole = {.body = "short", .length = 5, .etag = "\"two\""};
@@ -479,7 +480,7 @@ static void test_416_for_ever_ends(void **state) {
     server_stop(server);
 }
 
-// A partial file of the hub that is whole already, or longer than the file can be.
+// A partial file of the hub that is already complete, or too long.
 static void test_partial_files_of_odd_sizes(void **state) {
     (void)state;
     for (int extra = 0; extra < 2; extra++) {
@@ -519,13 +520,13 @@ static void test_no_room_is_seen_before(void **state) {
     sprintf(size, "\"size\": 4000000000000000000%s", rest);
     routes[HUB_TREE].length = strlen(listing_text);
     struct server *server = start_hub(routes);
-    assert_refused(fetch("acme/tiny", 0), BERTH_IO, "needs 4000000000000000000 bytes more");
+    assert_refused(fetch("acme/tiny", 0), BERTH_IO, "needs 4000000000000000000 more bytes");
     assert_int_equal(server_count(server, "model.safetensors"), 0);
     assert_nothing_published();
     server_stop(server);
 }
 
-// What stands under a final name is whole, at every moment.
+// Asserts that files with final names are complete.
 static void assert_only_whole_files(void) {
     char blob[512], *path;
     snprintf(blob, sizeof blob, "%s/%s", scratch(REPO "/blobs"), weights_sha256);
@@ -552,7 +553,7 @@ static void test_a_full_disk_at_every_call(void **state) {
             struct outcome outcome = fetch("acme/tiny", 0);
             seen = file_fail_at(0, 0);
             assert_only_whole_files();
-            if (outcome.status != BERTH_OK) { // else it was a call that may fail
+            if (outcome.status != BERTH_OK) { // else this call may fail
                 outcome = fetch("acme/tiny", 0);
             }
             assert_published(&outcome);
@@ -592,7 +593,7 @@ static void test_no_memory_at_every_allocation(void **state) {
         struct outcome outcome = fetch("acme/tiny", 0);
         seen = memory_fail_at(0, 0);
         assert_only_whole_files();
-        if (outcome.status == BERTH_OK) { // none was missed
+        if (outcome.status == BERTH_OK) { // no call was missed
             assert_published(&outcome);
         } else {
             assert_int_equal(outcome.status, BERTH_NO_MEMORY);
@@ -659,7 +660,7 @@ static void test_a_stop_keeps_what_came(void **state) {
 static int waiting_pipe[2];
 
 static void tell_waiting(void *context, const struct berth_record *record) {
-    if (record->text != NULL && strstr(record->text, "another process is downloading") != NULL) {
+    if (record->text != NULL && strstr(record->text, "waiting for another process") != NULL) {
         assert_int_equal(write(waiting_pipe[1], "w", 1), 1);
     }
 }
@@ -675,8 +676,8 @@ static pid_t start_fetching(void) {
     return child;
 }
 
-// One downloads and is held up in the weights; the other says that it waits; then the first goes
-// on.
+// One process downloads and pauses in the weights; the other reports that it waits; then the first
+// continues.
 static void test_two_processes_one_download(void **state) {
     (void)state;
     struct server_route routes[HUB_ROUTES];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cache's places by the environment, names that are safe, and refs that hold no commit.
+// The cache's paths from the environment, safe names, and refs without a commit.
 #include "core/file_partial.h"
 #include "core/scratch.h"
 #include "format/hub/hub_cache.h"
@@ -109,7 +109,7 @@ static enum berth_status find(const char *revision, struct berth_error *error) {
     enum berth_status status =
         hub_snapshot_find(scratch_folder, "model", "a/b", revision, &snapshot, error);
     if (status == BERTH_OK && snapshot.folder == NULL) {
-        status = BERTH_FAILURE; // not there
+        status = BERTH_FAILURE; // missing
     }
     hub_snapshot_done(&snapshot);
     return status;
@@ -149,7 +149,7 @@ static void test_links(void **state) {
         const char *target;
         enum berth_status status;
     } cases[] = {{"../../blobs/one", BERTH_OK},
-                 {"../../../blobs/shared", BERTH_OK}, // of several repositories
+                 {"../../../blobs/shared", BERTH_OK}, // shared by several repositories
                  {"../../../outside", BERTH_BAD_DATA},
                  {"/etc/passwd", BERTH_BAD_DATA},
                  {"../../..", BERTH_BAD_DATA},
@@ -160,7 +160,7 @@ static void test_links(void **state) {
         assert_int_equal(symlink(cases[i].target, link), 0);
         assert_int_equal(find("main", &error), cases[i].status);
     }
-    // A folder whose name only begins like the repository's.
+    // A folder whose name has the repository's as a prefix.
     assert_int_equal(dir_make(scratch("models--a--bc"), NULL), BERTH_OK);
     scratch_write("models--a--bc/file", "4");
     unlink(link);
@@ -168,8 +168,8 @@ static void test_links(void **state) {
     assert_int_equal(find("main", &error), BERTH_BAD_DATA);
 }
 
-// Blobs are hashed once: a changed byte is found, whatever is done to the file's time, and what was
-// found is not believed from somebody else's hand.
+// Blobs are hashed once: a changed byte is detected, even if the file's time is reset, and records
+// written by others are not trusted.
 static void test_blobs_are_hashed(void **state) {
     (void)state;
     static const char sha256[] = "6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b",
@@ -207,7 +207,7 @@ static void test_blobs_are_hashed(void **state) {
         assert_int_equal(utimensat(AT_FDCWD, scratch(blob), times, 0), 0);
         assert_int_equal(find("main", &error), BERTH_BAD_DATA);
         assert_message_has(&error, "the cached file is damaged");
-        // A note that others may write counts for nothing, even if it is right.
+        // A record that others may write is ignored, even if it is right.
         char text[128];
         assert_int_equal(file_stamp_of(scratch(blob), &stamp, NULL), BERTH_OK);
         snprintf(text, sizeof text, "%" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64, stamp.size,

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# No verb but fetch touches the network: every other one does its work where the kernel kills whoever
-# makes a socket, and finds a model in the hub's cache there; fetch is killed. Every verb of the
-# program's own list must be here.
+# No command except fetch uses the network: every other one works where the kernel kills any
+# process that creates a socket, and finds a model in the hub's cache; fetch is killed. Every
+# command that the program lists must be here.
 . "$(dirname "$0")/../cli/lib.sh"
 export HF_HOME=$work/home OMP_WAIT_POLICY=passive
 unset HF_HUB_OFFLINE TRANSFORMERS_OFFLINE HF_DATASETS_OFFLINE HF_HUB_CACHE
@@ -81,7 +81,7 @@ expect_code 66
 alone pretrain --input_dir nowhere --model acme/tiny --output pretrained
 expect_code 66
 
-# A name that is nowhere: no attempt to fetch it, and what would.
+# An unknown name: no attempt to fetch it, but the command that would.
 alone answer --model acme/none --question "Where?" --context "There."
 expect_code 66
 expect_err "berth fetch acme/none"
@@ -89,13 +89,13 @@ expect_err "berth fetch acme/none"
 # The filter does kill.
 what="fetch without network"
 { "$WITHOUT_NETWORK" "$BERTH" fetch http://127.0.0.1:9/x >"$out" 2>"$err"; } 2>/dev/null
-[ $? -eq 159 ] || fail "fetch made a socket and lived"
+[ $? -eq 159 ] || fail "fetch created a socket and survived"
 HF_HUB_OFFLINE=1 "$WITHOUT_NETWORK" "$BERTH" fetch acme/tiny >"$out" 2>"$err"
 code=$?
 expect_code 0
 expect_out "$snapshot"
 
-# Every verb that the program lists was tried.
+# Every command that the program lists was tried.
 what="the list of verbs"
 for verb in $(sed -n 's/^  \([a-z]*\) .*/\1/p' "$work/verbs" | grep -vx berth | sort -u); do
     case "$tried " in

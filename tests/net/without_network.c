@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// without_network COMMAND...: runs a command whose kernel kills it, and whatever it starts, on the
-// first attempt to make a socket (SIGSYS). Exit code 77 where the kernel takes no such filter.
+// without_network COMMAND...: runs a command that the kernel kills (SIGSYS), with its children, on
+// the first attempt to create a socket. Exit code 77 if the kernel accepts no such filter.
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -42,7 +42,7 @@ int main(int count, char **words) {
     }
     if (ARCHITECTURE == 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
-        fputs("without_network: this kernel takes no seccomp filter\n", stderr);
+        fputs("without_network: this kernel accepts no seccomp filter\n", stderr);
         return 77;
     }
     execvp(words[1], words + 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of stages that are interrupted share: which of the places are tried, and whether a
-// file is still the same one and the bytes are the wanted ones afterwards.
+// Shared by the tests of interrupted stages: the selection of interruption points, and checks that
+// a file was kept and has the expected bytes.
 #ifndef BERTH_TESTS_PREPARE_INTERRUPTED_H
 #define BERTH_TESTS_PREPARE_INTERRUPTED_H
 
@@ -9,12 +9,12 @@
 
 #include <sys/stat.h>
 
-// Of the places every `usual`-th is tried, or all of them with BERTH_EVERY=1.
+// Every `usual`-th point is tried, or every point with BERTH_EVERY=1.
 static inline uint64_t stride(uint64_t usual) {
     return getenv("BERTH_EVERY") != NULL ? 1 : usual;
 }
 
-// 0: there is no such file.
+// 0: no such file.
 static inline uint64_t inode(const char *path) {
     struct stat now;
     return stat(path, &now) == 0 ? (uint64_t)now.st_ino : 0;

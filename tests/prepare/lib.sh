@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Shared by the tests of the verbs that make data for pre-training: sourced with the verb as its
-# argument, with BERTH the program. The test goes on in a folder of its own, which is removed at its
-# end; `die` ends it at the first failure and shows the files out and err, which `run` wrote.
+# Shared by the tests of the commands that make data for pre-training: source it with the command
+# as its argument and BERTH set to the program. The test runs in a temporary folder, which is
+# removed at its end; `die` ends it at the first failure and shows the files out and err of `run`.
 set -u
 verb=$1
 work=$(mktemp -d)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// bzip2 files as libbz2 writes them: read whole, by any number of threads, from any block on; cut
-// at every length, with every bit flipped, without memory.
+// bzip2 files written by libbz2: read as a whole, with any number of threads, and from any block;
+// truncated at every length, with every bit flipped, and out of memory.
 #include "core/buffer.h"
 #include "core/scratch.h"
 #include "format/archive/bzip2.h"
@@ -9,7 +9,7 @@
 
 #define BLOCKS_MAX 64
 
-// Bytes that look random, or are all alike, or are words.
+// Bytes that look random, are all equal, or are words.
 static void put_content(struct buffer *to, size_t length, int kind) {
     uint32_t state = 12345;
     for (size_t i = 0; i < length; i++) {
@@ -29,7 +29,8 @@ static void put_stream(struct buffer *to, const char *bytes, size_t length, int 
     to->length += size;
 }
 
-// Everything from `bit` on; the places of the blocks and where their content begins.
+// Reads everything from `bit`; records the bit offsets of the blocks and the offsets of their
+// contents.
 static enum berth_status read_from(uint64_t bit, int threads, struct buffer *content,
                                    uint64_t bits[BLOCKS_MAX], size_t begins[BLOCKS_MAX],
                                    size_t *count, struct berth_error *error) {
@@ -70,8 +71,7 @@ static void assert_same(const struct buffer *a, const struct buffer *b) {
 
 static void test_reads_streams(void **state) {
     (void)state;
-    // Lengths that fill blocks of level 1 (100,000 bytes) less, just, and more; empty streams
-    // between.
+    // Lengths below, at and above a block of level 1 (100,000 bytes), with empty streams between.
     static const size_t lengths[] = {1, 0, 99980, 99981, 0, 350000, 0, 1000000};
     struct buffer wanted = {0}, file = {0}, got = {0};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
@@ -102,8 +102,8 @@ static void test_reads_streams(void **state) {
     buffer_done(&got);
 }
 
-// Words of the 24 bytes, and no others, of which a block's list of used bytes spells `mark`: its
-// first 16 bits say which groups of 16 bytes are used, then 16 bits for each group say which of it.
+// Puts words of exactly those 24 byte values that make the block's map of used bytes spell `mark`:
+// its first 16 bits are the used groups of 16 values, then 16 bits per group are the used values.
 static void put_marked(struct buffer *to, size_t length, uint64_t mark) {
     char used[48];
     size_t count = 0;
@@ -120,7 +120,7 @@ static void put_marked(struct buffer *to, size_t length, uint64_t mark) {
     }
 }
 
-// Blocks that hold the mark of a block, or of an end, by chance: alone, between others and last.
+// Blocks that happen to contain the mark of a block, or of an end: alone, between others and last.
 static void test_marks_by_chance(void **state) {
     (void)state;
     static const uint64_t marks[] = {UINT64_C(0x314159265359), UINT64_C(0x177245385090)};
@@ -156,7 +156,7 @@ static void test_marks_by_chance(void **state) {
     }
 }
 
-// A block of 900,000 bytes after its run-length coding can hold 51 times as many.
+// A block of 900,000 bytes after run-length coding can have 51 times as many.
 static void test_reads_a_long_run(void **state) {
     (void)state;
     struct buffer wanted = {0}, file = {0}, got = {0};
@@ -170,7 +170,7 @@ static void test_reads_a_long_run(void **state) {
     buffer_done(&got);
 }
 
-// A small file of two streams; *boundary: where the second begins.
+// A small file of two streams; *boundary: offset of the second.
 static void make_small(struct buffer *wanted, struct buffer *file, size_t *boundary) {
     put_content(wanted, 300, 2);
     put_stream(file, wanted->bytes, 200, 9);
@@ -187,7 +187,7 @@ static void test_cut_at_every_length(void **state) {
         struct berth_error error;
         scratch_write_bytes("x.bz2", file.bytes, length);
         enum berth_status status = read_all(2, &got, &error);
-        if (length == boundary) { // a shorter file, and a good one
+        if (length == boundary) { // a shorter, valid file
             assert_int_equal(status, BERTH_OK);
             assert_int_equal(got.length, 200);
             continue;
@@ -201,8 +201,8 @@ static void test_cut_at_every_length(void **state) {
     buffer_done(&got);
 }
 
-// What comes out with a flipped bit is right, or an error; the few bits that fill the last bytes of
-// a stream, and the level, carry nothing.
+// With a flipped bit the content is right, or there is an error; only the padding bits at the end
+// of a stream and the level have no effect.
 static void test_every_bit_flipped(void **state) {
     (void)state;
     struct buffer wanted = {0}, file = {0}, got = {0};
@@ -242,7 +242,7 @@ static void test_other_files(void **state) {
     scratch_write_bytes("x.bz2", file.bytes, file.length);
     assert_int_equal(read_all(1, &got, &error), BERTH_BAD_DATA);
     assert_message_has(&error, "x.bz2: byte ");
-    // Marks without end: nothing is read for ever, nothing grows.
+    // Endless marks: reading ends, and memory does not grow.
     file.length = 0;
     buffer_put_text(&file, "BZh9");
     for (int i = 0; i < 5000000 / 6; i++) {

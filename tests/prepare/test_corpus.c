@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Corpora in each form: articles in order, cut and damaged files, no memory; what we extract comes
-// back.
+// Corpora in each form: articles in order, truncated and damaged files, running out of memory; our
+// own extracted text.
 #include "core/buffer.h"
 #include "core/scratch.h"
 #include "data/corpus/corpus.h"
@@ -101,8 +101,8 @@ static void test_bad_files(void **state) {
                  "bad.txt: byte 5: expected UTF-8");
     scratch_write_bytes("nul.txt", "a\0b", 3);
     assert_fails(CORPUS_TEXT, scratch("nul.txt"), BERTH_BAD_DATA,
-                 "byte 1: expected UTF-8 text, found the byte 0x00");
-    // Cut anywhere inside an article; between two it is a shorter file.
+                 "byte 1: expected UTF-8 text, found byte 0x00");
+    // Truncated anywhere within an article; truncated between two it is a shorter file.
     assert_int_equal(dir_make(scratch("cut/AA"), NULL), BERTH_OK);
     char path[512];
     snprintf(path, sizeof path, "%s", scratch("cut"));
@@ -120,7 +120,7 @@ static void test_bad_files(void **state) {
     buffer_done(&all);
 }
 
-// Wherever it stands among bytes that are walked by eight.
+// At every position among bytes that are checked eight at a time.
 static void test_bad_bytes_at_every_place(void **state) {
     (void)state;
     for (size_t at = 0; at < 24; at++) {
@@ -132,7 +132,7 @@ static void test_bad_bytes_at_every_place(void **state) {
     }
 }
 
-// A <doc> within one: the file lost the end of the first.
+// A <doc> within another: the end of the first is missing.
 static void test_a_lost_end(void **state) {
     (void)state;
     assert_int_equal(dir_make(scratch("lost/AA"), NULL), BERTH_OK);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MediaWiki exports: pages whole whatever the pieces they come in, from any page on; cut, broken,
-// damaged and hostile XML.
+// MediaWiki exports: complete pages from pieces of any size, starting at any page; truncated,
+// broken, damaged and hostile XML.
 #include "core/buffer.h"
 #include "core/scratch.h"
 #include "format/mediawiki/mediawiki.h"
@@ -79,7 +79,7 @@ static void test_pages(void **state) {
             assert_memory_equal(&DUMP[seen.ends[i] - 7], "</page>", 7);
         }
     }
-    // From the end of the first page on.
+    // From the end of the first page.
     uint64_t end = seen.ends[0];
     assert_int_equal(read_pieces(&DUMP[end], sizeof DUMP - 1 - end, 7, end, &seen, NULL), BERTH_OK);
     assert_string_equal(seen.log.bytes, strchr(pages, '2'));
@@ -104,7 +104,7 @@ static void test_site_and_stop(void **state) {
     buffer_done(&seen.log);
 }
 
-// A title is one line, whatever the export says.
+// A title is one line, whatever the export has.
 static void test_titles_are_lines(void **state) {
     (void)state;
     static const char dump[] =
@@ -126,7 +126,7 @@ static void test_other_files(void **state) {
         assert_int_equal(read_pieces(texts[i], strlen(texts[i]), 100, 0, &seen, &error),
                          BERTH_BAD_DATA);
         assert_message_has(&error, "expected a MediaWiki export");
-        assert_null(strstr(error.message, "cut"));
+        assert_null(strstr(error.message, "truncated"));
     }
     buffer_done(&seen.log);
 }
@@ -139,7 +139,7 @@ static void test_cut_at_every_length(void **state) {
         enum berth_status status = read_pieces(DUMP, length, 11, 0, &seen, &error);
         assert_int_equal(status, BERTH_BAD_DATA);
         assert_message_has(&error, "it: ");
-        assert_message_has(&error, "cut");
+        assert_message_has(&error, "truncated");
         assert_int_equal(strncmp(seen.log.bytes, pages, strlen(seen.log.bytes)), 0);
     }
     buffer_done(&seen.log);
@@ -214,11 +214,12 @@ static void test_hostile(void **state) {
     for (int i = 0; i < 3000000; i++) {
         buffer_put_byte(&dump, 'y');
     }
-    assert_refused(dump.bytes, dump.length, "a tag of more than a mebibyte");
+    assert_refused(dump.bytes, dump.length, "a tag longer than 1 MiB");
     buffer_done(&dump);
 }
 
-// A page of 50 MB, and a title of one, are passed over; memory stays with the largest page allowed.
+// A page of 50 MB, and one with a title of that size, are skipped; memory stays within the largest
+// allowed page.
 static void test_oversize(void **state) {
     (void)state;
     struct seen seen = {.count = 0};

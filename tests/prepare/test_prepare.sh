@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The verb: text from a dump, counts, a second run with nothing to do, refusals.
+# The command: text from a dump, counts, a second run with nothing to do, errors.
 . "$(dirname "$0")/lib.sh" prepare
 
 cat >dump.xml <<'XML'
@@ -29,11 +29,11 @@ run 66 --wikipedia dump.xml --stages shards --output other
 grep -q 'run the stage "text" first' err || die "a stage before another"
 [ ! -e other/sharded* ] || die "a folder was made for nothing"
 run 66 --wikipedia absent.xml --stages text --output other
-grep -q 'absent.xml: no such file; expected a dump' err || die "what is missing"
+grep -q 'absent.xml: no such file; expected a dump' err || die "the missing file"
 [ ! -e other ] || die "a folder was made for nothing"
 head -c 200 dump.xml >cut.xml
 run 65 --wikipedia cut.xml --stages text --output other
-grep -q 'cut.xml: ends at byte 200 of the XML' err || die "where it is cut"
+grep -q 'cut.xml: unexpected end of file at byte 200' err || die "the position of the truncation"
 [ ! -e other ] || die "a refused dump left $(find other)"
 printf words >words.xml
 mkdir kept
@@ -59,16 +59,16 @@ grep -q ' instances, rows .* % full, ' out || die "the instances"
 grep -q '^lengths, from the shortest eighth' out || die "the lengths"
 grep -q '^efficiency [01].* (at best 1), ' out || die "the packs"
 grep -q '^stage hdf5: .* MB of text per second and core$' out || die "the rates"
-grep -q 'fewer than the shards need: 2 for training and 1 for testing in place of 2 and 2' err ||
+grep -q 'too few: making 2 training and 1 test shards instead of 2 and 2' err ||
     die "the note on fewer shards"
 # shellcheck disable=SC2086
 run 78 --text articles.txt $common --shards 64 --output toomany
-grep -q '9 articles are fewer than 64 shards for training .* give shards 4 and test_shards 1' err ||
+grep -q '9 articles are too few for 64 training .* set shards to at most 4 and test_shards to at most 1' err ||
     die "shards that the articles cannot fill"
 [ ! -e toomany ] || die "shards that were refused left $(find toomany)"
 # shellcheck disable=SC2086
 run 78 --text articles.txt $common --test_shards 3 --output toomany
-grep -q '3 for testing' err || die "test shards that the articles cannot fill"
+grep -q 'and 3 test shards' err || die "test shards that the articles cannot fill"
 { head -c 2200000 /dev/zero | tr '\0' 'x' | sed 's/xx/x /g'; printf '\n\n'; cat articles.txt; } >line.txt
 # shellcheck disable=SC2086
 run 0 --text line.txt $common --stages shards --output long
@@ -87,7 +87,7 @@ grep -q '"stages":{"shards":{"bytes":0,' out || die "a second run did something"
     die "finished files were written again"
 # shellcheck disable=SC2086
 run 78 --text articles.txt $common --output made --whole_word_mask
-grep -q 'made with whole_word_mask "false", now it is "true"' err || die "another setting"
+grep -q 'made with whole_word_mask "false", but it is "true"' err || die "another setting"
 printf 'One more. Town.\n' >>articles.txt
 # shellcheck disable=SC2086
 run 78 --text articles.txt $common --output made
@@ -117,8 +117,8 @@ run 65 --text articles.txt $common --max_seq_length 1025 --pack --output early
 grep -q 'max_seq_length: expected at most 1024' err || die "packed rows that are too long"
 # shellcheck disable=SC2086
 run 66 --wikipedia dump.xml --books absent $common --output early
-grep -q 'absent: no such file or folder' err || die "books that are not there"
-[ ! -e early ] || die "a run that cannot end well has begun"
+grep -q 'absent: no such file or folder' err || die "missing books"
+[ ! -e early ] || die "a run that must fail was started"
 mkdir -p part && cp -r data/extracted part && sed -i 's/"complete": true/"complete": false/' part/extracted/*/text.json
 for folder in part/extracted part/extracted/wikicorpus_en; do
     # shellcheck disable=SC2086
@@ -130,13 +130,13 @@ done
 "$BERTH" pack made/$hdf5/corpus packed --json >out 2>err || die "pack"
 grep -q '"speed_up_limit":' out || die "pack as JSON"
 cmp packed/mixed_strategies_part_0.hdf5 made/${hdf5}_packed/corpus/mixed_strategies_part_0.hdf5 ||
-    die "the verb packs otherwise than the stage"
+    die "the command packs differently from the stage"
 "$BERTH" pack made/sharded* packed2 >out 2>err
 [ $? -eq 66 ] || die "pack of other files"
 "$BERTH" pack books packed3 >out 2>err
 [ $? -eq 66 ] || die "pack of other files"
 
-# --- Ctrl-C, and on ---
+# --- Ctrl-C, then resuming ---
 for i in $(seq 400); do printf 'Bern is the capital. The river %s is one. Two.\n\n' "$i"; done >many.txt
 # shellcheck disable=SC2086
 run 0 --text many.txt $common --shards 64 --output whole
@@ -168,6 +168,6 @@ assert 0.5 < r["random_next"] / r["instances"] < 0.56
 assert 0.96 < r["pack"]["efficiency"] <= 1 and r["pack"]["speed_up"] <= r["pack"]["speed_up_limit"]
 PY
 else
-    echo "no $dump: the real sample is skipped"
+    echo "no $dump: skipping the real sample"
 fi
 echo "prepare: all good"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From articles to shards, instances and packs: the same bytes by any number of threads and after
-// every way to stop on the way (a failing or deadly system call at every place, no memory, a stop),
-// finished files are kept, other settings and strangers' files are refused by name.
+// From articles to shards, instances and packs: the same bytes with any number of threads and after
+// every interruption (a failing or fatal system call at every point, no memory, a stop); finished
+// files are kept; different settings and unknown files are refused by name.
 #include "core/buffer.h"
 #include "core/scratch.h"
 #include "data/pretraining/pretraining_file.h"
@@ -18,7 +18,7 @@ enum { ARTICLES = 30, SHARDS = 3, TESTS = 2 };
 static const char vocabulary[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n.\none\ntwo\nthree\nfour\n"
                                  "five\n##s\nbern\nzurich\nriver\nbridge\n0\n1\n2\n3\n4\n5\n";
 
-// What a run is asked for.
+// The settings of a run.
 struct wish {
     const char *folder;
     int threads, shards, articles, dupe_factor, predictions, python, whole_word, tfrecord;
@@ -177,7 +177,7 @@ static void assert_tree(const char *folder, const struct buffer *wanted) {
     assert_same_bytes(&got, wanted);
 }
 
-// What one run makes, in folder "whole".
+// The result of a single run, in folder "whole".
 static struct buffer make_whole(void) {
     struct wish wish = usual("whole");
     struct buffer all = {0};
@@ -209,7 +209,7 @@ static void test_threads(void **state) {
     buffer_done(&wanted);
 }
 
-// A second run has nothing to do; what has gone is made again, the rest stays.
+// A second run has nothing to do; missing files are made again, the others stay.
 static void test_goes_on(void **state) {
     (void)state;
     struct buffer wanted = make_whole();
@@ -231,7 +231,8 @@ static void test_goes_on(void **state) {
         assert_true(inode(scratch(paths[i])) == before[i]);
     }
     for (size_t gone = 0; gone < 3; gone++) {
-        assert_int_equal(rename(scratch(paths[gone]), scratch("kept")), 0); // its inode stays taken
+        assert_int_equal(rename(scratch(paths[gone]), scratch("kept")),
+                         0); // its inode stays in use
         run_good(&wish);
         assert_tree("other", &wanted);
         for (size_t i = 0; i < 6; i++) {
@@ -245,9 +246,9 @@ static void test_goes_on(void **state) {
     buffer_done(&wanted);
 }
 
-enum { USUAL = 11 }; // a prime: other system calls of each file's
+enum { USUAL = 11 }; // a prime: selects different system calls in each file
 
-// A system call fails once, with a full disk; then the run goes on.
+// A system call fails once, with a full disk; the next run resumes.
 static void test_full_disk(void **state) {
     (void)state;
     struct buffer wanted = make_whole();
@@ -272,7 +273,7 @@ static void test_full_disk(void **state) {
     buffer_done(&wanted);
 }
 
-// Killed before a system call. What was finished is not written again.
+// Killed before a system call. Finished files are not written again.
 static void test_killed(void **state) {
     (void)state;
     struct buffer wanted = make_whole();
@@ -328,7 +329,7 @@ static void test_stopped(void **state) {
     struct berth_error error;
     wish.stop = &stop;
     assert_int_equal(run(&wish, &error), BERTH_INTERRUPTED);
-    assert_message_has(&error, "the next run goes on");
+    assert_message_has(&error, "the next run makes the rest");
     wish.stop = NULL;
     assert_int_equal(make_shards(&wish, NULL), BERTH_OK);
     wish.stop = &stop;
@@ -345,7 +346,7 @@ static void test_stopped(void **state) {
     buffer_done(&wanted);
 }
 
-// A manifest whose lock is another's by now is left as it is.
+// A manifest whose lock now belongs to another process is not changed.
 static void test_lost_lock(void **state) {
     (void)state;
     struct stage stage;
@@ -367,7 +368,7 @@ static void test_lost_lock(void **state) {
     assert_file_holds(scratch("made/manifest.json"), "another");
 }
 
-// Numbers of a damaged manifest are not summed.
+// Absurd counts in a damaged manifest are refused.
 static void test_absurd_counts(void **state) {
     (void)state;
     static const struct {
@@ -397,7 +398,7 @@ static void test_absurd_counts(void **state) {
         if (cases[i].status == BERTH_OK) {
             json_free(manifest);
         } else {
-            assert_message_has(&error, "file \"x\": expected counts");
+            assert_message_has(&error, "file \"x\": count outside");
         }
     }
 }
@@ -414,19 +415,19 @@ static void test_other_settings(void **state) {
     struct buffer wanted = make_whole();
     struct wish wish = usual("whole");
     wish.shards = 2;
-    assert_refused(wish, "made with shards \"3\", now it is \"2\"");
+    assert_refused(wish, "made with shards \"3\", but it is \"2\"");
     wish = usual("whole");
     wish.seed = 8;
-    assert_refused(wish, "shards.json: these files were made with seed \"7\", now it is \"8\"");
+    assert_refused(wish, "shards.json: the files were made with seed \"7\", but it is \"8\"");
     wish = usual("whole");
     wish.dupe_factor = 3;
-    assert_refused(wish, "dupe_factor \"2\", now it is \"3\"");
+    assert_refused(wish, "dupe_factor \"2\", but it is \"3\"");
     wish = usual("whole");
     wish.predictions = 4;
     assert_refused(wish, "max_predictions_per_seq");
     wish = usual("whole");
     wish.python = 1;
-    assert_refused(wish, "rng \"fast\", now it is \"python\"");
+    assert_refused(wish, "rng \"fast\", but it is \"python\"");
     wish = usual("whole");
     wish.whole_word = 1;
     assert_refused(wish, "whole_word_mask");
@@ -434,10 +435,10 @@ static void test_other_settings(void **state) {
     wish.tfrecord = 1;
     assert_refused(wish, "format \"hdf5\"");
     wish = usual("seeds");
-    wish.seed = UINT64_C(1) << 60; // told from its neighbour to the last digit
+    wish.seed = UINT64_C(1) << 60; // distinguished from its neighbour in the last digit
     assert_int_equal(make_shards(&wish, NULL), BERTH_OK);
     wish.seed++;
-    assert_refused(wish, "seed \"1152921504606846976\", now it is \"1152921504606846977\"");
+    assert_refused(wish, "seed \"1152921504606846976\", but it is \"1152921504606846977\"");
     write_articles(ARTICLES + 1);
     assert_refused(usual("whole"), "articles_sha256");
     write_articles(ARTICLES);
@@ -445,8 +446,8 @@ static void test_other_settings(void **state) {
     buffer_done(&wanted);
 }
 
-// Settings that count make other files, and the published script's numbers are the same by all
-// numbers of threads too.
+// Each setting changes the files, and with Python's numbers they are also the same for all numbers
+// of threads.
 static void test_variants(void **state) {
     (void)state;
     struct buffer wanted = make_whole();
@@ -487,7 +488,7 @@ static void test_strangers(void **state) {
     assert_int_equal(run(&wish, &error), BERTH_CONFIG);
     assert_message_has(&error, "format 2");
     remove_other();
-    struct file_lock lock; // of another process, as far as the kernel is concerned
+    struct file_lock lock; // like another process's, for the kernel
     assert_int_equal(dir_make(scratch("other/text"), NULL), BERTH_OK);
     assert_int_equal(file_lock_take(&lock, scratch("other/text"), NULL), BERTH_OK);
     assert_int_equal(run(&wish, &error), BERTH_CANT_CREATE);
@@ -497,8 +498,8 @@ static void test_strangers(void **state) {
     buffer_done(&wanted);
 }
 
-// What a killed run had not finished goes; files that only end as those do stay, beside a folder
-// whose name has a slash behind it too.
+// Half-written files of a killed run are removed; other files with a similar ending stay, also when
+// the folder's name has a trailing slash.
 static void test_tidies_up(void **state) {
     (void)state;
     static const char *const left[] = {"other/text/few_training_0.txt.12.0.tmp",
@@ -567,7 +568,7 @@ static void test_instances_need_shards(void **state) {
     write_articles(ARTICLES);
     wish.stop = &stop;
     assert_int_equal(make_shards(&wish, NULL), BERTH_INTERRUPTED);
-    assert_false(dir_exists(scratch("other"))); // nothing was finished, and nothing is left
+    assert_false(dir_exists(scratch("other"))); // no file was finished, so nothing is left
     assert_int_equal(dir_make(scratch("other/text"), NULL), BERTH_OK);
     scratch_write("other/text/shards.json", "{\"format\": 1, \"complete\": false, \"files\": {}}");
     assert_int_equal(make_instances(&wish, tokenizer, &error), BERTH_NO_INPUT);
@@ -581,7 +582,7 @@ static void test_instances_need_shards(void **state) {
 
 // --- packs --------------------------------------------------------------------------------------
 
-// Sums over what is left of a sequence when its place is forgotten.
+// Sums over the sequences that do not depend on their order.
 static void sum_sequences(const struct instances *from, uint64_t sums[3]) {
     for (size_t i = 0; i < from->count; i++) {
         uint64_t hash = from->items[i].is_random;
@@ -611,7 +612,7 @@ static void sum_folder(const char *folder, const char *part, uint64_t sums[3]) {
     memory_free(names);
 }
 
-// No sequence is lost and none is there twice; those for testing are left out.
+// No sequence is lost or duplicated; test sequences are left out.
 static void test_packs_hold_all(void **state) {
     (void)state;
     struct buffer whole = make_whole();
@@ -655,7 +656,7 @@ static void test_bad_packs(void **state) {
     buffer_done(&whole);
 }
 
-// A file that h5py makes of no row, as far as its reader goes: one of ours whose shapes say so.
+// A file without rows as from h5py, as far as the reader sees: one of ours with changed shapes.
 static void write_empty(const char *name) {
     enum { ROWS = 61 };
     static const uint64_t rows = ROWS, none = 0;
@@ -680,7 +681,7 @@ static void write_empty(const char *name) {
     memory_free(bytes);
 }
 
-// Files without a row are passed over, in a window of their own too; nothing but these is no input.
+// Files without rows are skipped, also in a separate window; only such files are no input.
 static void test_empty_files(void **state) {
     (void)state;
     struct buffer whole = make_whole();
@@ -706,7 +707,7 @@ static void test_empty_files(void **state) {
         assert_int_equal(file_remove(scratch(name), NULL), BERTH_OK);
     }
     assert_int_equal(pack_stage_run(&stage, &silent, NULL, &error), BERTH_BAD_DATA);
-    assert_message_has(&error, "its 2 files hold no sequence");
+    assert_message_has(&error, "its 2 files have no sequence");
     packing_done(&stage.packing);
     buffer_done(&whole);
 }

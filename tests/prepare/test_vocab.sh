@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The verb `vocab`: a vocabulary from files of text and from a dump's text, the same bytes from any
-# number of threads, one that the tokenizer reads; refusals.
+# # The command `vocab`: a vocabulary from text files and from a dump's text, the same with any
+# number of threads, readable by the tokenizer; errors.
 . "$(dirname "$0")/lib.sh" vocab
 
 i=0
-while [ $i -lt 400 ]; do # more than one run for each thread
+while [ $i -lt 400 ]; do # # more than one run per thread
     echo "Towers lower over the slower river; never fewer flowers ($i) in Zürich."
     i=$((i + 1))
 done >a.txt
@@ -23,7 +23,7 @@ printf 'lower towers\n' | "$BERTH" tokenize --vocab vocab.txt - >out 2>err || di
 ! grep -q UNK out || die "a word of the text is unknown"
 run 0 --text a.txt --size 200 --do_lower_case false --output cased.txt
 grep -qx 'T' cased.txt && grep -q 'ü' cased.txt || die "the case is not kept"
-[ "$(wc -l <cased.txt)" -lt 200 ] || die "expected fewer pieces than were asked for"
+[ "$(wc -l <cased.txt)" -lt 200 ] || die "expected fewer pieces than requested"
 run 0 --text a.txt --size 200 --no_do_lower_case --num_threads 2 --quiet --output again.txt --force
 cmp cased.txt again.txt || die "another spelling of the options changes the vocabulary"
 run 2 --text a.txt --output other.txt --threads 4097
@@ -36,11 +36,11 @@ printf '<doc id="1" url="u" title="Secret">\nSecret\n\nplain words plain\n\n</do
     >dump/wikicorpus_en/AA/wiki_00
 run 0 --extracted dump --min_frequency 1 --output extracted.txt
 grep -qx plain extracted.txt || die "the text of a dump"
-! grep -q secret extracted.txt || die "a title is no text"
+! grep -q secret extracted.txt || die "a title counts as text"
 
 before=$(cksum <vocab.txt)
 run 73 --text a.txt --size 80 --output vocab.txt
-grep -q -- '--force' err || die "no remedy for a file that is there"
+grep -q -- '--force' err || die "no remedy for an existing file"
 run 0 --text b.txt --size 80 --output vocab.txt --force
 [ "$(cksum <vocab.txt)" != "$before" ] || die "--force did not write"
 run 2 --output other.txt
@@ -51,10 +51,10 @@ run 78 --text a.txt --size 20 --output other.txt
 grep -q 'limit_alphabet' err || die "too small a size: no remedy"
 : >empty.txt
 run 65 --text empty.txt --output other.txt
-grep -q 'empty.txt: expected a text with words' err || die "which text has no words"
-run 73 --text bad.txt --output absent/other.txt # told before the text is read
+grep -q 'empty.txt: expected a text with words' err || die "the text without words"
+run 73 --text bad.txt --output absent/other.txt # # reported before the text is read
 printf 'a\377b\n' >bad.txt
 run 65 --text bad.txt --output other.txt
-grep -q 'bad.txt: byte 1' err || die "where it is no UTF-8"
+grep -q 'bad.txt: byte 1' err || die "the position of invalid UTF-8"
 [ ! -e other.txt ] || die "a failure left a file"
 echo "vocab: all good"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A dump to files of text: the same bytes from plain and compressed dumps, by any number of
-// threads, and after every way to stop on the way: a failing or deadly system call at every place,
-// no memory, a stop, a cut dump. On the real sample no debris is left.
+// A dump to text files: the same bytes from plain and compressed dumps, with any number of threads,
+// and after every interruption: a failing or fatal system call at every point, no memory, a stop, a
+// truncated dump. On the real sample no markup is left.
 #include "core/buffer.h"
 #include "core/scratch.h"
 #include "data/corpus/corpus.h"
@@ -76,7 +76,7 @@ static char *path_of(const char *folder, int index) {
     return path;
 }
 
-// The files of the folder one after the other, with a line between; no others are there.
+// The files of the folder, concatenated with a line between; the folder has no others.
 static struct buffer read_files(const char *folder) {
     struct buffer all = {0};
     size_t count = 0;
@@ -103,7 +103,7 @@ static void assert_text(const char *folder, const struct buffer *wanted) {
     assert_same_bytes(&got, wanted);
 }
 
-// The text as one run makes it of the plain dump, in folder "whole".
+// The text of a single run on the plain dump, in folder "whole".
 static struct buffer make_whole(struct buffer *dump) {
     struct wikipedia_counts counts;
     *dump = make_dump();
@@ -147,9 +147,9 @@ static void test_text(void **state) {
     buffer_done(&wanted);
 }
 
-enum { USUAL = 3 }; // each system call has its own sync of the disk
+enum { USUAL = 3 }; // each system call costs a sync of the disk
 
-// A system call fails once, with a full disk; then the run goes on.
+// A system call fails once, with a full disk; the next run resumes.
 static void test_full_disk(void **state) {
     (void)state;
     struct buffer dump, wanted = make_whole(&dump);
@@ -175,7 +175,7 @@ static void test_full_disk(void **state) {
     buffer_done(&wanted);
 }
 
-// Killed before a system call. What was finished is not written again.
+// Killed before a system call. Finished files are not written again.
 static void test_killed(void **state) {
     (void)state;
     struct buffer dump, wanted = make_whole(&dump);
@@ -227,7 +227,7 @@ static void test_without_memory(void **state) {
     buffer_done(&wanted);
 }
 
-// Neither a title nor a text can begin or end a document: the reader of the files sees two.
+// Neither a title nor a text can start or end a document: a reader of the files sees two.
 static void test_forged_documents(void **state) {
     (void)state;
     static const char text[] =
@@ -246,7 +246,7 @@ static void test_forged_documents(void **state) {
     struct buffer all = read_files("forged");
     buffer_put_byte(&all, '\0');
     const char *at = all.bytes;
-    for (size_t i = 0; i < 2; i++) { // as others look for the marks
+    for (size_t i = 0; i < 2; i++) { // as other programs search for the marks
         at = strstr(strstr(at, "<doc id="), "</doc>") + 1;
     }
     assert_null(strstr(at, "<doc id="));
@@ -260,7 +260,7 @@ static void test_forged_documents(void **state) {
     buffer_done(&all);
 }
 
-// UTF-8 as UTF-16, with its mark: high byte first or last.
+// Converts UTF-8 to UTF-16 with a byte order mark: high byte first or last.
 static struct buffer to_utf16(const struct buffer *text, int high_first) {
     struct buffer out = {0};
     buffer_put(&out, high_first ? "\xFE\xFF" : "\xFF\xFE", 2);
@@ -273,7 +273,7 @@ static struct buffer to_utf16(const struct buffer *text, int high_first) {
     return out;
 }
 
-// The same text from a dump in UTF-16, plain and compressed, also when a run goes on in its middle.
+// The same text from a dump in UTF-16, plain and compressed, also when a run resumes in its middle.
 static void test_utf16(void **state) {
     (void)state;
     struct buffer dump, wanted = make_whole(&dump);
@@ -326,7 +326,7 @@ static void test_cut_and_stopped(void **state) {
         scratch_write_bytes("cut.xml", dump.bytes, length);
         assert_int_equal(run("cut.xml", "other", 2, NULL, &counts, &error), BERTH_BAD_DATA);
         assert_message_has(&error, "cut.xml");
-        assert_message_has(&error, "cut;");
+        assert_message_has(&error, "truncated;");
         assert_false(file_exists(path_of("other", 20)));
     }
     assert_int_equal(dir_remove(scratch("other"), NULL), BERTH_OK);
@@ -334,7 +334,7 @@ static void test_cut_and_stopped(void **state) {
     assert_int_equal(run("x.xml", "other", 2, &stop, &counts, &error), BERTH_INTERRUPTED);
     assert_int_equal(run("x.xml", "other", 2, NULL, &counts, &error), BERTH_OK);
     assert_text("other", &wanted);
-    // A file that has gone is made again.
+    // A missing file is made again.
     assert_int_equal(file_remove(path_of("other", 2), NULL), BERTH_OK);
     assert_int_equal(run("x.xml", "other", 2, NULL, &counts, &error), BERTH_OK);
     assert_text("other", &wanted);
@@ -342,7 +342,7 @@ static void test_cut_and_stopped(void **state) {
     buffer_done(&wanted);
 }
 
-// What a killed run had not finished goes, whichever file it was; what is not ours stays.
+// Half-written files of a killed run are removed, whichever file it was; other files stay.
 static void test_tidies_up(void **state) {
     (void)state;
     struct buffer dump, wanted = make_whole(&dump);
@@ -351,7 +351,7 @@ static void test_tidies_up(void **state) {
     snprintf(left[0], sizeof left[0], "%s/text.json.12.0.tmp", scratch("other"));
     snprintf(left[1], sizeof left[1], "%s/AA/wiki_00.12.1.tmp", scratch("other"));
     snprintf(notes, sizeof notes, "%s/wiki_notes.tmp", scratch("other"));
-    for (int round = 0; round < 2; round++) { // a folder that is new, and one with text
+    for (int round = 0; round < 2; round++) { // a new folder, and one with text
         assert_int_equal(dir_make(scratch("other/AA"), NULL), BERTH_OK);
         for (int i = 0; i < 2; i++) {
             assert_int_equal(file_write(left[i], "half", 4, NULL), BERTH_OK);
@@ -437,7 +437,7 @@ static void test_sample(void **state) {
     assert_int_equal(file_read(path_of("sample", 0), 1 << 24, &text, &length, NULL), BERTH_OK);
     assert_int_equal(count(text, "<doc id=\""), counts.articles);
     assert_int_equal(count(text, "\n\n</doc>\n"), counts.articles);
-    // The frames of the articles aside.
+    // Removes the <doc> lines of the articles.
     for (char *at = text; (at = strstr(at, "<doc ")) != NULL;) {
         memset(at, ' ', strcspn(at, "\n"));
     }

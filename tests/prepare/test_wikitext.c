@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Wikitext to plain text: what is kept and dropped, markup that never ends or nests 10,000 deep,
-// and what wikitext.h promises of every text, however broken.
+// Wikitext to plain text: what is kept and dropped, unclosed markup and markup nested 10,000 deep,
+// and the guarantees of wikitext.h for every text, however broken.
 #include "core/harness.h"
 #include "core/memory.h"
 #include "data/wikipedia/wikitext.h"
@@ -109,7 +109,7 @@ static void test_cases(void **state) {
     wikitext_done(&wikitext);
 }
 
-// What wikitext.h promises.
+// Checks the guarantees of wikitext.h.
 static void check_promises(const char *plain, size_t length) {
     char before = '\n';
     for (size_t i = 0; i < length; i++) {
@@ -128,7 +128,8 @@ static void check_promises(const char *plain, size_t length) {
 static void clean_and_check(struct wikitext *wikitext, const char *text, size_t length) {
     const char *plain;
     size_t plain_length;
-    char *copy = memory_string_of(text, length); // its end is where a sanitizer sees it
+    char *copy =
+        memory_string_of(text, length); // so that the sanitizer detects a read past the end
     assert_int_equal(wikitext_clean(wikitext, copy, length, &plain, &plain_length, NULL), BERTH_OK);
     check_promises(plain, plain_length);
     memory_free(copy);
@@ -154,7 +155,7 @@ static void test_promises(void **state) {
     wikitext_done(&wikitext);
 }
 
-// Pieces of markup in every order: what no list of cases thinks of.
+// Pieces of markup in random order.
 static void test_random_markup(void **state) {
     (void)state;
     static const char *const pieces[] = {
@@ -200,8 +201,7 @@ static char *nested(const char *open, const char *word, const char *close, size_
     return text;
 }
 
-// Deep nesting and ends without beginnings, in every pairing, on a small stack's scale of
-// megabytes.
+// Deep nesting and ends without starts, in every combination, megabytes long.
 static void test_deep_nesting(void **state) {
     (void)state;
     static const char *const opens[] = {
@@ -255,7 +255,7 @@ static void test_without_memory(void **state) {
         memory_fail_at(0, 0);
         assert_int_equal(status, BERTH_NO_MEMORY);
         assert_int_equal(length, 0);
-        // It is of use again.
+        // The cleaner can be used again.
         assert_int_equal(wikitext_clean(&wikitext, text, sizeof text - 1, &plain, &length, NULL),
                          BERTH_OK);
         assert_true(length > 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a caller relies on beyond the golden cases: settings, ill-formed text, words by themselves,
-// the list, and what happens when memory is out.
+// Tests beyond the golden cases: settings, ill-formed text, basic words, the token list, and
+// running out of memory.
 #include "core/harness.h"
 #include "core/memory.h"
 #include "text/tokenizer.h"
@@ -88,7 +88,7 @@ static void test_ill_formed_text(void **state) {
     struct tokenizer *tokenizer = open_uncased();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct token_list list = {0};
-        // The last byte becomes a "b" behind a blank, to see its place.
+        // The last byte becomes a "b" after a blank, to check its offset.
         char text[16];
         memcpy(text, cases[i].text, cases[i].length);
         int ends_in_z = text[cases[i].length - 1] == 'z';
@@ -125,8 +125,8 @@ static void test_special_tokens(void **state) {
         open_options((struct tokenizer_options){.rules = TOKENIZER_GOOGLE, .lower_case = 1});
     assert_int_equal(tokenizer_rules_of(google)->split_special, 1);
     EXPECT_IDS(google, "[CLS]", 11, 13, 12);
-    // NVIDIA's copy of Google's: a token that stands alone is never split. Dropped characters and
-    // ideographs do not count as its neighbours.
+    // NVIDIA's copy of Google's tokenizer never splits a special token that is a separate word.
+    // Dropped characters and ideographs do not count as its neighbours.
     struct tokenizer_options nvidia = {
         .rules = TOKENIZER_GOOGLE, .lower_case = 1, .split_special = -1};
     struct tokenizer *kept = open_options(nvidia);
@@ -183,20 +183,20 @@ static void test_final_sigma(void **state) {
     EXPECT_IDS(open_uncased(), "A\xCE\xA3", 14, 20);
 }
 
-// U+302E survives stripping and moves before or behind its neighbours by combining class.
+// U+302E survives stripping and moves before or after its neighbours by combining class.
 static void test_marks_in_order(void **state) {
     (void)state;
     struct tokenizer *tokenizer = open_uncased();
     struct token_list list = {0};
     // b, U+302E (class 224), an ill-formed byte, U+0316 (class 220): U+0316 comes first and takes
-    // the place of U+302E.
+    // the origin of U+302E.
     static const char text[] = "b\xE3\x80\xAE\xFF\xCC\x96";
     assert_int_equal(tokenizer_encode(tokenizer, text, sizeof text - 1, &list, NULL), BERTH_OK);
     const struct token expected[] = {{16, 0, 0, 1, 0, 1}, {23, 0, 3, 4, 5, 7}};
     assert_int_equal(list.count, 2);
     assert_memory_equal(list.items, expected, sizeof expected);
     assert_int_equal(list.ill_formed, 1);
-    // In front of the mark that makes the run be walked again, it counts once, too.
+    // Before the mark that causes a second pass over the run it also counts once.
     static const char again[] = "b\xCC\x96\xFF\xE3\x80\xAE";
     assert_int_equal(tokenizer_encode(tokenizer, again, sizeof again - 1, &list, NULL), BERTH_OK);
     assert_int_equal(list.ill_formed, 2);

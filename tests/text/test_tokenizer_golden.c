@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ids and offsets equal to those of the reference programs: on the committed golden cases, and on
-// every line of the real data by their hashes (skipped without BERTH_DATA). The files are made by
-// dev/unicode/make_golden.py.
+// Ids and offsets equal those of the reference programs: on the committed golden cases, and by
+// hashes on every line of the real data (skipped without BERTH_DATA). dev/unicode/make_golden.py
+// makes the files.
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/scratch.h"
@@ -91,7 +91,7 @@ static void check_case(const struct tokenizer *tokenizer, char *hex, char *expec
     for (char *field = strtok_r(expected, " ", &rest); field != NULL;
          field = strtok_r(NULL, " ", &rest)) {
         if (count >= list.count) {
-            fail_msg("line %zu: %zu tokens, more expected", line, list.count);
+            fail_msg("line %zu: expected more than %zu tokens", line, list.count);
         }
         check_token(&list.items[count++], field, hex, line);
     }
@@ -169,9 +169,10 @@ static void check_data_file(const struct tokenizer *tokenizer, size_t row) {
 
 static void test_real_data(void **state) {
     (void)state;
-    const char *vocab = data_path("vocab/bert-base-uncased-vocab.txt");
+    char vocab[512]; // data_path is called for each file below
+    snprintf(vocab, sizeof vocab, "%s", data_path("vocab/bert-base-uncased-vocab.txt"));
     if (!file_exists(vocab)) {
-        print_message("%s is not there: set BERTH_DATA\n", vocab);
+        print_message("%s is missing: set BERTH_DATA\n", vocab);
         skip();
     }
     for (int lower_case = 0; lower_case < 2; lower_case++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vocabulary files: malformed ones are refused with the place and the remedy, odd but legal ones
-// are read as they stand.
+// Vocabulary files: malformed ones are refused with the position and the remedy; unusual but legal
+// ones are read unchanged.
 #include "core/harness.h"
 #include "core/memory.h"
 #include "text/tokenizer.h"
@@ -34,13 +34,13 @@ static void expect_refused(const char *bytes, size_t length, const char *const w
 
 static void test_malformed(void **state) {
     (void)state;
-    EXPECT_REFUSED("", "empty", "one token a line");
+    EXPECT_REFUSED("", "empty", "one token per line");
     EXPECT_REFUSED("\xEF\xBB\xBF[UNK]\n", "byte 0", "byte order mark");
     EXPECT_REFUSED("[UNK]\nab\nc\xC3\n", "byte 10", "line 3", "UTF-8");
     EXPECT_REFUSED("[UNK]\n\xED\xA0\x80\n", "byte 6", "line 2");
     EXPECT_REFUSED("[UNK]\na\xF0\x9F\x98", "byte 7", "line 2");
     EXPECT_REFUSED("[UNK]\na\0b\n", "byte 7", "line 2", "NUL");
-    EXPECT_REFUSED("[UNK]\na\nb\na\n", "line 4", "line 2", "once");
+    EXPECT_REFUSED("[UNK]\na\nb\na\n", "line 4", "line 2", "duplicate");
     EXPECT_REFUSED("[UNK]\n\n\n", "line 3", "line 2");
     EXPECT_REFUSED("[PAD]\nthe\n", "[UNK]", "2 lines", "WordPiece");
     EXPECT_REFUSED("\n", "[UNK]", "1 lines");
@@ -86,7 +86,8 @@ static void test_line_ends(void **state) {
     EXPECT_PIECES("[UNK]", "[UNK]");
     EXPECT_PIECES("[UNK]\r\nthe\r\n", "[UNK]", "the");
     EXPECT_PIECES("[UNK]\r\nthe", "[UNK]", "the");
-    // A lone CR belongs to its token, and so do blanks; one empty line is a token that never comes.
+    // A lone CR is part of its token, and so are blanks; an empty line is a token that never
+    // occurs.
     EXPECT_PIECES("[UNK]\nthe\r\n", "[UNK]", "the\r");
     EXPECT_PIECES("[UNK]\n a \n\xE2\x80\xA8\n", "[UNK]", " a ", "\xE2\x80\xA8");
     EXPECT_PIECES("[UNK]\n\nthe\n", "[UNK]", "", "the");
@@ -109,7 +110,7 @@ static void test_without_the_other_special_tokens(void **state) {
     tokenizer_close(tokenizer);
 }
 
-// Every beginning of a small file is read or refused, never worse.
+// Every prefix of a small file is either read or refused.
 static void test_every_truncation(void **state) {
     (void)state;
     static const char whole[] = "[PAD]\n[UNK]\ncaf\xC3\xA9\n##\xE4\xB8\xAD\n\xF0\x9F\x98\x80\r\n";
@@ -128,7 +129,7 @@ static void test_every_truncation(void **state) {
     }
 }
 
-// Pieces of many bytes, many pieces, and all bytes that UTF-8 has as neighbours in the search tree.
+// Pieces of many bytes, many pieces, and all bytes of UTF-8 as neighbours in the search tree.
 static void test_large(void **state) {
     (void)state;
     size_t capacity = (size_t)4 << 20;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training of a vocabulary: counted words, the alphabet, and the pieces of a slow trainer that
-// counts every pair anew for each piece.
+// recounts every pair for each piece.
 #include "core/harness.h"
 #include "core/memory.h"
 #include "text/vocabulary_train.h"
@@ -68,7 +68,7 @@ static int slow_piece(struct slow *slow, const char *text) {
     return slow->piece_count++;
 }
 
-// The most frequent pair, the smaller pieces first; 0 when none stands twice.
+// The most frequent pair, the smaller pieces first; 0 when none occurs twice.
 static uint64_t slow_best(const struct slow *slow, int *left, int *right) {
     static uint64_t table[SLOW_PIECES][SLOW_PIECES];
     uint64_t best = 1;
@@ -112,7 +112,7 @@ static void slow_train(struct slow *slow, int size) {
     }
 }
 
-// Words of the letters a to d: few letters make long runs and pieces that come about in two ways.
+// Words of the letters a to d: few letters give long runs and pieces that can form in two ways.
 static void make_words(struct slow *slow, struct word_counts *counts, unsigned seed) {
     static const char *const first[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a",  "b",
                                         "c",     "d",     "##a",   "##b",   "##c",    "##d"};
@@ -212,7 +212,7 @@ static void test_refusals(void **state) {
     count_text(&counts, "hug pug");
     assert_int_equal(vocabulary_train(&counts, &rules, &silent, NULL, &pieces, &error),
                      BERTH_CONFIG);
-    assert_non_null(strstr(error.message, "at least the 11 "));
+    assert_non_null(strstr(error.message, "at least 11, "));
     string_index_done(&pieces);
     rules.size = 12;
     volatile int stop = 1;
@@ -249,22 +249,22 @@ static void test_out_of_memory(void **state) {
     }
 }
 
-// Special pieces and characters fill the index of pieces to where its next look-up would grow it:
-// 5, 254 of a word's first and 253 within words, together half of 1,024 slots.
+// Special pieces and characters fill the piece index until the next look-up would grow it: 5
+// special ones, 254 at the start of words and 253 within, together half of 1,024 slots.
 static void test_out_of_memory_at_a_full_index(void **state) {
     (void)state;
     const struct vocabulary_rules rules = {600, 1000, 1};
     struct word_counts counts = {0};
     for (int i = 0; i < 254; i++) {
         char word[6];
-        for (int j = 0; j < 6; j += 3) { // U+4E00 and on
+        for (int j = 0; j < 6; j += 3) { // from U+4E00
             word[j] = '\xE4';
             word[j + 1] = (char)(0xB8 + i / 64);
             word[j + 2] = (char)(0x80 + i % 64);
         }
         assert_int_equal(word_counts_add(&counts, word, i == 253 ? 3 : 6, 1, NULL), BERTH_OK);
     }
-    for (uint64_t call = 0; call <= 60; call++) { // words are spelled well before
+    for (uint64_t call = 0; call <= 60; call++) { // spelling words needs fewer allocations
         struct string_index pieces;
         memory_fail_at(call, 0);
         enum berth_status status = vocabulary_train(&counts, &rules, &silent, NULL, &pieces, NULL);

@@ -4,6 +4,7 @@
 // by another version or for another model, they are refused with the file's name, and what was in
 // memory is unchanged. Also tests what a killed run leaves in the checkpoint folder.
 #include "core/device.h"
+#include "core/options.h"
 #include "core/scratch.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/manifest.h"
@@ -223,6 +224,67 @@ static void test_other_trainer_states(void **state) {
     }
 }
 
+// --- settings that a resumed run changes --------------------------------------------------------
+
+static size_t notes;
+
+static void count_note(void *context, const struct berth_record *record) {
+    notes++;
+}
+
+// Some value other than the default.
+static void change(struct berth_config *config, const struct option_row *row) {
+    const char *last = row->choices != NULL ? strrchr(row->choices, '|') + 1 : "text";
+    const char *values[] = {"3", "0.25", "16", "true", "false", "bf16", last};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        berth_config_init(config);
+        if (option_set(config, row, values[i], NULL) == BERTH_OK) {
+            memset(config->given, 0, sizeof config->given);
+        }
+        if (option_is_chosen(config, row)) {
+            return;
+        }
+    }
+    fail_msg("no other value of %s", row->name);
+}
+
+static enum berth_status resume_with(const struct berth_config *config, struct berth_error *error) {
+    const struct berth_log log = {.write = count_note};
+    struct progress progress;
+    assert_int_equal(progress_init(&progress, NULL), BERTH_OK);
+    notes = 0;
+    enum berth_status status =
+        progress_read(&progress, config, &batching, &log, scratch("trainer_state.json"), error);
+    progress_done(&progress);
+    return status;
+}
+
+static void test_a_changed_setting_follows_its_rows_rule(void **state) {
+    struct berth_config config;
+    struct berth_error error;
+    struct progress progress;
+    berth_config_init(&config);
+    assert_int_equal(progress_init(&progress, NULL), BERTH_OK);
+    progress.jobs = JOB_TRAIN;
+    assert_int_equal(
+        progress_write(&progress, &config, &batching, scratch("trainer_state.json"), NULL),
+        BERTH_OK);
+    progress_done(&progress);
+    for (size_t i = 0; i < option_row_count; i++) {
+        const struct option_row *row = &option_rows[i];
+        if ((row->jobs & JOB_TRAIN) == 0 || strcmp(row->name, "phase2") == 0) {
+            continue; // the second phase is another run
+        }
+        change(&config, row);
+        enum berth_status status = resume_with(&config, &error);
+        assert_int_equal(status, row->resume == OPTION_KEPT ? BERTH_CONFIG : BERTH_OK);
+        assert_int_equal(notes, row->resume == OPTION_NOTED);
+        if (status != BERTH_OK) {
+            assert_message_has(&error, row->name);
+        }
+    }
+}
+
 // The optimizer's file of a model that has another layer, or other shapes.
 static void test_optimizer_of_another_model(void **state) {
     static const struct {
@@ -348,6 +410,7 @@ int main(void) {
         STATE_TEST(test_cut_optimizer_file),
         STATE_TEST(test_other_manifests),
         STATE_TEST(test_other_trainer_states),
+        STATE_TEST(test_a_changed_setting_follows_its_rows_rule),
         STATE_TEST(test_optimizer_of_another_model),
         STATE_TEST(test_leftovers_are_removed),
         STATE_TEST(test_rotation_keeps_the_newest),

@@ -273,7 +273,7 @@ static void numbers_are_regressed(void **state) {
     assert_int_equal(fixture_execute(&classes), BERTH_OK);
     predicted.config.model_name_or_path = fixture_keep("classes");
     predicted.config.output_dir = fixture_keep("wrong-too");
-    expect(&predicted, BERTH_BAD_DATA, "the model does not know the label");
+    expect(&predicted, BERTH_BAD_DATA, "the model has no label");
 }
 
 static void whole_numbers_are_classes_unless_told(void **state) {
@@ -381,7 +381,7 @@ static void what_does_not_fit_is_told(void **state) {
     run.config.text_column = NULL;
     expect(&run, BERTH_USAGE, "--text_column is missing; name it, or a task of GLUE");
     run.config.task_name = "mrpk";
-    expect(&run, BERTH_USAGE, "there is no task \"mrpk\"");
+    expect(&run, BERTH_USAGE, "found \"mrpk\"");
     run.config.task_name = "mrpc";
     run.config.train_file = NULL;
     expect(&run, BERTH_USAGE, "--data_dir is missing");
@@ -405,7 +405,7 @@ static void what_does_not_fit_is_told(void **state) {
     assert_int_equal(fclose(file), 0);
     struct fixture_run odd = own_prediction("out", "odd.csv", "odd");
     expect(&odd, BERTH_BAD_DATA,
-           "line 3: the model does not know the label \"lukewarm\"; it knows \"cold\", \"warm\"");
+           "line 3: the model has no label \"lukewarm\"; expected one of \"cold\", \"warm\"");
 }
 
 int main(void) {

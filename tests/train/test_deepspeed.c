@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests the DeepSpeed JSON: the published configurations, defaults, conflicts with the command
 // line, and every error.
-#include "core/memory.h"
+#include "core/buffer.h"
 #include "core/options.h"
 #include "core/scratch.h"
 #include "train/settings/deepspeed.h"
+#include "train/settings/deepspeed_keys.h"
 
 #include <math.h>
 
@@ -357,7 +358,7 @@ static void test_errors_name_file_and_key(void **state) {
     refuse("{\"train_batch_size\":8,\"tensorboard\":{\"job\":\"a\"}}", BERTH_CONFIG,
            "tensorboard.job", "job_name");
     refuse("{\"train_batch_size\":8,\"tensorboard\":{\"output_path\":1}}", BERTH_CONFIG,
-           "tensorboard.output_path", "expected text");
+           "tensorboard.output_path", "expected a string");
     refuse("{\"gradient_accumulation_steps\":4}", BERTH_CONFIG, "train_batch_size",
            "train_micro_batch_size_per_gpu");
     refuse("{\"train_batch_size\":-8}", BERTH_CONFIG, "train_batch_size", "");
@@ -376,8 +377,119 @@ static void test_missing_file(void **state) {
                      BERTH_NO_INPUT);
 }
 
+// --- every key ----------------------------------------------------------------------------------
+
+static const char *const contexts[] = {
+    "{\"train_batch_size\":8,\"optimizer\":{\"type\":\"Adam\",\"params\":{}},\"fp16\":{\"enabled\":"
+    "true},"
+    "\"scheduler\":{\"type\":\"WarmupLR\",\"params\":{}},\"tensorboard\":{\"enabled\":true}}",
+    "{\"train_batch_size\":8,\"optimizer\":{\"type\":\"Lamb\",\"params\":{}},"
+    "\"scheduler\":{\"type\":\"WarmupCosineLR\",\"params\":{}}}"};
+enum { CONTEXTS = sizeof contexts / sizeof *contexts };
+
+static json *parse(const char *text) {
+    json *value;
+    assert_int_equal(json_read_memory("a test", text, strlen(text), &value, NULL), BERTH_OK);
+    return value;
+}
+
+// The context with one key more; the number of an array's element is left out of its path.
+static char *with_key(const char *context, const char *path, const char *value) {
+    char text[128];
+    snprintf(text, sizeof text, "[%s]", value);
+    json *root = parse(context), *object = root, *list = parse(text);
+    size_t length = strcspn(path, ".");
+    for (; path[length] == '.' && strspn(path + length + 1, "01") == 0;
+         length = strcspn(path, ".")) {
+        snprintf(text, sizeof text, "%.*s", (int)length, path);
+        if (json_member(object, text) == NULL) {
+            json_set(object, text, json_new_object());
+        }
+        object = (json *)json_member(object, text);
+        path += length + 1;
+    }
+    snprintf(text, sizeof text, "%.*s", (int)length, path);
+    json_set(object, text, json_copy_deep(json_at(list, 0)));
+    char *written = json_write(root, JSON_COMPACT);
+    assert_non_null(written);
+    json_free(root);
+    json_free(list);
+    return written;
+}
+
+// The setting (NULL: all), the notes and the folder of scalars that a file comes to; 0: refused.
+static int outcome(const char *file, const struct option_row *row, struct buffer *seen) {
+    struct berth_config config;
+    char value[256], *folder = NULL;
+    option_defaults(&config);
+    buffer_clear(seen);
+    if (apply(&config, file, NULL) != BERTH_OK) {
+        return 0;
+    }
+    for (size_t i = 0; i < option_row_count; i++) {
+        if (row == NULL || row == &option_rows[i]) {
+            option_print(&config, &option_rows[i], value, sizeof value);
+            buffer_put_text(seen, value);
+            buffer_put_byte(seen, '\n');
+        }
+    }
+    if (row == NULL) {
+        assert_int_equal(deepspeed_logging_dir(scratch("ds.json"), &folder, NULL), BERTH_OK);
+        buffer_put_text(seen, folder != NULL ? folder : "");
+        buffer_put_text(seen, notes);
+        memory_free(folder);
+    }
+    return 1;
+}
+
+static int has_effect(const char *path, const struct option_row *row) {
+    static const char *const values[] = {"true",      "false",
+                                         "7",         "0.5",
+                                         "[0.5,0.6]", "{\"enabled\":true}",
+                                         "\"x\"",     "\"linear\"",
+                                         "\"Lamb\"",  "\"WarmupCosineLR\""};
+    struct buffer without = {0}, with = {0};
+    int effect = 0;
+    for (size_t i = 0; i < CONTEXTS * (sizeof values / sizeof *values) && !effect; i++) {
+        const char *context = contexts[i % CONTEXTS];
+        char *file = with_key(context, path, values[i / CONTEXTS]);
+        assert_true(outcome(context, row, &without));
+        effect = outcome(file, row, &with) &&
+                 (with.length != without.length || memcmp(with.bytes, without.bytes, with.length));
+        memory_free(file);
+    }
+    buffer_done(&without);
+    buffer_done(&with);
+    return effect;
+}
+
+static void test_every_key_of_the_option_table_sets_its_row(void **state) {
+    for (size_t i = 0; i < option_row_count; i++) {
+        const struct option_row *row = &option_rows[i];
+        if (row->deepspeed != NULL && !has_effect(row->deepspeed, row)) {
+            fail_msg("%s does not set %s", row->deepspeed, row->name);
+        }
+    }
+}
+
+static void test_every_other_key_has_an_effect_or_a_note(void **state) {
+    for (size_t i = 0; i < deepspeed_keys_count; i++) {
+        const struct deepspeed_keys *keys = &deepspeed_keys[i];
+        const char *names = keys->names;
+        char name[OPTION_NAME_SIZE], path[128];
+        while (keys->use != KEY_SECTION && option_next_name(&names, name)) {
+            snprintf(path, sizeof path, "%s%s%s", keys->section, *keys->section ? "." : "", name);
+            if (!has_effect(path, NULL)) {
+                fail_msg("%s: neither an effect nor a note", path);
+            }
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        SCRATCH_TEST(test_every_key_of_the_option_table_sets_its_row),
+        SCRATCH_TEST(test_every_other_key_has_an_effect_or_a_note),
         SCRATCH_TEST(test_bing_bert_squad),
         SCRATCH_TEST(test_cscs),
         SCRATCH_TEST(test_lamb),

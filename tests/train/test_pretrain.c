@@ -379,10 +379,10 @@ static void test_a_damaged_shard_ends_the_run(void **state) {
 static void test_data_that_does_not_fit(void **state) {
     struct fixture_run run = default_run("run");
     run.config.max_seq_length = 12;
-    expect(&run, BERTH_BAD_DATA, "its rows have 16 tokens, at most 12 are asked for");
+    expect(&run, BERTH_BAD_DATA, "rows have 16 tokens; the maximum requested is 12");
     run = default_run("run");
     run.config.input_dir = fixture_keep("model");
-    expect(&run, BERTH_NO_INPUT, "no shards in it");
+    expect(&run, BERTH_NO_INPUT, "no shards found");
     const struct made_shard strange = {30, 9, 60, 16};
     make_shard(in_folder("strange.hdf5"), &strange);
     run = default_run("run");

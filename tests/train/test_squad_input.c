@@ -124,8 +124,7 @@ static void replaces_what_does_not_fit(void **state) {
     char *path = only_file("damaged"), *bytes;
     size_t length;
     assert_int_equal(file_read(path, 1 << 20, &bytes, &length, NULL), BERTH_OK);
-    static const char *const says[] = {"its checksum does not fit", "it is too short",
-                                       "it is no feature cache"};
+    static const char *const says[] = {"wrong checksum", "too short", "not a feature cache"};
     for (size_t i = 0; i < 3; i++) {
         bytes[i == 2 ? 0 : length / 2] ^= 4;
         assert_int_equal(file_write(path, bytes, i == 1 ? 50 : length, NULL), BERTH_OK);

@@ -112,7 +112,7 @@ ALWAYS float hard_swish_slope(float x) {
 }
 
 // With e = e^x, tanh(log(1 + e)) = n / (n + 2) where n = e (e + 2). Above 20 it is 1 in single
-// precision; e stops there, for its square must not overflow.
+// precision; x is limited to 20 because the square of e must not overflow.
 ALWAYS float mish_exponential(float x) {
     return exp_of(x < 20.0f ? x : 20.0f);
 }
@@ -159,8 +159,8 @@ ALWAYS float identity_slope(float x) {
 
 // --- pieces of rows -----------------------------------------------------------------------------
 
-// NAME_piece: x = value(x). NAME_slope_piece: g *= slope(x). Pieces are computed in whole vectors:
-// what lies past `count` is defined, and left alone.
+// NAME_piece: x = value(x). NAME_slope_piece: g *= slope(x). Pieces are computed in whole vectors;
+// values past `count` are unused.
 #define ACTIVATION_PIECES(name, value, slope)                                                      \
     static void name##_piece(float *restrict x, int64_t count) {                                   \
         for (int64_t v = 0; v < count; v += LANES) {                                               \

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cross entropy over the columns of rows, as long as a vocabulary or as short as two classes.
+// The cross entropy over the columns of a row, from two classes to a whole vocabulary.
 #ifndef BERTH_CPU_KERNELS_CROSS_ENTROPY_H
 #define BERTH_CPU_KERNELS_CROSS_ENTROPY_H
 
 #include "cpu/kernels/math.h"
 
-// x gets `count` columns of a row; the rest of the last vector is so low that it counts nothing.
+// Loads `count` columns of a row into x; the rest of the last vector is so low that it adds
+// nothing.
 ALWAYS void load_logits(float *restrict x, struct mat logits, int64_t row, int64_t column,
                         int64_t count) {
     load(x, logits, row, column, count);
@@ -35,7 +36,7 @@ ALWAYS float largest_logit(struct mat logits, int64_t row) {
     return most;
 }
 
-// The sum of exp(x - shift) over a row, in double: next to 1, it is what a small loss is read from.
+// The sum of exp(x - shift) over a row, in double: near 1 its digits determine a small loss.
 ALWAYS double sum_of_exps(struct mat logits, int64_t row, float shift) {
     float x[KERNEL_COLUMNS];
     double lane[LANES] = {0}, sum = 0.0;
@@ -56,7 +57,7 @@ ALWAYS double sum_of_exps(struct mat logits, int64_t row, float shift) {
 }
 
 // gradient = factor * exp(logits - shift) for a row. Pieces are read before they are written: the
-// gradient may lie in the logits' memory.
+// gradient may be in the logits' memory.
 ALWAYS void scaled_exps(struct mat gradient, struct mat logits, int64_t row, float shift,
                         float factor) {
     float x[KERNEL_COLUMNS];
@@ -91,7 +92,7 @@ static double cross_entropy(struct mat dlogits, struct mat logits, int64_t row, 
     load(&wanted, logits, row, label, 1);
     if (!mat_is_empty(dlogits)) {
         scaled_exps(dlogits, logits, row, most, (float)((double)scale / sum));
-        // p - 1 from the others' sum, which keeps its digits where p is nearly 1.
+        // p - 1 from the sum of the others, which keeps its digits where p is nearly 1.
         const double others = sum - (double)exp_negative(wanted - most);
         const float slope = (float)(-(double)scale * others / sum);
         store(dlogits, row, label, &slope, 1);

@@ -57,7 +57,7 @@ ALWAYS void philox_lanes(uint32_t word[4][16], uint64_t key, const uint32_t coun
 }
 #endif
 
-// factor[i] = 0 where column + i falls out, else the scale; column is a multiple of 128.
+// factor[i] = 0 where column + i is dropped, else the scale; column is a multiple of 128.
 ALWAYS void dropout_factors(float factor[KERNEL_COLUMNS], const struct dropout *dropout,
                             uint32_t head, int64_t place, int32_t position, int64_t column) {
     uint32_t word[4][16];

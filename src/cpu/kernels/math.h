@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scalar mathematics written so that compilers turn loops over it into vector code: no branches, no
-// calls, no tables. Included into each instruction set's kernels.
+// calls, no tables. Included in the kernels of each instruction set.
 //
-// Accuracy: exp 1e-7 relative on [-87, 88]; erf and Phi 1.5e-7 absolute. What is left out: correct
-// rounding, errno.
+// Accuracy: exp 1e-7 relative on [-87, 88]; erf and Phi 1.5e-7 absolute. Leaves out correct
+// rounding and errno.
 #ifndef BERTH_CPU_KERNELS_MATH_H
 #define BERTH_CPU_KERNELS_MATH_H
 
@@ -184,7 +184,8 @@ ALWAYS void store(struct mat m, int64_t row, int64_t column, const float *restri
     store_bf16(to, from, count);
 }
 
-// Loops over pieces of rows go in whole vectors, past the end of the piece and within its buffer.
+// Loops over pieces of rows process whole vectors: past the end of the piece, but within its
+// buffer.
 #define LANES 16
 
 ALWAYS int64_t lanes_of(int64_t count) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layer norm with what surrounds it: the embedding sum or the residual and dropout.
+// Layer norm fused with its neighbours: the embedding sum, or the residual and dropout.
 #ifndef BERTH_CPU_KERNELS_NORM_H
 #define BERTH_CPU_KERNELS_NORM_H
 
@@ -13,7 +13,7 @@ struct norm_row {
     const struct dropout *dropout; // on the result; NULL: none
 };
 
-// The row of n->y holds s and becomes dropout(gamma * xhat + beta).
+// The row of n->y holds s on entry and dropout(gamma * xhat + beta) on return.
 ALWAYS void norm_row(const struct norm_row *n, const struct batch *batch, int64_t row, float sum) {
     const int64_t columns = n->y.cols;
     float *y = row_at(n->y, row, 0);
@@ -106,7 +106,7 @@ static void embed_forward(const struct embed_args *args, const struct batch *bat
 // --- backward -----------------------------------------------------------------------------------
 
 struct norm_grad_row {
-    struct mat ds; // holds dy of the row, becomes the gradient of s
+    struct mat ds; // dy of the row on entry, the gradient of s on return
     struct mat xhat;
     const float *rstd, *gamma;
     float *dgamma, *dbeta; // partial sums

@@ -33,7 +33,7 @@ static double sum_squares(const float *x, int64_t count) {
 // The scalars of one update in the width of the loop.
 struct adamw_factors {
     float gradient, decay_into_gradient, beta1, beta2, rest1, rest2, inverse1, inverse2;
-    float epsilon, inner_epsilon; // added to the root, and under it
+    float epsilon, inner_epsilon; // added outside and inside the root
     float rate, decay;
 };
 
@@ -56,7 +56,7 @@ static struct adamw_factors adamw_factors_of(const struct adamw_range *range, do
     };
 }
 
-// What the rate is multiplied with: the moments' quotient and the decoupled decay.
+// The update to multiply by the rate: the quotient of the moments and the decoupled decay.
 ALWAYS float adamw_update(const struct adamw_factors *f, float p, float m, float v) {
     float root = sqrtf(v * f->inverse2 + f->inner_epsilon) + f->epsilon;
     return m * f->inverse1 / root + f->decay * p;
@@ -74,7 +74,7 @@ ALWAYS void adamw_piece(const struct adamw_factors *f, float *restrict p, float 
     }
 }
 
-// Elements of one pass through the caches.
+// Elements processed at a time, to fit the caches.
 #define ADAMW_PIECE 1024
 
 static void adamw(const struct adamw_range *range, double factor, int64_t first, int64_t last) {

@@ -31,7 +31,7 @@ static double peak_f32(int64_t rounds) {
     return (double)rounds * PEAK_CHAINS * 32;
 }
 #else
-// Plain loops: what the compiler makes of them is this instruction set's peak.
+// Plain loops, which the compiler turns into this instruction set's peak.
 static double peak_f32(int64_t rounds) {
     enum { CHAINS = 64 };
     float sum[CHAINS], x = 0.999999f;

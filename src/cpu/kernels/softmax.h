@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of attention between its matrix products. Rows are computed in whole vectors: what is
-// written past the length is finite and meets only zero rows of the other operand. Padding rows are
-// the caller's affair.
+// The parts of attention between its matrix products. Rows are computed in whole vectors: values
+// past the length are finite and are multiplied only with zero rows of the other operand. The
+// caller handles padding rows.
 #ifndef BERTH_CPU_KERNELS_SOFTMAX_H
 #define BERTH_CPU_KERNELS_SOFTMAX_H
 
 #include "cpu/kernels/dropout.h"
 
-// The scores past the length are set far below the others.
+// Sets the scores past the length far below the others.
 ALWAYS void mask_tail(float *scores, int64_t length) {
     for (int64_t i = length; i < lanes_of(length); i++) {
         scores[i] = -1e30f;

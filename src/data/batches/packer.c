@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Order of an epoch and packing of micro-batches: see packer.h.
+// The order of an epoch and the packing of micro-batches: see packer.h.
 //
-// The permutation is Fisher and Yates' with draws keyed by (seed, epoch). Sorting by length and
-// filling to a budget across updates are left out: an update holds the sequences that its place in
-// the permutation says, whatever their lengths.
+// The permutation is a Fisher-Yates shuffle with draws keyed by (seed, epoch). Leaves out sorting
+// by length and filling to a budget across updates: an update has the sequences at its position in
+// the permutation, whatever their lengths.
 #include "data/batches/packer.h"
 
 #include "core/memory.h"
@@ -12,11 +12,11 @@
 #include <math.h>
 #include <string.h>
 
-#define PACKER_STREAM 0x53480000u // of the shuffles; apart from the streams of initial weights
+#define PACKER_STREAM 0x53480000u // of the shuffles; distinct from the streams of initial weights
 
 void packer_shuffle(uint64_t seed, int64_t epoch, size_t count, uint32_t *order) {
     uint64_t index = 0;
-    // The high half of the epoch goes into the key: 2^32 epochs pass before an order comes back.
+    // The upper bits of the epoch go into the key, so that orders repeat only after 2^32 epochs.
     uint64_t key = seed ^ (uint64_t)epoch >> 16 << 48;
     uint32_t stream = PACKER_STREAM ^ (uint32_t)(epoch & 0xFFFF);
     for (size_t i = 0; i < count; i++) {
@@ -38,7 +38,7 @@ enum berth_status packer_init(struct packer *packer, const struct batch_extent *
         limits->tokens > most || limits->sequences > most || limits->masked > most) {
         return error_set(error, BERTH_USAGE,
                          "a batch of %lld tokens, %lld of them masked, in %lld sequences: expected "
-                         "1 to %lld tokens and sequences, and 0 to as many masked",
+                         "1 to %lld tokens and sequences, and no more masked tokens than tokens",
                          (long long)limits->tokens, (long long)limits->masked,
                          (long long)limits->sequences, (long long)most);
     }
@@ -61,7 +61,7 @@ void packer_done(struct packer *packer) {
     *packer = (struct packer){0};
 }
 
-// The slack: rows that belong to no sequence.
+// Clears the slack rows, which belong to no sequence.
 static void clear_rows(const struct batch *batch) {
     for (int64_t row = batch->token_count; row < batch->row_count; row++) {
         ((int32_t *)batch->ids)[row] = 0;
@@ -88,7 +88,7 @@ static void put_sequence(const struct batch *batch, int32_t number, int64_t row,
     ((float *)batch->targets)[number] = sequence->target;
 }
 
-// Row `number` of the shares: 1 for the labels that hold, 0 for all others.
+// Fills row `number` of the shares: 1 for the labels that apply, 0 for all others.
 static void put_labels(struct packer *packer, size_t number,
                        const struct packer_sequence *sequence) {
     const size_t width = (size_t)packer->limits.labels;
@@ -111,7 +111,7 @@ static void put_masked(struct batch *batch, int64_t row, const struct packer_seq
     batch->masked_count += sequence->masked_count;
 }
 
-// One pass of a radix sort by the ids' digit at `shift`; stable.
+// One stable pass of a radix sort by the digit of the ids at `shift`.
 static void sort_digit(const int32_t *ids, const int32_t *from, int32_t *to, int64_t count,
                        int shift) {
     int64_t starts[257] = {0};
@@ -126,7 +126,7 @@ static void sort_digit(const int32_t *ids, const int32_t *from, int32_t *to, int
     }
 }
 
-// An even number of passes: the order ends in word_rows.
+// The number of passes is even, so that the order ends in word_rows.
 static void sort_words(struct packer *packer) {
     const struct batch *batch = &packer->batch;
     int32_t *rows = packer->word_rows, *other = packer->word_scratch;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches from features: which sequences make an update, how an update is cut into micro-batches,
-// and the packing of a micro-batch into the arrays of core/batch.h.
+// Batches from features: the sequences of an update, its division into micro-batches, and the
+// packing of a micro-batch into the arrays of core/batch.h.
 //
-// The order of an epoch is a seeded permutation that depends on seed and epoch only, so the place
-// of a run is (epoch, update in the epoch) and nothing else needs to be saved to resume.
+// The order of an epoch is a seeded permutation that depends on seed and epoch only, so a run's
+// position is (epoch, update in the epoch), and resuming needs nothing else.
 #ifndef BERTH_DATA_PACKER_H
 #define BERTH_DATA_PACKER_H
 
@@ -21,22 +21,22 @@ struct packer_sequence {
     int32_t start, end;    // labels of a span, rows within the sequence
     int32_t label;         // class, or negative: none
     float target;          // real label, or NaN: none
-    const int32_t *labels; // of several at once: the classes that hold
-    int32_t label_count;   // of these; negative: none known
-    // Masked tokens: rows within the sequence, ascending, and the words that stood there.
+    const int32_t *labels; // with several labels at once: the classes that apply
+    int32_t label_count;   // their number; negative: unknown
+    // Masked tokens: rows within the sequence, ascending, and the original ids.
     const uint16_t *masked_positions;
     const int32_t *masked_labels;
     int32_t masked_count;
 };
 
-// Gives sequence number `index` of the data.
+// Returns sequence `index` of the data.
 struct packer_source {
     struct packer_sequence (*get)(const void *data, size_t index);
     const void *data;
     size_t count;
 };
 
-// order[count] becomes the permutation of epoch `epoch`.
+// Fills order[count] with the permutation of epoch `epoch`.
 void packer_shuffle(uint64_t seed, int64_t epoch, size_t count, uint32_t *order);
 
 // Owns the arrays of one batch within its limits.
@@ -46,17 +46,17 @@ struct packer {
     void *storage;
     int32_t *word_rows, *word_scratch; // NULL where words are not sorted
 };
-// `limits` bound tokens, sequences and masked tokens. sorts_words: batches get their word_rows.
+// `limits` bounds tokens, sequences and masked tokens. sorts_words: fill word_rows.
 enum berth_status packer_init(struct packer *packer, const struct batch_extent *limits,
                               int sorts_words, struct berth_error *error);
 void packer_done(struct packer *packer);
 
-// Packs the sequences order[0 .. count) of the source; sequence i gets place `first_place` + i.
-// The caller has checked that they fit. batch.masked_weight is the caller's to set.
+// Packs the sequences order[0 .. count) of the source, which must fit; sequence i gets place
+// `first_place` + i. The caller sets batch.masked_weight.
 void packer_fill(struct packer *packer, const struct packer_source *source, const uint32_t *order,
                  size_t count, int64_t first_place);
 
-// How many of order[0 .. count), taken from the front, fit into the limits; at least 1 when
+// The number of sequences at the start of order[0 .. count) that fit the limits; at least 1 when
 // count > 0.
 size_t packer_fit(const struct packer_source *source, const uint32_t *order, size_t count,
                   const struct batch_extent *limits);

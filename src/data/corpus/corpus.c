@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files listed once, read one after the other through a window, cut into articles by the rule of
-// their form.
+// Lists the files once, reads them one after another through a window, and splits them into
+// articles by the rule of their form.
 #include "data/corpus/corpus.h"
 
 #include "core/buffer.h"
@@ -18,17 +18,17 @@ struct corpus {
     char **files; // paths
     size_t file_count, file_capacity, next_file;
     uint64_t size;           // of all files
-    struct file_reader file; // the open one; its descriptor is -1 when none is
-    uint64_t read;           // of the open file
-    uint64_t before;         // bytes of the files before
-    char *window;            // bytes of the open file up to `read`
+    struct file_reader file; // the current file; descriptor -1: none is open
+    uint64_t read;           // bytes of the current file
+    uint64_t before;         // bytes of the files before it
+    char *window;            // bytes of the current file up to `read`
     size_t filled, at, capacity;
     struct buffer article;
 };
 
 struct line {
     const char *text;
-    size_t length; // without blanks at the end
+    size_t length; // without trailing blanks
 };
 
 // --- files --------------------------------------------------------------------------------------
@@ -48,7 +48,7 @@ static enum berth_status add_file(struct corpus *corpus, char *path, struct bert
     return BERTH_OK;
 }
 
-// "wiki_00" of the extracted form; else every file that is not hidden.
+// In the extracted form files like "wiki_00"; else every file that is not hidden.
 static int is_wanted(const struct corpus *corpus, const char *name) {
     if (corpus->form != CORPUS_EXTRACTED) {
         return name[0] != '.';
@@ -57,7 +57,7 @@ static int is_wanted(const struct corpus *corpus, const char *name) {
     return digits > 0 && name[5 + digits] == '\0';
 }
 
-// Into folders: wikicorpus_en, AA, AB, ...
+// Descends into folders: wikicorpus_en, AA, AB, ...
 static enum berth_status add_folder(struct corpus *corpus, const char *folder, int depth,
                                     struct berth_error *error) {
     char **names;
@@ -159,7 +159,7 @@ static void close_file(struct corpus *corpus) {
     corpus->filled = corpus->at = 0;
 }
 
-// Appends to the window what it has room for, or room itself where a line fills it.
+// Reads more bytes into the window; enlarges it when a line fills it.
 static enum berth_status fill_window(struct corpus *corpus, struct berth_error *error) {
     if (corpus->at > 0) {
         memmove(corpus->window, corpus->window + corpus->at, corpus->filled - corpus->at);
@@ -169,7 +169,7 @@ static enum berth_status fill_window(struct corpus *corpus, struct berth_error *
     if (corpus->filled == corpus->capacity) {
         size_t capacity = corpus->capacity > 0 ? 2 * corpus->capacity : WINDOW_BYTES;
         if (capacity > CORPUS_ARTICLE_MAX) {
-            return error_set(error, BERTH_BAD_DATA, "%s: a line is longer than %zu bytes",
+            return error_set(error, BERTH_BAD_DATA, "%s: a line exceeds %zu bytes",
                              corpus_path(corpus), CORPUS_ARTICLE_MAX);
         }
         char *grown = memory_resize(corpus->window, capacity, 1);
@@ -193,7 +193,7 @@ static int is_blank(char byte) {
     return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\v' || byte == '\f';
 }
 
-// Where text that is no UTF-8, or a NUL, begins; `length` when it is all well.
+// The offset of the first ill-formed UTF-8 or NUL; `length` when there is none.
 static size_t find_bad(const char *text, size_t length) {
     const char *nul = memchr(text, '\0', length);
     return utf8_valid_prefix(text, nul != NULL ? (size_t)(nul - text) : length);
@@ -206,12 +206,12 @@ static enum berth_status check_line(const struct corpus *corpus, const struct li
         return BERTH_OK;
     }
     size_t in_window = (size_t)(line->text - corpus->window) + bad;
-    return error_set(
-        error, BERTH_BAD_DATA,
-        "%s: byte %llu: expected UTF-8 text, found the byte 0x%02X; convert the file to "
-        "UTF-8 or leave it out",
-        corpus_path(corpus), (unsigned long long)(corpus->read - corpus->filled + in_window),
-        (unsigned char)line->text[bad]);
+    return error_set(error, BERTH_BAD_DATA,
+                     "%s: byte %llu: expected UTF-8 text, found byte 0x%02X; convert the file to "
+                     "UTF-8 or leave it out",
+                     corpus_path(corpus),
+                     (unsigned long long)(corpus->read - corpus->filled + in_window),
+                     (unsigned char)line->text[bad]);
 }
 
 // The next line, borrowed until the next call; *more is 0 at the end of the file.
@@ -254,11 +254,11 @@ static enum berth_status put_line(struct corpus *corpus, const struct line *line
     }
     return corpus->article.length <= CORPUS_ARTICLE_MAX
                ? BERTH_OK
-               : error_set(error, BERTH_BAD_DATA, "%s: an article is longer than %zu bytes",
+               : error_set(error, BERTH_BAD_DATA, "%s: an article exceeds %zu bytes",
                            corpus_path(corpus), CORPUS_ARTICLE_MAX);
 }
 
-// Up to the next </doc>.
+// Reads up to the next </doc>.
 static enum berth_status read_extracted(struct corpus *corpus, struct berth_error *error) {
     static const char open[] = "<doc id=";
     struct line line;
@@ -280,11 +280,11 @@ static enum berth_status read_extracted(struct corpus *corpus, struct berth_erro
         inside |= begins;
     }
     return error_set(
-        error, BERTH_BAD_DATA, "%s: byte %llu: expected </doc> before this: the file is cut",
+        error, BERTH_BAD_DATA, "%s: byte %llu: expected </doc> before this: the file is truncated",
         corpus_path(corpus), (unsigned long long)(corpus->read - (corpus->filled - corpus->at)));
 }
 
-// Up to an empty line, or the end of the file where these do not count.
+// Reads up to an empty line, or to the end of the file where empty lines do not end an article.
 static enum berth_status read_lines(struct corpus *corpus, int to_empty,
                                     struct berth_error *error) {
     struct line line;
@@ -314,7 +314,7 @@ enum berth_status corpus_next(struct corpus *corpus, const char **lines, size_t 
                 return BERTH_OK;
             }
             TRY(open_file(corpus, error));
-            continue; // it may be empty
+            continue; // the article may be empty
         }
         TRY(corpus->form == CORPUS_EXTRACTED
                 ? read_extracted(corpus, error)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The articles of a corpus, one at a time, from any of its forms:
+// Reads the articles of a corpus, one at a time, in any of these forms:
 //
-//   extracted  a folder of WikiExtractor's files (AA/wiki_00, ...: <doc id=...> ... </doc>), made
-//              by it or by us; an article's first line, the title, and empty lines are dropped
+//   extracted  a folder of WikiExtractor's files (AA/wiki_00, ...: <doc id=...> ... </doc>), from
+//              it or from Berth; an article's first line (the title) and empty lines are dropped
 //   text       files of text; an empty line ends an article
-//   books      a folder with a file a book; its empty lines are dropped
+//   books      a folder with one file per book; empty lines are dropped
 //
-// Files come in the order of their names. What no reader of words can use, ill-formed UTF-8, is an
-// error that names file and byte. Memory holds a window of a file and one article.
+// Files are read in the order of their names. Ill-formed UTF-8 is an error that names file and
+// offset. Memory holds a window of a file and one article.
 #ifndef BERTH_DATA_CORPUS_H
 #define BERTH_DATA_CORPUS_H
 
@@ -18,28 +18,28 @@
 
 enum corpus_form { CORPUS_EXTRACTED, CORPUS_TEXT, CORPUS_BOOKS };
 
-// Of one line, and of one article.
+// The limits of a line and of an article.
 #define CORPUS_ARTICLE_MAX ((size_t)1 << 30)
 
 struct corpus;
 
-// `paths` are a folder for extracted and books; for text files, or folders of which every file is
-// taken. A folder without such files is BERTH_NO_INPUT.
+// `paths` is one folder for extracted and books; for text they are files, or folders of which every
+// file is read. A folder without such files is BERTH_NO_INPUT.
 enum berth_status corpus_open(enum corpus_form form, const char *const *paths, size_t count,
                               struct corpus **corpus, struct berth_error *error);
 
-// The next article: lines that are not empty, without blanks at their ends, each with its newline;
-// valid until the next call. Articles without lines are passed over. A *length of 0 is the end.
-// BERTH_BAD_DATA: ill-formed UTF-8, NUL bytes, a <doc> without its </doc> (the file is cut), more
-// than CORPUS_ARTICLE_MAX bytes.
+// The next article: its non-empty lines without trailing blanks, each with its newline; valid until
+// the next call. Skips articles without lines. A *length of 0 is the end. BERTH_BAD_DATA:
+// ill-formed UTF-8, NUL bytes, a <doc> without </doc> (a truncated file), more than
+// CORPUS_ARTICLE_MAX bytes.
 enum berth_status corpus_next(struct corpus *corpus, const char **lines, size_t *length,
                               struct berth_error *error);
-// The file that is being read, for messages.
+// The current file, for messages.
 const char *corpus_path(const struct corpus *corpus);
-// Bytes of all files, and how many of them have been read.
+// corpus_size: bytes of all files; corpus_position: bytes read so far.
 uint64_t corpus_size(const struct corpus *corpus);
 uint64_t corpus_position(const struct corpus *corpus);
-// All files, in their order.
+// All files, in reading order.
 const char *const *corpus_files(const struct corpus *corpus, size_t *count);
 
 void corpus_close(struct corpus *corpus);

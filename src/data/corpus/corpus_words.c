@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Articles are gathered into a batch; its lines are dealt out to the threads in runs, each of which
-// has a table of its own until the end. So tables hold common words once for each thread, and
-// nobody waits for a lock.
+// Counts words in batches of articles: the threads get runs of lines, and each thread keeps its own
+// table until the end. So common words are in every table, and no thread waits for a lock.
 #include "data/corpus/corpus_words.h"
 
 #include "core/buffer.h"
@@ -9,8 +8,8 @@
 
 #include <string.h>
 
-#define BATCH_BYTES ((size_t)4 << 20) // for each thread
-#define RUN_BYTES ((size_t)1 << 30)   // a line that is longer is cut
+#define BATCH_BYTES ((size_t)4 << 20) // per thread
+#define RUN_BYTES ((size_t)1 << 30)   // longer lines are split
 
 struct counting {
     const struct corpus_words_args *args;
@@ -18,7 +17,7 @@ struct counting {
     struct buffer batch;
 };
 
-// The end of the run that begins at `begin` and should have `size` bytes: behind a newline.
+// The end of the run that begins at `begin` and should have `size` bytes: after a newline.
 static size_t run_end(const struct buffer *batch, size_t begin, size_t size) {
     size = size < RUN_BYTES ? size : RUN_BYTES;
     if (batch->length - begin <= size) {
@@ -56,7 +55,7 @@ static enum berth_status count_batch(struct counting *counting, struct berth_err
     return BERTH_OK;
 }
 
-// Fills the batch; it stays empty at the end of the corpus.
+// Fills the batch; an empty batch means the end of the corpus.
 static enum berth_status fill_batch(struct counting *counting, struct berth_error *error) {
     size_t wanted = BATCH_BYTES * (size_t)counting->args->threads;
     buffer_clear(&counting->batch);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of a whole corpus, counted by several threads.
+// Counts the words of a corpus with several threads.
 #ifndef BERTH_DATA_CORPUS_WORDS_H
 #define BERTH_DATA_CORPUS_WORDS_H
 
@@ -10,15 +10,15 @@
 #include <stdint.h>
 
 struct corpus_words_args {
-    struct corpus *corpus; // read to its end
+    struct corpus *corpus; // is read to its end
     int lower_case;
     int threads;
     const struct berth_log *log;
     const volatile int *stop; // may be NULL
 };
 
-// Adds the words of all articles to `counts`. Errors are the corpus's (corpus.h), BERTH_NO_MEMORY,
-// and BERTH_INTERRUPTED after *stop. *bytes: how much text it was.
+// Adds the words of all articles to `counts`. Errors are those of corpus.h, BERTH_NO_MEMORY, and
+// BERTH_INTERRUPTED after *stop. *bytes: the size of the text.
 enum berth_status corpus_words(const struct corpus_words_args *args, struct word_counts *counts,
                                uint64_t *bytes, struct berth_error *error);
 

@@ -3,18 +3,18 @@
 
 #include <string.h>
 
-// Words without their full stop, each between blanks. After these none ends, whatever follows.
+// Words without their full stop, each between blanks. No sentence ends after these.
 static const char never[] =
     " Mr Mrs Ms Messrs Mme Mlle Dr Prof Gen Col Capt Cpt Lt Sgt Cpl Maj Adm Cmdr Cdr Brig "
     "Rev Revd Fr Hon St Ste Sts Sen Rep Gov Pres Supt Msgr Mgr Mt Ft Pvt Gens Cols Profs Drs "
     "Amb Sec Treas Insp vs v cf ca viz approx resp incl esp et op cit ibid lit trans transl "
     "dim vt eg ie ed eds rev illus repr introd ";
-// After these none ends in front of a number: "No. 5", "Sept. 11".
+// No sentence ends after these before a number: "No. 5", "Sept. 11".
 static const char before_numbers[] =
     " No Nos no nos Vol Vols vol vols Fig Figs fig figs Op Nr nr pp p Pt pt Ch ch Chap chap "
     "Art art Sect sect Para para Ex ex Eq eq Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov "
     "Dec Bk bk Abt abt Ser Cat Tab Ref est circa ";
-// These end one only in front of a word that often begins one.
+// A sentence ends after these only before a word that often begins a sentence.
 static const char seldom[] =
     " Jr Sr Inc Co Corp Ltd Bros Ave Blvd Rd Assn Dept Univ Mass Conn Calif Penn Ala Ariz "
     "Ark Colo Fla Ill Ind Kans Ky La Md Mich Minn Miss Mo Mont Neb Nev Okla Ore Tenn Tex Va "
@@ -56,7 +56,8 @@ static int is_capital(char c) {
     return c >= 'A' && c <= 'Z';
 }
 
-// Small letters of two bytes: of Latin-1 and the Cyrillic and Greek most in use.
+// Whether a lower-case letter begins here, in ASCII or two bytes (Latin-1, common Cyrillic and
+// Greek).
 static int is_small_at(const char *text, size_t length) {
     const unsigned char *bytes = (const unsigned char *)text;
     if (length < 2 || bytes[0] < 0x80) {
@@ -67,7 +68,7 @@ static int is_small_at(const char *text, size_t length) {
            (bytes[0] == 0xd0 && bytes[1] >= 0xb0) || (bytes[0] == 0xd1 && bytes[1] <= 0x9f);
 }
 
-// The bytes of a quotation mark or bracket that closes, or opens, at `text`; 0: there is none.
+// The length in bytes of a closing, or opening, quotation mark or bracket at `text`; 0: none.
 static size_t mark_at(const char *text, size_t length, const char *plain, const char *const *wide) {
     if (length > 0 && text[0] != '\0' && strchr(plain, text[0]) != NULL) {
         return 1;
@@ -93,11 +94,11 @@ static size_t opening_at(const char *text, size_t length) {
 
 // --- around a full stop -------------------------------------------------------------------------
 
-// The word in front of a full stop: letters, digits, inner stops and hyphens.
+// The word before a full stop: letters, digits, inner stops and hyphens.
 struct word {
     const char *text;
     size_t length;
-    int begins; // the sentence
+    int begins; // begins the sentence
 };
 
 static int is_of_word(char c) {
@@ -132,8 +133,8 @@ static int all_digits(struct word word) {
     return i == word.length;
 }
 
-// Whether one full stop ends a sentence between the word before it and the text behind the white
-// space, which begins with no small letter.
+// Whether a full stop ends a sentence between the word before it and the text after the white
+// space, which does not begin with a lower-case letter.
 static int stop_ends(struct word before, const char *next, size_t length) {
     struct word after = word_after(next, length);
     int starts = after.length > 0 && is_in(starters, after.text, after.length);
@@ -143,7 +144,7 @@ static int stop_ends(struct word before, const char *next, size_t length) {
     if (before.length == 1 && !is_digit(before.text[0])) { // an initial, "c." or a unit
         return !before.begins && starts && after.length > 1;
     }
-    if (before.begins && before.length <= 3 && all_digits(before)) { // the number of an item
+    if (before.begins && before.length <= 3 && all_digits(before)) { // an item number
         return 0;
     }
     if (is_in(never, before.text, before.length)) {
@@ -161,8 +162,8 @@ static int is_end_mark(char c) {
     return c == '.' || c == '!' || c == '?';
 }
 
-// Whether the marks [mark, behind) end the sentence that begins at `begin`, followed by white space
-// and then text[0, length).
+// Whether the marks [mark, behind) end the sentence that begins at `begin`; white space and then
+// text[0, length) follow them.
 static int marks_end(const char *begin, const char *mark, const char *behind, const char *next,
                      size_t length) {
     size_t opening;
@@ -177,7 +178,7 @@ static int marks_end(const char *begin, const char *mark, const char *behind, co
     return !one_stop || stop_ends(word_before(begin, mark), next, length);
 }
 
-// Where the sentence ends whose marks begin at `at`; NULL: it goes on.
+// The end of the sentence if the marks at `at` end it; NULL: the sentence continues.
 static const char *end_after(const char *begin, const char *at, const char *end) {
     const char *behind = at, *closed, *next;
     size_t closing;

@@ -10,7 +10,7 @@
 
 enum { STREAM_TEST = 11, LEAST_ARTICLES = 2 };
 
-// Articles in an order: what they are sorted by above, their number below.
+// Articles in an order: the sort key in the upper half, the article's number in the lower.
 struct order {
     uint64_t *items;
     size_t count;
@@ -31,17 +31,17 @@ static enum berth_status check_plan(const struct shard_plan *plan, uint64_t coun
         plan->test_fraction >= 0 && plan->test_fraction < 1 && count < UINT32_MAX) {
         return BERTH_OK;
     }
-    return error_set(error, BERTH_CONFIG,
-                     "%" PRIu64 " articles in %u training and %u test shards with a test fraction "
-                     "of %g: expected 1 to %d and 0 to %d shards, a fraction of 0 to below 1, and "
-                     "articles that 32 bits can count",
-                     count, plan->training, plan->test, plan->test_fraction, SHARDS_LIMIT,
-                     SHARDS_LIMIT);
+    return error_set(
+        error, BERTH_CONFIG,
+        "%" PRIu64
+        " articles in %u training and %u test shards with a test fraction of %g: expected 1 to %d "
+        "and 0 to %d shards, a fraction from 0 to below 1, and fewer than 2^32 articles",
+        count, plan->training, plan->test, plan->test_fraction, SHARDS_LIMIT, SHARDS_LIMIT);
 }
 
 // --- training or testing ------------------------------------------------------------------------
 
-// All articles with a sentence in a random order.
+// All articles with sentences, in a random order.
 static struct order draw(const struct shard_plan *plan, const uint32_t *sentences, uint64_t count,
                          uint64_t *items) {
     struct order order = {.items = items};
@@ -56,8 +56,9 @@ static struct order draw(const struct shard_plan *plan, const uint32_t *sentence
     return order;
 }
 
-// Moves the test articles to the end of the order; how many they are. One that would go beyond the
-// share by more than half of itself is left for training, and so are two articles in any case.
+// Moves the test articles to the end of the order; returns their number. An article that would
+// exceed the share by more than half its length is left for training, and so are at least two
+// articles.
 static size_t move_tests(const struct shard_plan *plan, const uint32_t *sentences,
                          struct order *order) {
     double all = 0, taken = 0;
@@ -94,7 +95,7 @@ static int is_lighter(const struct load *a, const struct load *b) {
     return a->sentences != b->sentences ? a->sentences < b->sentences : a->shard < b->shard;
 }
 
-// Restores the heap, the lightest first, after the load at `at` has grown.
+// Restores the heap (smallest load first) after the load at `at` has grown.
 static void sink(struct load *heap, size_t count, size_t at) {
     for (size_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
         child += child + 1 < count && is_lighter(&heap[child + 1], &heap[child]);
@@ -108,7 +109,7 @@ static void sink(struct load *heap, size_t count, size_t at) {
     }
 }
 
-// A shard that still lacks articles, from `from` on.
+// A shard that still needs articles.
 static size_t find_lacking(const struct load *heap, size_t count) {
     size_t at = 0;
     while (at + 1 < count && heap[at].articles >= LEAST_ARTICLES) {
@@ -117,7 +118,7 @@ static size_t find_lacking(const struct load *heap, size_t count) {
     return at;
 }
 
-// Deals the articles of `order`, in this order of theirs, to shards [first, first + count).
+// Assigns the articles of `order`, in this order, to shards [first, first + count).
 static enum berth_status deal(const struct order *order, const uint32_t *sentences, uint32_t first,
                               uint32_t count, uint16_t *places, struct berth_error *error) {
     struct load *heap = memory_array_zeroed(count + 1, sizeof *heap);
@@ -129,7 +130,7 @@ static enum berth_status deal(const struct order *order, const uint32_t *sentenc
         heap[i].shard = i;
     }
     for (size_t i = 0; i < order->count; i++) {
-        // The last ones go where articles are lacking.
+        // The last articles go to shards that still need some.
         size_t at = order->count - i <= lacking ? find_lacking(heap, count) : 0;
         uint32_t article = article_of(order->items[i]);
         places[article] = (uint16_t)(first + heap[at].shard);
@@ -142,7 +143,7 @@ static enum berth_status deal(const struct order *order, const uint32_t *sentenc
     return BERTH_OK;
 }
 
-// The longest first; of equal ones that of the lower number.
+// Longest first; among equals the lower number first.
 static void sort_by_length(struct order *order, const uint32_t *sentences) {
     for (size_t i = 0; i < order->count; i++) {
         uint32_t article = article_of(order->items[i]);
@@ -151,7 +152,7 @@ static void sort_by_length(struct order *order, const uint32_t *sentences) {
     qsort(order->items, order->count, sizeof *order->items, compare);
 }
 
-// --- all ----------------------------------------------------------------------------------------
+// --- all shards ----------------------------------------------------------------------------------
 
 static uint32_t fewer(uint32_t shards, size_t articles) {
     return articles < (size_t)LEAST_ARTICLES * shards
@@ -191,7 +192,7 @@ enum berth_status shard_places_make(struct shard_plan *plan, const uint32_t *sen
         struct order order = draw(plan, sentences, count, items);
         status = order.count > 0 ? place_all(plan, sentences, order, places->of, error)
                                  : error_set(error, BERTH_BAD_DATA,
-                                             "%" PRIu64 " articles without a sentence", count);
+                                             "none of %" PRIu64 " articles has a sentence", count);
     }
     memory_free(items);
     if (status != BERTH_OK) {

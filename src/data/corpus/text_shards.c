@@ -61,8 +61,8 @@ enum berth_status shard_writer_put(struct shard_writer *writer, const char *text
                                    struct berth_error *error) {
     if (writer->articles == writer->places->count) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: the corpora have more articles than the %" PRIu64
-                         " that were counted; they must not change meanwhile",
+                         "%s: the corpora have more than the %" PRIu64
+                         " articles counted before; they must not change during the run",
                          writer->target.folder, writer->places->count);
     }
     uint16_t place = writer->places->of[writer->articles++];
@@ -83,7 +83,7 @@ enum berth_status shard_writer_put(struct shard_writer *writer, const char *text
     counts->sentences += count;
     counts->articles++;
     counts->bytes += count > 0;
-    return file_writer_put(file, "\n", count > 0, error); // also says what failed before
+    return file_writer_put(file, "\n", count > 0, error); // also reports earlier failures
 }
 
 static void forget_files(struct shard_writer *writer) {

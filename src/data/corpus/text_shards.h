@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Articles to shards: text files with a sentence a line and an empty line behind each article, some
-// for training and some for testing.
+// Writes articles to shards: text files with one sentence per line and an empty line after each
+// article, some for training and some for testing.
 #ifndef BERTH_DATA_TEXT_SHARDS_H
 #define BERTH_DATA_TEXT_SHARDS_H
 
@@ -11,37 +11,38 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// "NAME_training_I.txt" or "NAME_test_I.txt" of shard number `i` of the row; newly allocated, NULL
-// when memory is out.
+// "NAME_training_I.txt" or "NAME_test_I.txt" for shard `i` of the row; newly allocated, NULL when
+// out of memory.
 char *shard_file_name(const struct shard_plan *plan, size_t i, const char *name);
 
 // Which shards to write, and where.
 struct shard_target {
     const char *folder, *name;
-    size_t first, count; // of the row
+    size_t first, count; // shards of the row
 };
 
 struct shard_counts {
     uint64_t articles, sentences, bytes;
 };
 
-// The files of some shards, written at once; articles of others are counted and passed over.
+// The files of some shards, written simultaneously; articles of other shards are counted and
+// skipped.
 struct shard_writer {
     struct shard_plan plan;
     const struct shard_places *places;
     struct shard_target target;
     struct file_writer *files;   // [target.count]
     struct shard_counts *counts; // [target.count]
-    uint64_t articles;           // of all shards, so far
+    uint64_t articles;           // of all shards so far
 };
-// Makes the folder; `places` is borrowed, those of the plan's shards. Each file appears whole at
-// commit or not at all. Close with commit, which aborts when it fails, or with abort; the counts
-// stay until shard_writer_done.
+// Creates the folder; borrows `places`, which are for the plan's shards. Each file appears at
+// commit, complete, or not at all. Close with commit, which aborts when it fails, or with abort;
+// the counts stay until shard_writer_done.
 enum berth_status shard_writer_open(struct shard_writer *writer, const struct shard_plan *plan,
                                     const struct shard_places *places,
                                     const struct shard_target *target, struct berth_error *error);
-// Splits the text of the next article into sentences and puts it where it belongs. More articles
-// than have a place are BERTH_BAD_DATA.
+// Splits the text of the next article into sentences and writes it to its shard. More articles than
+// were counted are BERTH_BAD_DATA.
 enum berth_status shard_writer_put(struct shard_writer *writer, const char *text, size_t length,
                                    struct berth_error *error);
 enum berth_status shard_writer_commit(struct shard_writer *writer, struct berth_error *error);

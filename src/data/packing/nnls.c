@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lawson and Hanson's method ("Solving least squares problems", 1974, chapter 23) on the normal
-// equations, which are small and exact enough here: A holds small whole numbers. The Cholesky
-// factor of the columns in use is extended by a row when one comes in, and made anew behind one
-// that goes.
+// Non-negative least squares by Lawson and Hanson's method ("Solving least squares problems", 1974,
+// chapter 23) on the normal equations, which are small and exact enough here: A holds small
+// integers. A new column extends the Cholesky factor by a row; removing a column recomputes the
+// rows after it.
 #include "data/packing/nnls.h"
 
 #include "core/memory.h"
@@ -57,7 +57,8 @@ static void find_residual(struct solver *solver) {
     }
 }
 
-// Row number `row` of the factor, for the column used there; 0 when it depends on those before.
+// Computes row `row` of the factor, for the column used there; 0 when it depends on the columns
+// before.
 static int factor_row(struct solver *solver, size_t row) {
     size_t rows = solver->problem->rows, column = solver->used[row];
     double *line = solver->factor + row * rows;
@@ -75,7 +76,7 @@ static int factor_row(struct solver *solver, size_t row) {
     return line[row] > 0;
 }
 
-// The least-squares solution with the columns in use.
+// Computes the least-squares solution with the columns in use.
 static void solve_used(struct solver *solver) {
     size_t rows = solver->problem->rows;
     for (size_t i = 0; i < solver->count; i++) {
@@ -109,7 +110,7 @@ static size_t best_column(const struct solver *solver, double least) {
     return best;
 }
 
-// Leaves out the columns that have come to 0 and makes the factor anew from the first of them on.
+// Removes the columns that have become 0 and recomputes the factor from the first of them.
 static void drop_zeros(struct solver *solver) {
     size_t kept = 0, first = solver->count;
     for (size_t i = 0; i < solver->count; i++) {
@@ -128,7 +129,7 @@ static void drop_zeros(struct solver *solver) {
     }
 }
 
-// How far towards the solution all stay positive; 1: all the way.
+// The largest step towards the solution that keeps all x positive; 1: the whole way.
 static double step_of(const struct solver *solver) {
     double step = 1;
     for (size_t i = 0; i < solver->count; i++) {

@@ -11,14 +11,15 @@
 enum { NNLS_ROWS = 3 };
 
 // min | W (A x - b) | over x >= 0. Column j of A is the sum of the unit vectors of its rows (a row
-// may stand twice); weights are W's squared diagonal.
+// may occur twice); weights is W's squared diagonal.
 struct nnls {
     size_t rows, columns;
-    const uint16_t (*column)[NNLS_ROWS]; // [columns] rows from 1 on, 0 behind the last
-    const double *weights, *b;           // [rows + 1]; number 0 is not used
+    const uint16_t (*column)[NNLS_ROWS]; // [columns] rows, from 1; 0 after the last
+    const double *weights, *b;           // [rows + 1]; index 0 is unused
 };
 
-// The active-set method of Lawson and Hanson, x[columns]. The only failure is BERTH_NO_MEMORY.
+// Solves with the active-set method of Lawson and Hanson into x[columns]. The only error is
+// BERTH_NO_MEMORY.
 enum berth_status nnls_solve(const struct nnls *problem, double *x, struct berth_error *error);
 
 #endif

@@ -12,8 +12,8 @@
 
 enum {
     ROUNDS = 20,
-    FEW = 100, // sequences that are no longer worth a round
-    SHORT = 8, // lengths that weigh less
+    FEW = 100, // sequences that are not worth another round
+    SHORT = 8, // lengths with a lower weight
     TOP = 8,
     STREAM_ROWS = 1,
     STREAM_SEQUENCES = 2
@@ -21,15 +21,15 @@ enum {
 
 struct planner {
     struct packing *packing;
-    double *weights, *rest, *x; // rest: what is to be packed still, by length
+    double *weights, *rest, *x; // rest: sequences still to pack, by length
     int64_t *histogram;         // [length + 1]
-    int64_t *left;              // [length + 1] not packed yet; negative: more places than sequences
+    int64_t *left;              // [length + 1] not packed yet; negative: more slots than sequences
 };
 
 // --- strategies ---------------------------------------------------------------------------------
 
-// All lists of up to three lengths, not decreasing, that make a row; returns how many. NULL: only
-// counted.
+// Lists all non-decreasing sets of up to three lengths that fill a row; returns their number. NULL:
+// only counts.
 static size_t list_strategies(int length, struct packing_strategy *to) {
     size_t count = 0;
     for (int a = 0; 3 * a <= length; a++) {
@@ -88,7 +88,7 @@ static int falling(const void *a, const void *b) {
     return left->number < right->number ? -1 : 1;
 }
 
-// When all are rounded to nothing: the strategies that take up most of what is left, once each.
+// When all round to zero: uses each of the strategies that pack most of the rest once.
 static enum berth_status use_steepest(struct planner *planner, double sequences,
                                       struct berth_error *error) {
     struct packing *packing = planner->packing;
@@ -112,7 +112,7 @@ static enum berth_status use_steepest(struct planner *planner, double sequences,
     return BERTH_OK;
 }
 
-// What is left to pack: places that stay empty are padding and no longer count.
+// Updates what is left to pack: slots that stay empty are padding and do not count.
 static double find_rest(struct planner *planner) {
     double sum = 0;
     planner->rest[0] = 0;
@@ -143,7 +143,7 @@ static enum berth_status mix_once(struct planner *planner, double sequences,
     return used > 0 ? BERTH_OK : use_steepest(planner, sequences, error);
 }
 
-// The strategy of a length and what is missing to a row.
+// The strategy of one length plus padding.
 static size_t lone_strategy(const struct packing *packing, int length) {
     uint16_t rest = (uint16_t)(packing->length - length), own = (uint16_t)length;
     struct packing_strategy wanted = {{rest > 0 && rest < own ? rest : own}};
@@ -173,7 +173,7 @@ static enum berth_status mix(struct planner *planner, struct berth_error *error)
     return BERTH_OK;
 }
 
-// --- dealing out --------------------------------------------------------------------------------
+// --- assigning sequences -------------------------------------------------------------------------
 
 static void shuffle(uint64_t seed, uint32_t stream, uint32_t *numbers, size_t count) {
     uint64_t index = 0;
@@ -184,7 +184,7 @@ static void shuffle(uint64_t seed, uint32_t stream, uint32_t *numbers, size_t co
     }
 }
 
-// Which instances have a length: order[starts[length], starts[length + 1]).
+// Sorts the instances by length: those of a length are order[starts[length], starts[length + 1]).
 static void sort_by_length(const struct instances *instances, const int64_t *histogram, int length,
                            size_t *starts, uint32_t *order) {
     starts[0] = 0;
@@ -200,7 +200,7 @@ static void sort_by_length(const struct instances *instances, const int64_t *his
     starts[0] = 0;
 }
 
-// The rows of all strategies in a shuffled order, as numbers of strategies.
+// The rows of all strategies in a shuffled order, as strategy indices.
 static void order_rows(const struct packing *packing, uint64_t seed, uint32_t *rows, size_t count) {
     size_t at = 0;
     for (size_t i = 0; i < packing->strategy_count; i++) {
@@ -212,7 +212,7 @@ static void order_rows(const struct packing *packing, uint64_t seed, uint32_t *r
 }
 
 struct dealer {
-    size_t *starts, *next; // [length + 2] of each length's instances
+    size_t *starts, *next; // [length + 2] offsets of each length's instances
     uint32_t *order, *rows;
 };
 
@@ -265,7 +265,7 @@ static enum berth_status deal_out(struct packing *packing, const struct instance
     return is_there ? BERTH_OK : error_no_memory(error, 16 * (rows + instances->count), "packing");
 }
 
-// --- all ----------------------------------------------------------------------------------------
+// --- the whole packing ---------------------------------------------------------------------------
 
 static enum berth_status count_lengths(const struct instances *instances, struct planner *planner,
                                        struct berth_error *error) {
@@ -274,7 +274,7 @@ static enum berth_status count_lengths(const struct instances *instances, struct
         int length = instances->items[i].length;
         if (length < 1 || length > packing->length) {
             return error_set(error, BERTH_BAD_DATA,
-                             "instance %zu has %d tokens, packed rows have %d", i, length,
+                             "instance %zu has %d tokens, but packed rows have %d", i, length,
                              packing->length);
         }
         planner->histogram[length]++;
@@ -330,7 +330,7 @@ void packing_done(struct packing *packing) {
     *packing = (struct packing){0};
 }
 
-// --- what it comes to ---------------------------------------------------------------------------
+// --- statistics ---------------------------------------------------------------------------------
 
 double packing_efficiency(const struct packing *packing) {
     return (double)packing->tokens / ((double)packing->count * packing->length);
@@ -344,7 +344,7 @@ double packing_speed_up_limit(const struct packing *packing) {
     return (double)packing->sequences * packing->length / (double)packing->tokens;
 }
 
-// The numbers of the strategies that are used most.
+// The most frequently used strategies.
 static json *top_strategies(const struct packing *packing) {
     struct ranked best[TOP + 1];
     size_t count = 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packing several sequences into a row: the histogram packing by non-negative least squares
-// (Krell and others, "Efficient sequence packing without cross-contamination", 2021).
+// Packs several sequences into a row: histogram packing by non-negative least squares (Krell and
+// others, "Efficient sequence packing without cross-contamination", 2021).
 //
-// A strategy is a way to fill a row exactly with up to three lengths. How often each is used is
-// what fits the histogram of the lengths best; what is left over in the end gets a row for itself,
-// padded. No sequence is lost.
+// A strategy fills a row exactly with up to three lengths. The counts of the strategies are the
+// best fit to the histogram of lengths; each remaining sequence gets its own padded row. No
+// sequence is lost.
 #ifndef BERTH_DATA_PACKING_H
 #define BERTH_DATA_PACKING_H
 
@@ -14,9 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PACKING_LENGTH_MAX = 1024 }; // longest row
+enum { PACKING_LENGTH_MAX = 1024 }; // the longest row
 
-// The lengths of a strategy, not decreasing; 0 behind the last.
+// The lengths of a strategy, non-decreasing; 0 after the last.
 struct packing_strategy {
     uint16_t lengths[PRETRAINING_PACK_MAX];
 };
@@ -24,7 +24,7 @@ struct packing_strategy {
 struct packing {
     int length; // of a row
     struct packing_strategy *strategies;
-    uint64_t *counts; // [strategy_count] rows of each
+    uint64_t *counts; // [strategy_count] number of rows of each
     size_t strategy_count;
     struct pretraining_pack *packs;
     size_t count;               // rows
@@ -32,21 +32,21 @@ struct packing {
     size_t strategies_used;
 };
 
-// Plans rows of `length` tokens (3 to PACKING_LENGTH_MAX) for all instances and deals the instances
-// out, in an order that depends on `seed` only. An instance longer than a row is BERTH_BAD_DATA.
-// Free with packing_done, also after a failure.
+// Plans rows of `length` tokens (3 to PACKING_LENGTH_MAX) for all instances and assigns the
+// instances to them, in an order that depends on `seed` only. An instance longer than a row is
+// BERTH_BAD_DATA. Free with packing_done, also after a failure.
 enum berth_status packing_make(const struct instances *instances, int length, uint64_t seed,
                                struct packing *packing, struct berth_error *error);
 void packing_done(struct packing *packing);
-// How many strategies there are for rows of `length` tokens.
+// The number of strategies for rows of `length` tokens.
 size_t packing_strategies(int length);
 
-// Share of the rows' tokens that are real, and how many times fewer rows there are; with `limit`
-// what they would be at best, with no padding at all.
+// packing_efficiency: share of the rows' tokens that are real. packing_speed_up: how many times
+// fewer rows there are; packing_speed_up_limit: the same without any padding.
 double packing_efficiency(const struct packing *packing);
 double packing_speed_up(const struct packing *packing);
 double packing_speed_up_limit(const struct packing *packing);
-// Writes the metadata that Habana's trainer reads beside packed files: JSON, atomically.
+// Writes the metadata that Habana's trainer reads with packed files: JSON, atomically.
 enum berth_status packing_write_metadata(const struct packing *packing, const char *path,
                                          struct berth_error *error);
 

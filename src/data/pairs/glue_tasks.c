@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of tasks. File and column names are GLUE's; labels stand in the order of Google's
-// run_classifier.py for the tasks that it knows, else in that of the GLUE data card; names for
-// id2label are the data card's.
+// The table of tasks. File and column names are GLUE's; labels are in the order of Google's
+// run_classifier.py for its tasks, else in that of the GLUE data card; names for id2label are the
+// data card's.
 #include "data/pairs/glue_tasks.h"
 
 #include "core/file.h"
@@ -29,7 +29,7 @@ static const struct pair_label three_way[] = {{"contradiction", "contradictory",
 
 static const char *const cola_columns[] = {"source", "label", "annotation", "sentence", NULL};
 
-// One file of the usual name for each split, all with these columns: text, second text, label.
+// One file with the usual name per split, all with these columns: text, second text, label.
 #define SPLIT(name, ...)                                                                           \
     { name, NULL, __VA_ARGS__, NULL, NULL }
 #define FILES(...)                                                                                 \
@@ -105,7 +105,7 @@ const struct glue_task glue_tasks[] = {
      .metric = GLUE_ACCURACY},
     {.name = NULL}};
 
-// Whether `name` is `known`, in any case and whatever marks stand in it.
+// Whether `name` equals `known`, ignoring case, '-' and '_'.
 static int same_name(const char *known, const char *name) {
     for (;; known++, name++) {
         name += strspn(name, "-_");
@@ -130,8 +130,8 @@ enum berth_status glue_task_find(const char *name, const struct glue_task **task
                                  (*task)->name);
     }
     *task = NULL;
-    return error_set(error, BERTH_USAGE,
-                     "task_name: there is no task \"%.60s\"; expected one of %s", name, known);
+    return error_set(error, BERTH_USAGE, "task_name: expected one of %s, found \"%.60s\"", known,
+                     name);
 }
 
 static enum berth_status find_split(const struct glue_task *task, enum glue_split split,
@@ -140,7 +140,8 @@ static enum berth_status find_split(const struct glue_task *task, enum glue_spli
     if ((*file)->name != NULL) {
         return BERTH_OK;
     }
-    return error_set(error, BERTH_USAGE, "%s has no mismatched files; only MNLI has", task->title);
+    return error_set(error, BERTH_USAGE, "%s has no mismatched files; only MNLI has them",
+                     task->title);
 }
 
 enum berth_status glue_task_settings(const struct glue_task *task, enum glue_split split,
@@ -165,7 +166,7 @@ enum berth_status glue_task_settings(const struct glue_task *task, enum glue_spl
     return BERTH_OK;
 }
 
-// The path in `folder`, then in its subfolder; NULL when neither is there or memory is out
+// The path in `folder`, else in its subfolder; NULL when neither exists or when out of memory
 // (*failed: 1).
 static char *find_file(const char *folder, const char *title, const char *name, int *failed) {
     char *inside = path_join(folder, title);
@@ -183,7 +184,7 @@ static char *find_file(const char *folder, const char *title, const char *name, 
     return found;
 }
 
-// `pattern` with the language in place of "%s".
+// Replaces "%s" in `pattern` by the language.
 static void name_file(const char *pattern, const char *language, char *name, size_t size) {
     const char *place = strstr(pattern, "%s");
     if (place == NULL) {
@@ -213,9 +214,8 @@ enum berth_status glue_task_path(const struct glue_task *task, const char *folde
             return BERTH_OK;
         }
     }
-    return error_set(
-        error, BERTH_NO_INPUT,
-        "%s: there is no %s%s%s, neither here nor in its folder %s; expected the files "
-        "of %s",
-        folder, names[0], names[1][0] != '\0' ? " or " : "", names[1], task->title, task->title);
+    return error_set(error, BERTH_NO_INPUT,
+                     "%s: missing %s%s%s, here and in the folder %s; expected the files of %s",
+                     folder, names[0], names[1][0] != '\0' ? " or " : "", names[1], task->title,
+                     task->title);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tasks of GLUE, and XNLI: their files, columns, labels in the published order, and metrics.
-// One table (glue_tasks.c) drives everything.
+// One table (glue_tasks.c) holds everything.
 #ifndef BERTH_DATA_GLUE_TASKS_H
 #define BERTH_DATA_GLUE_TASKS_H
 
@@ -18,45 +18,46 @@ enum glue_split {
     GLUE_SPLITS
 };
 
-// GLUE_MSE: of a regression of the user's own.
+// GLUE_MSE: for the user's own regression task.
 enum glue_metric { GLUE_ACCURACY, GLUE_ACCURACY_F1, GLUE_MATTHEWS, GLUE_CORRELATION, GLUE_MSE };
 
-// Where one split lies and what its columns are called.
+// The file of a split and the names of its columns.
 struct glue_file {
-    const char *name;     // NULL: the task has no such split; "%s" stands for the language
-    const char *raw_name; // the same split in files as their makers publish them; NULL: none
+    const char *name;     // NULL: the task has no such split; "%s" is the language
+    const char *raw_name; // the same split in the original publication; NULL: none
     const char *text_column, *text_pair_column, *label_column, *only_column;
-    const char *const *column_names; // of a file without a header
+    const char *const *column_names; // for a file without a header
 };
 
 struct glue_task {
     const char *name;  // "mrpc"
-    const char *title; // "MRPC": the folder in GLUE's own layout, and the name in messages
+    const char *title; // "MRPC": the folder in GLUE's layout, and the name in messages
     struct glue_file files[GLUE_SPLITS];
     const struct pair_label *labels; // NULL: real labels
     size_t label_count;
-    double least, most; // of real labels
+    double least, most; // range of real labels
     enum glue_metric metric;
-    int ragged; // the published files hold rows with too few fields
+    int ragged; // the published files have rows with too few fields
 };
 
-// The table, ended by a task without a name.
+// The table; a task without a name ends it.
 extern const struct glue_task glue_tasks[];
 
-// The task of a name, in any case and with or without '-' and '_' ("SST-2" is "sst2"). Another name
-// is BERTH_USAGE naming those there are.
+// Finds a task by name, ignoring case, '-' and '_' ("SST-2" is "sst2"). An unknown name is
+// BERTH_USAGE; the message lists the known ones.
 enum berth_status glue_task_find(const char *name, const struct glue_task **task,
                                  struct berth_error *error);
 
-// How to read a split of a task from any file in its layout. `language` chooses the rows of XNLI's
-// files ("zh" when NULL) and must outlive the settings; others ignore it. BERTH_USAGE when the task
-// has no such split.
+// The settings to read a split of a task from any file in its layout. `language` selects rows of
+// XNLI's files ("zh" when NULL) and must outlive the settings; other tasks ignore it. BERTH_USAGE
+// when the task has no such split.
 enum berth_status glue_task_settings(const struct glue_task *task, enum glue_split split,
                                      const char *language, struct pair_settings *settings,
                                      struct berth_error *error);
 
-// The path of a split's file: in `folder`, or in its subfolder named as the task; GLUE's file
-// before the raw one. Newly allocated (memory_free). BERTH_NO_INPUT naming what was looked for.
+// The path of a split's file: in `folder`, or in its subfolder with the task's name; GLUE's file
+// before the original one. Newly allocated (memory_free). BERTH_NO_INPUT when missing; the message
+// names the expected files.
 enum berth_status glue_task_path(const struct glue_task *task, const char *folder,
                                  enum glue_split split, const char *language, char **path,
                                  struct berth_error *error);

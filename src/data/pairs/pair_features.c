@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two passes: every example is tokenized and cut on its own, on all threads; then each has its
-// place in the pools and is copied there.
+// Builds features in two passes: first all threads tokenize and truncate the examples
+// independently; then each example gets its place in the pools and is copied there.
 #include "data/pairs/pair_features.h"
 
 #include "core/memory.h"
@@ -21,14 +21,14 @@ struct builder {
     size_t longest;
     struct pair_feature_set *set;
     struct piece *pieces;
-    int out_of_memory; // the only way for an example to fail
+    int out_of_memory; // the only possible failure of an example
 };
 
 static enum berth_status check_options(const struct tokenizer *tokenizer, int64_t max_seq_length,
                                        struct berth_error *error) {
     if (max_seq_length < 4 || max_seq_length > FEATURES_LONGEST) {
-        return error_set(error, BERTH_USAGE, "max_seq_length is %lld; expected 4 to %d",
-                         (long long)max_seq_length, FEATURES_LONGEST);
+        return error_set(error, BERTH_USAGE, "max_seq_length: expected 4 to %d, found %lld",
+                         FEATURES_LONGEST, (long long)max_seq_length);
     }
     struct tokenizer_special special = tokenizer_special_ids(tokenizer);
     if (special.cls < 0 || special.sep < 0) {
@@ -40,7 +40,7 @@ static enum berth_status check_options(const struct tokenizer *tokenizer, int64_
 }
 
 void pair_features_cut(size_t *first, size_t *second, size_t room) {
-    size_t longer = room - room / 2, shorter = room / 2; // of a and b when both are cut
+    size_t longer = room - room / 2, shorter = room / 2; // of a and b when both are truncated
     if (*first + *second <= room) {
         return;
     }
@@ -104,7 +104,7 @@ static void encode_examples(struct builder *builder, int threads) {
 
 // --- second pass --------------------------------------------------------------------------------
 
-// Gives every example its place and allocates the pools; 0 when memory is out.
+// Assigns every example its place and allocates the pools; 0 when out of memory.
 static int place_features(struct builder *builder) {
     struct pair_feature_set *set = builder->set;
     for (size_t i = 0; i < builder->dataset->count; i++) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts and pairs of texts to model inputs: [CLS] a [SEP], type 0, or [CLS] a [SEP] b [SEP], where
-// b and the [SEP] behind it have type 1.
+// Converts texts and pairs of texts to model inputs: [CLS] a [SEP], type 0, or [CLS] a [SEP] b
+// [SEP], where b and the [SEP] after it have type 1.
 //
-// What is too long is cut by Google's rule: a pair loses the last token of
-// its longer text, of b when both are as long, until it fits. `tokenizers` cuts to the same lengths
-// but for one case: where both texts are cut, an odd number of tokens fits and b is at least as
-// long as a, it keeps the odd token of b, this that of a.
+// Truncation follows Google's rule: a pair loses the last token of its longer text (of b when both
+// are equally long) until it fits. `tokenizers` truncates to the same lengths with one exception:
+// when both texts are truncated, an odd number of tokens fits and b is at least as long as a, it
+// keeps the odd token for b; this rule keeps it for a.
 #ifndef BERTH_DATA_PAIR_FEATURES_H
 #define BERTH_DATA_PAIR_FEATURES_H
 
@@ -17,15 +17,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The input of example number i is feature number i.
+// The input of an example: feature i belongs to example i.
 struct pair_feature {
-    size_t first;          // place in the pools
+    size_t first;          // index in the pools
     int32_t length;        // tokens, special ones included
-    int32_t second;        // row where b begins; `length` for single texts
+    int32_t second;        // first row of b; `length` for single texts
     int32_t label;         // class; -1: none
     float value;           // real label; NaN: none
-    const int32_t *labels; // of several at once, the data set's
-    int32_t label_count;   // -1: none known
+    const int32_t *labels; // several labels at once, borrowed from the data set
+    int32_t label_count;   // -1: unknown
 };
 
 struct pair_feature_set {
@@ -34,7 +34,7 @@ struct pair_feature_set {
     int32_t *ids;       // pool
     int8_t *type_ids;   // pool
     size_t token_count; // length of the pools
-    size_t cut;         // examples that lost tokens
+    size_t cut;         // truncated examples
 };
 
 // Builds the features of a whole data set on `threads` threads; the result does not depend on their
@@ -45,10 +45,10 @@ enum berth_status pair_features_build(const struct pair_dataset *dataset,
                                       struct berth_error *error);
 void pair_feature_set_done(struct pair_feature_set *set);
 
-// Feature `index` of a struct pair_feature_set, as packer_source's get hands it out.
+// Feature `index` of a struct pair_feature_set, for packer_source.get.
 struct packer_sequence pair_features_sequence(const void *set, size_t index);
 
-// How many tokens of each text are kept when `room` fit (special ones not counted).
+// Truncates the lengths of two texts to `room` tokens together (special tokens not counted).
 void pair_features_cut(size_t *first, size_t *second, size_t room);
 
 #endif

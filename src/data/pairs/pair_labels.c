@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names of classes: their order in a model, and their place in config.json.
+// The names of classes: their order in a model, and their entry in config.json.
 #include "data/pairs/pair_labels.h"
 
 #include "core/memory.h"
@@ -54,8 +54,7 @@ static int are_placeholders(const char *const *names, size_t count) {
     return 1;
 }
 
-// The array of names and, behind it, their texts; NULL when memory is out.
-// A number as a label is its place among the placeholders.
+// The index of a label that is a number among the placeholders.
 static int32_t place_of(const char *label, size_t count) {
     int64_t place;
     return number_parse_integer(label, &place) && place >= 0 && (uint64_t)place < count
@@ -63,6 +62,7 @@ static int32_t place_of(const char *label, size_t count) {
                : -1;
 }
 
+// Copies the names into one block, the array and then the text; NULL when out of memory.
 static const char **copy_names(const char *const *names, size_t count) {
     size_t bytes = count * sizeof *names;
     for (size_t i = 0; i < count; i++) {
@@ -78,7 +78,7 @@ static const char **copy_names(const char *const *names, size_t count) {
     return copy;
 }
 
-// An example's classes: its one, or all of several.
+// The classes of an example: its only one, or all of several.
 static const int32_t *labels_of(const struct pair_example *example, size_t *count) {
     *count = example->label_count >= 0 ? (size_t)example->label_count : 1;
     return example->label_count >= 0 ? example->labels : &example->label;
@@ -98,7 +98,7 @@ static enum berth_status check_classes(const struct pair_dataset *dataset, const
                 pair_labels_list(names, count, known, sizeof known);
                 return error_set(
                     error, BERTH_BAD_DATA,
-                    "%s: line %zu: the model does not know the label \"%.*s\"; it knows %s",
+                    "%s: line %zu: the model has no label \"%.*s\"; expected one of %s",
                     dataset->name, example->line, table_shown(name), name, known);
             }
         }
@@ -128,7 +128,8 @@ enum berth_status pairs_relabel(struct pair_dataset *dataset, const char *const 
         (count == dataset->label_count && are_placeholders(names, count))) {
         return BERTH_OK;
     }
-    int32_t *numbers = memory_array(dataset->label_count, sizeof *numbers); // of the old classes
+    int32_t *numbers =
+        memory_array(dataset->label_count, sizeof *numbers); // new numbers of the old classes
     const char **copy = copy_names(names, count);
     if (numbers == NULL || copy == NULL) {
         memory_free(numbers);

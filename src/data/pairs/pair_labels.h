@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of the pair reader share.
+// Declarations shared by the parts of the pair reader.
 #ifndef BERTH_DATA_PAIR_LABELS_H
 #define BERTH_DATA_PAIR_LABELS_H
 
 #include "data/pairs/pairs.h"
 
-// What a data set owns besides its examples.
+// The memory that a data set owns besides its examples.
 struct pair_storage {
     struct table table;
     void *labels; // the names in one block, or an array of borrowed ones
-    // Of several labels at once: the numbers of all examples, and texts that were cut.
+    // With several labels at once: the classes of all examples, and the separated texts.
     int32_t *numbers;
     char *pieces;
 };
 
-// "a", "b", ... as far as there is room.
+// Lists "a", "b", ... as far as they fit.
 void pair_labels_list(const char *const *names, size_t count, char *text, size_t size);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the rows of a table to examples: which rows, which texts, and what their labels mean.
-// Renumbering classes and their place in config.json are in pair_labels.c.
+// Turns the rows of a table into examples: selects rows and texts, and interprets labels.
+// pair_labels.c renumbers classes and has their entry in config.json.
 #include "data/pairs/pairs.h"
 
 #include "core/memory.h"
@@ -22,7 +22,7 @@ struct reader {
     size_t text, pair, label, only; // columns
     size_t *rows;                   // of each example
     const char **texts;             // the label of each example; NULL: an array
-    int several;                    // whether labels are several at once
+    int several;                    // whether there are several labels at once
     struct berth_error *error;
 };
 
@@ -154,7 +154,7 @@ static int are_integers(const char *const *texts, size_t count) {
     return 1;
 }
 
-// The different ones of `texts`, sorted, become the classes; numbers[i] is that of texts[i].
+// Makes the distinct `texts`, sorted, the classes; numbers[i] is the class of texts[i].
 static enum berth_status collect_classes(struct reader *reader, const char *const *texts,
                                          size_t count, int32_t *numbers) {
     size_t kept = 0;
@@ -196,14 +196,14 @@ static enum berth_status collect_single(struct reader *reader) {
 
 // --- several labels at once ---------------------------------------------------------------------
 
-// All labels of all examples, one after the other.
+// All labels of all examples, one after another.
 struct pieces {
     const char **texts;
     size_t count, bytes;
-    char *to; // where the next text that was cut goes
+    char *to; // where the next separated text goes
 };
 
-// The most labels that example `i` can have.
+// The maximum number of labels of example `i`.
 static size_t most_pieces(const struct reader *reader, size_t i, size_t *bytes) {
     const char *text = reader->texts[i];
     size_t count = 1;
@@ -240,7 +240,7 @@ static enum berth_status cut_list(const struct reader *reader, size_t i, struct 
         const char *text = json_text(json_at(list, k));
         if (text == NULL || text[0] == '\0') {
             return table_error(reader->table, reader->rows[i], reader->label, reader->error,
-                               "expected an array of texts or numbers");
+                               "expected an array of strings or numbers");
         }
         pieces->texts[pieces->count++] = text;
     }
@@ -265,7 +265,7 @@ static enum berth_status cut_labels(struct reader *reader, struct pieces *pieces
                            reader->table->name);
 }
 
-// A label that an example names twice holds once.
+// Removes duplicate labels of an example.
 static void drop_repeats(struct pair_example *example) {
     int32_t kept = 0;
     for (int32_t i = 0; i < example->label_count; i++) {
@@ -332,7 +332,7 @@ static enum berth_status take_classes(struct reader *reader) {
             char known[256];
             pair_labels_list(names, settings->label_count, known, sizeof known);
             return table_error(reader->table, reader->rows[i], reader->label, reader->error,
-                               "the label \"%.*s\" is not one of the task's: %s", table_shown(text),
+                               "unknown label \"%.*s\"; expected one of %s", table_shown(text),
                                text, known);
         }
         reader->dataset->examples[i].label = label;
@@ -373,7 +373,7 @@ static enum berth_status take_table(struct reader *reader) {
     return take_labels(reader);
 }
 
-// Takes the table over, in every case.
+// Takes ownership of the table, also on failure.
 static enum berth_status read_table(struct table *table, const struct pair_settings *settings,
                                     struct pair_dataset *dataset, struct berth_error *error) {
     struct pair_storage *storage = memory_array_zeroed(1, sizeof *storage);

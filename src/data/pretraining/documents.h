@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shard's documents as token ids: what pre-training instances are made of.
+// The documents of a shard as token ids: the input for pre-training instances.
 #ifndef BERTH_DATA_DOCUMENTS_H
 #define BERTH_DATA_DOCUMENTS_H
 
@@ -17,16 +17,16 @@ struct documents {
     uint32_t *documents; // [count + 1]
     size_t token_count, sentence_count, count;
     size_t token_room, sentence_room, room;
-    struct token_list pieces; // while a line is encoded
+    struct token_list pieces; // scratch space to encode a line
 };
 
-// Appends a sentence to the last document; one without tokens is left out.
+// Appends a sentence to the last document; ignores one without tokens.
 enum berth_status documents_put(struct documents *documents, const int32_t *tokens, size_t count,
                                 struct berth_error *error);
-// The last document is complete; one without sentences is left out.
+// Completes the last document; drops it if it has no sentences.
 enum berth_status documents_end(struct documents *documents, struct berth_error *error);
-// Appends a shard's text: a sentence a line, an empty line behind each document. Lines are those
-// that end in LF; white space alone makes an empty one.
+// Appends a shard's text: one sentence per line, an empty line after each document. Lines end in
+// LF; a line of white space is empty.
 enum berth_status documents_put_text(struct documents *documents, const struct tokenizer *tokenizer,
                                      const char *text, size_t length, struct berth_error *error);
 void documents_done(struct documents *documents);

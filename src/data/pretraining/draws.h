@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The random numbers that pre-training instances are made with: those of CPython's random.Random,
-// or those of a counter (core/rng.h), which is faster.
+// The random numbers for pre-training instances: those of CPython's random.Random, or those of a
+// counter (core/rng.h), which is faster.
 #ifndef BERTH_DATA_DRAWS_H
 #define BERTH_DATA_DRAWS_H
 
@@ -15,7 +15,7 @@ struct draws {
     struct python_random python;
     uint64_t seed, blocks; // of the counter
     struct rng_block block;
-    int used; // words of the block
+    int used; // words used of the block
 };
 
 struct draws draws_begin(uint64_t seed, int is_python);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of the draws is part of the result: with Python's numbers each draw below stands where
-// the published script draws.
+// Makes pre-training instances. The order of the draws is part of the result: with Python's numbers
+// each draw below is where the published script draws.
 #include "data/pretraining/instances.h"
 
 #include "core/memory.h"
@@ -21,7 +21,7 @@ struct maker {
     struct masking masking;
 };
 
-// A run of tokens of the documents, cut at both ends as the pair is truncated.
+// A run of tokens of the documents; truncating the pair shortens it at both ends.
 struct span {
     const int32_t *tokens;
     size_t count;
@@ -56,7 +56,7 @@ enum berth_status instances_reserve(struct instances *to, size_t tokens, size_t 
     }
     to->tokens = ids;
     predictions += to->prediction_count;
-    size_t room = to->prediction_room; // that of the labels
+    size_t room = to->prediction_room; // of the labels
     uint16_t *positions = memory_grow(to->positions, &room, predictions, sizeof *positions);
     if (positions == NULL) {
         return no_room(predictions, sizeof *positions, error);
@@ -115,9 +115,9 @@ static enum berth_status put_pair(struct maker *maker, struct span a, struct spa
     return BERTH_OK;
 }
 
-// A document while it is cut into chunks.
+// A document that is being split into chunks.
 struct document {
-    size_t place;      // in the shuffled order
+    size_t place;      // index in the shuffled order
     size_t first, end; // its sentences
     size_t target;     // tokens of a chunk
 };
@@ -129,8 +129,8 @@ static struct document document_at(const struct maker *maker, size_t place) {
         .place = place, .first = documents[number], .end = documents[number + 1]};
 }
 
-// A run of sentences from anywhere, at least `wanted` tokens where its document has them. After ten
-// tries it may be this document: then the pair does not count as random.
+// A random run of sentences, of at least `wanted` tokens if its document has them. After ten
+// attempts it may be from this document: then the pair does not count as random.
 static struct span random_next(struct maker *maker, const struct document *document, size_t a_count,
                                int *is_random) {
     size_t place = document->place;
@@ -147,7 +147,7 @@ static struct span random_next(struct maker *maker, const struct document *docum
     return span_of(maker, start, end);
 }
 
-// Makes an instance of the sentences [first, end); *next gets the sentence to go on with.
+// Makes an instance from the sentences [first, end); *next gets the sentence to continue with.
 static enum berth_status put_chunk(struct maker *maker, const struct document *document,
                                    size_t first, size_t *next, struct berth_error *error) {
     size_t count = *next - first;
@@ -206,7 +206,7 @@ enum berth_status instance_options_check(const struct instance_options *options,
     return BERTH_OK;
 }
 
-// The instances in a shuffled order.
+// Shuffles the instances.
 static enum berth_status shuffle_instances(struct maker *maker, struct berth_error *error) {
     struct instances *to = maker->instances;
     if (to->count >= UINT32_MAX) {
@@ -257,12 +257,11 @@ enum berth_status instances_make(const struct documents *documents,
     return status;
 }
 
-// --- as the packer takes them -------------------------------------------------------------------
+// --- the source for the packer -------------------------------------------------------------------
 
 #define EIGHT(x) x, x, x, x, x, x, x, x
 
-// A sequence's segments are a piece of these: zeros, then as many ones, the border where it
-// belongs.
+// The segments of every sequence are a slice of these zeros and ones around their border.
 static const int8_t segments[2 * INSTANCE_LENGTH_MAX] = {
     [INSTANCE_LENGTH_MAX] = EIGHT(EIGHT(EIGHT(EIGHT(1)))), EIGHT(EIGHT(EIGHT(EIGHT(1))))};
 _Static_assert(INSTANCE_LENGTH_MAX == 8 * 8 * 8 * 8 * 2, "as many ones as zeros");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of the draws is part of the result, as in instances.c.
+// Masks words. The order of the draws is part of the result, as in instances.c.
 #include "data/pretraining/masking.h"
 
 #include "core/memory.h"
@@ -26,7 +26,7 @@ void masking_done(struct masking *masking) {
     memory_free(masking->labels);
 }
 
-// The words that may be masked; all but [CLS] and [SEP], wherever they stand.
+// Finds the words that may be masked: all except [CLS] and [SEP], also within the text.
 static size_t find_words(struct masking *masking, const int32_t *tokens, size_t length) {
     const struct instance_options *options = masking->options;
     size_t count = 0;
@@ -35,7 +35,8 @@ static size_t find_words(struct masking *masking, const int32_t *tokens, size_t 
             continue;
         }
         if (options->whole_word && count > 0 && options->continues[tokens[i]]) {
-            // Pieces behind a [SEP] that the cut left without their word go with the word before.
+            // Pieces after a [SEP] that lost the start of their word to truncation belong to the
+            // word before.
             masking->words[count - 1].count = (uint16_t)(i + 1 - masking->words[count - 1].begin);
             continue;
         }
@@ -90,7 +91,8 @@ static size_t predictions_for(const struct instance_options *options, size_t len
     return wanted < most ? wanted : most;
 }
 
-// The next candidate: Python's are shuffled all at once, the others drawn one by one.
+// The next candidate: with Python's numbers all are shuffled first, otherwise they are drawn one by
+// one.
 static struct word next_word(struct masking *masking, size_t i, size_t count) {
     if (!masking->draws->is_python) {
         size_t j = i + draws_below(masking->draws, (uint32_t)(count - i));

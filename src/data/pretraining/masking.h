@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The masking rules of pre-training: which words of an instance are predicted, and what becomes of
-// their tokens: [MASK] in 80 of 100 cases, the token itself in 10, any id in 10.
+// The masking rules of pre-training: chooses the words of an instance to predict, and replaces
+// their tokens: by [MASK] in 80 of 100 cases, by any id in 10; 10 stay as they are.
 #ifndef BERTH_DATA_MASKING_H
 #define BERTH_DATA_MASKING_H
 
@@ -8,7 +8,7 @@
 #include "data/pretraining/draws.h"
 #include "data/pretraining/instances.h"
 
-// The pieces of a word that are masked together: tokens [begin, begin + count).
+// Pieces that are masked together: tokens [begin, begin + count).
 struct word {
     uint16_t begin, count;
 };
@@ -18,16 +18,17 @@ struct masking {
     struct draws *draws;
     struct instances *instances;
     struct word *words;     // candidates of one instance
-    uint32_t *candidates;   // numbers of words, shuffled
+    uint32_t *candidates;   // indices of words, shuffled
     unsigned char *covered; // [max_seq_length] positions that are predicted
-    int32_t *labels;        // [max_seq_length] what stood there
+    int32_t *labels;        // [max_seq_length] the original ids
 };
 
-// Fills in the arrays; the rest is set. Free with masking_done, also after a failure.
+// Allocates the arrays; the caller has set the other fields. Free with masking_done, also after a
+// failure.
 enum berth_status masking_reserve(struct masking *masking, struct berth_error *error);
 void masking_done(struct masking *masking);
-// Masks the tokens of an instance, the last of `instances`, and adds its predictions, for which
-// there is room.
+// Masks the tokens of an instance, the last of `instances`, and adds its predictions, for which the
+// caller has reserved room.
 void masking_apply(struct masking *masking, struct instance *instance);
 
 #endif

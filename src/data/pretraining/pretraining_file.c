@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which container a file of pre-training instances is, told by its first bytes.
+// Recognises the container of a file of pre-training instances by its first bytes.
 #include "data/pretraining/pretraining_file.h"
 
 #include "format/hdf5/hdf5.h"
@@ -20,7 +20,7 @@ static const struct container {
     {tfrecord_recognise, pretraining_measure_tfrecord, pretraining_read_tfrecord},
 };
 
-// What is neither gets the first one's complaint.
+// Any other file gets the error of the first container.
 static const struct container *container_of(const char *path) {
     for (size_t i = 0; i < sizeof containers / sizeof *containers; i++) {
         if (containers[i].recognise(path)) {
@@ -40,7 +40,7 @@ enum berth_status pretraining_read(const char *path, int32_t vocab_size, int max
     return container_of(path)->read(path, vocab_size, max_seq_length, instances, error);
 }
 
-// TensorFlow's shards, part-00000-of-00500, but not those of checkpoints:
+// Whether the name is a TensorFlow shard, part-00000-of-00500, but not a checkpoint's:
 // model.ckpt-7.data-00000-of-00001, model-00001-of-00002.safetensors.
 static int is_numbered_part(const char *name) {
     const char *of = strstr(name, "-of-");

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of pre-training instances: HDF5 with one instance a row, with several packed into a row
-// (data/packing/packing.h), and TFRecord; what is read and written is struct instances in either
-// case.
+// Reads and writes files of pre-training instances, as struct instances: HDF5 with one instance per
+// row, HDF5 with several packed into a row (data/packing/packing.h), and TFRecord.
 //
-//   one a row   input_ids [N, S] i32, input_mask [N, S] i8, segment_ids [N, S] i8,
-//               masked_lm_positions [N, P] i32 and masked_lm_ids [N, P] i32 (zeros behind the
-//               last), next_sentence_labels [N] i8 (1: random)
+//   plain       input_ids [N, S] i32, input_mask [N, S] i8, segment_ids [N, S] i8,
+//               masked_lm_positions [N, P] i32 and masked_lm_ids [N, P] i32 (zeros after the last),
+//               next_sentence_labels [N] i8 (1: random)
 //   packed      input_ids [N, S] i32, input_mask [N, S] i32 (1, 2, 3: the sequence, 0: none),
 //               segment_ids [N, S] i8, positions [N, S] i32 (from 0 in each sequence),
-//               masked_lm_positions and masked_lm_ids [N, P + K] i32, next_sentence_positions [N,
-//               K] i32 (of each [CLS]), next_sentence_labels [N, K] i8, next_sentence_weights [N,
-//               K] i32 (1: there is one)
+//               masked_lm_positions and masked_lm_ids [N, P + K] i32, next_sentence_positions
+//               [N, K] i32 (of each [CLS]), next_sentence_labels [N, K] i8,
+//               next_sentence_weights [N, K] i32 (1: used)
 #ifndef BERTH_DATA_PRETRAINING_FILE_H
 #define BERTH_DATA_PRETRAINING_FILE_H
 
@@ -20,10 +19,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PRETRAINING_GZIP_LEVEL 4 // h5py's own
+#define PRETRAINING_GZIP_LEVEL 4 // h5py's default
 enum { PRETRAINING_PACK_MAX = 3 };
 
-// Writes all instances, one a row, atomically. At least one instance.
+// Writes all instances (at least one), one per row, atomically.
 enum berth_status pretraining_write_hdf5(const char *path, const struct instances *instances,
                                          int max_seq_length, int max_predictions,
                                          struct berth_error *error);
@@ -33,41 +32,41 @@ enum berth_status pretraining_write_tfrecord(const char *path, const struct inst
                                              int max_seq_length, int max_predictions,
                                              struct berth_error *error);
 
-// A row of a packed file: numbers of instances; PRETRAINING_NONE where there is none.
+// A row of a packed file: indices of instances; PRETRAINING_NONE in unused slots.
 #define PRETRAINING_NONE UINT32_MAX
 struct pretraining_pack {
     uint32_t instances[PRETRAINING_PACK_MAX];
 };
-// Writes rows packs[0, count), atomically. Sequences longer than a row together, or more masked
-// positions than max_predictions + PRETRAINING_PACK_MAX, are BERTH_BAD_DATA.
+// Writes rows packs[0, count), atomically. A row with too many tokens, or with more masked
+// positions than max_predictions + PRETRAINING_PACK_MAX, is BERTH_BAD_DATA.
 enum berth_status pretraining_write_packed(const char *path, const struct instances *instances,
                                            const struct pretraining_pack *packs, size_t count,
                                            int max_seq_length, int max_predictions,
                                            struct berth_error *error);
 
-// Appends the instances of a file, HDF5 of either kind (told by its data sets) or TFRecord (told by
-// its first bytes); rows that are packed come apart again. Wrong data sets, types or shapes, ids
-// outside [0, vocab_size), and masks, segments, positions and labels that contradict each other are
-// BERTH_BAD_DATA naming the file, the data set and the row. instances->counts is left as it is.
-// max_seq_length 0: rows of any length.
+// Appends the instances of a file, HDF5 of either kind (recognised by its data sets) or TFRecord
+// (recognised by its first bytes); unpacks packed rows. Wrong data sets, types or shapes, ids
+// outside [0, vocab_size), and inconsistent masks, segments, positions and labels are
+// BERTH_BAD_DATA, with the file, the data set and the row in the message. Does not change
+// instances->counts. max_seq_length 0: rows of any length.
 enum berth_status pretraining_read(const char *path, int32_t vocab_size, int max_seq_length,
                                    struct instances *instances, struct berth_error *error);
 enum berth_status pretraining_read_hdf5(const char *path, int32_t vocab_size, int max_seq_length,
                                         struct instances *instances, struct berth_error *error);
-// Records of the features that pretraining_write_tfrecord, Google's and Intel's scripts write, of
-// different widths too; masked_lm_weights may be missing.
+// Reads records as pretraining_write_tfrecord, Google's and Intel's scripts write them, also of
+// different widths; masked_lm_weights may be missing.
 enum berth_status pretraining_read_tfrecord(const char *path, int32_t vocab_size,
                                             int max_seq_length, struct instances *instances,
                                             struct berth_error *error);
 
-// What a file holds: of HDF5 from its description and, where rows are packed, from their weights
-// alone; of TFRecord from the frames of its records and what is in the first. Wrong data sets,
-// types and shapes are BERTH_BAD_DATA.
+// The size of a file: for HDF5 from its metadata and, if rows are packed, their weights; for
+// TFRecord from the frames of its records and the contents of the first. Wrong data sets, types and
+// shapes are BERTH_BAD_DATA.
 struct pretraining_size {
     int64_t sequences;   // instances that pretraining_read would append
-    int64_t length;      // tokens of a row, of TFRecord of the first
-    int64_t predictions; // of a row at most, of TFRecord of the first
-    int packed;          // several sequences in a row
+    int64_t length;      // tokens of a row; in TFRecord of the first
+    int64_t predictions; // maximum per row; in TFRecord that of the first
+    int packed;          // rows have several sequences
 };
 enum berth_status pretraining_measure(const char *path, int max_seq_length,
                                       struct pretraining_size *size, struct berth_error *error);
@@ -78,8 +77,8 @@ enum berth_status pretraining_measure_tfrecord(const char *path, int max_seq_len
                                                struct pretraining_size *size,
                                                struct berth_error *error);
 
-// Whether a file of this name in a folder is taken for one: *.hdf5, *.h5, *.tfrecord and the like,
-// and TensorFlow's numbered parts, NAME-00000-of-00500 with nothing behind.
+// Whether a file in a folder counts as one by its name: *.hdf5, *.h5, *.tfrecord and the like, and
+// TensorFlow's numbered parts, NAME-00000-of-00500 without an ending.
 int pretraining_is_file(const char *name);
 
 #endif

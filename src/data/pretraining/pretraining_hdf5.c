@@ -7,7 +7,7 @@
 
 enum { BLOCK_ROWS = 64, COLUMNS_MAX = 9 };
 
-// Rows of a file while they are laid out, a block at a time: one array for each column.
+// A block of rows of a file in progress: one array per column.
 struct rows {
     struct hdf5_column columns[COLUMNS_MAX];
     size_t column_count;
@@ -58,7 +58,7 @@ static enum berth_status flush(struct rows *rows, struct hdf5_writer *writer,
     return BERTH_OK;
 }
 
-// A row is laid out by `put` from item number i; all of them are written.
+// The items to write: `put` fills a row from item i.
 struct source {
     const struct instances *instances;
     const struct pretraining_pack *packs;
@@ -95,7 +95,7 @@ static enum berth_status write_rows(const char *path, struct rows *rows,
     return status;
 }
 
-// --- one instance a row -------------------------------------------------------------------------
+// --- one instance per row ------------------------------------------------------------------------
 
 enum { IDS, MASK, SEGMENTS, POSITIONS, LABELS, NEXT };
 
@@ -104,10 +104,10 @@ static enum berth_status put_instance(struct rows *rows, const struct source *so
     const struct instances *from = source->instances;
     const struct instance *instance = &from->items[i];
     if (instance->length > rows->length || instance->prediction_count > rows->predictions) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "instance %zu has %d tokens and %d masked positions, rows have %d and %d",
-                         i, instance->length, instance->prediction_count, rows->length,
-                         rows->predictions);
+        return error_set(
+            error, BERTH_BAD_DATA,
+            "instance %zu has %d tokens and %d masked positions, but rows have %d and %d", i,
+            instance->length, instance->prediction_count, rows->length, rows->predictions);
     }
     memcpy(row_i32(rows, IDS), from->tokens + instance->tokens, 4 * (size_t)instance->length);
     memset(row_i8(rows, MASK), 1, instance->length);
@@ -137,7 +137,7 @@ enum berth_status pretraining_write_hdf5(const char *path, const struct instance
     return write_rows(path, &rows, &source, error);
 }
 
-// --- several a row ------------------------------------------------------------------------------
+// --- several per row -----------------------------------------------------------------------------
 
 enum {
     PACK_IDS,
@@ -151,7 +151,7 @@ enum {
     PACK_WEIGHTS
 };
 
-// What a row has so far.
+// The contents of a row so far.
 struct packed {
     int length, predictions, sequences;
 };
@@ -189,8 +189,8 @@ static enum berth_status put_pack(struct rows *rows, const struct source *source
         if (packed.length + instance->length > rows->length ||
             packed.predictions + instance->prediction_count > rows->predictions) {
             return error_set(error, BERTH_BAD_DATA,
-                             "packed row %zu needs %d tokens and %d masked positions, rows have %d "
-                             "and %d: raise max_predictions_per_seq",
+                             "packed row %zu needs %d tokens and %d masked positions, but rows "
+                             "have %d and %d: raise max_predictions_per_seq",
                              i, packed.length + instance->length,
                              packed.predictions + instance->prediction_count, rows->length,
                              rows->predictions);

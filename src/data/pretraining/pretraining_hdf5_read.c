@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file is read in blocks of rows; each row, packed or not, is taken apart into sequences.
+// Reads HDF5 files in blocks of rows and splits each row, packed or not, into sequences.
 #include "core/memory.h"
 #include "data/pretraining/pretraining_file.h"
 #include "data/pretraining/pretraining_rows.h"
@@ -14,7 +14,7 @@ struct reading {
     struct hdf5_file file;
     struct pretraining_rows rows;
     const struct hdf5_dataset *sets[ROW_COLUMNS];
-    int64_t count; // of rows
+    int64_t count; // number of rows
     int packed;
 };
 
@@ -30,7 +30,7 @@ static enum berth_status find_set(struct reading *reading, int column, int rank,
     const struct hdf5_dataset *set = hdf5_find(&reading->file, pretraining_columns[column]);
     if (set == NULL) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: it has no data set %s: expected a file of pre-training instances",
+                         "%s: missing data set %s: expected a file of pre-training instances",
                          reading->rows.path, pretraining_columns[column]);
     }
     if (set->rank != rank || !is_integer(set->dtype)) {
@@ -60,7 +60,7 @@ static enum berth_status same_shape(const struct reading *reading, int column, i
     }
     return error_set(error, BERTH_BAD_DATA,
                      "%s: data set %s has %" PRId64 " rows of %" PRId64
-                     " numbers, expected %" PRId64 " of %" PRId64 " as %s has",
+                     " numbers, expected %" PRId64 " of %" PRId64 ", as in %s",
                      reading->rows.path, pretraining_columns[column], set->shape[0],
                      reading->rows.widths[column], reading->count, reading->rows.widths[other],
                      pretraining_columns[other]);
@@ -82,8 +82,7 @@ static enum berth_status find_sets(struct reading *reading, int max_seq_length,
     return reading->rows.widths[ROW_IDS] <= most
                ? BERTH_OK
                : error_set(error, BERTH_BAD_DATA,
-                           "%s: its rows have %" PRId64 " tokens, at most %" PRId64
-                           " are asked for",
+                           "%s: rows have %" PRId64 " tokens; the maximum requested is %" PRId64,
                            reading->rows.path, reading->rows.widths[ROW_IDS], most);
 }
 

@@ -43,7 +43,7 @@ static enum berth_status check_id(const struct pretraining_rows *rows, int colum
     return id >= 0 && id < rows->vocab_size
                ? BERTH_OK
                : pretraining_bad_row(rows, column, error,
-                                     "an id outside the vocabulary: found %d, expected 0 to %d", id,
+                                     "id outside the vocabulary: found %d, expected 0 to %d", id,
                                      rows->vocab_size - 1);
 }
 
@@ -55,7 +55,7 @@ static enum berth_status check_tokens(const struct pretraining_rows *rows, const
         int32_t before = i > part->begin ? segments[i - 1] : 0;
         if (segments[i] < before || segments[i] > 1) {
             return pretraining_bad_row(rows, ROW_SEGMENTS, error,
-                                       "expected zeros, then ones, found %d behind %d", segments[i],
+                                       "expected zeros, then ones, found %d after %d", segments[i],
                                        before);
         }
     }
@@ -69,13 +69,12 @@ static enum berth_status check_part(const struct pretraining_rows *rows, const s
     for (int32_t i = part->first; i < part->last; i++) {
         if (positions[i] <= part->begin || positions[i] >= part->end) { // [CLS] is never masked
             return pretraining_bad_row(rows, ROW_POSITIONS, error,
-                                       "a position outside its sequence: found %d, expected %d to "
-                                       "%d",
+                                       "position outside its sequence: found %d, expected %d to %d",
                                        positions[i], part->begin + 1, part->end - 1);
         }
         if (i > part->first && positions[i] <= positions[i - 1]) {
             return pretraining_bad_row(rows, ROW_POSITIONS, error,
-                                       "expected positions that ascend, found %d behind %d",
+                                       "expected ascending positions, found %d after %d",
                                        positions[i], positions[i - 1]);
         }
         TRY(check_id(rows, ROW_LABELS, labels[i], error));
@@ -112,7 +111,7 @@ static enum berth_status put_part(struct pretraining_rows *rows, const struct pa
     return BERTH_OK;
 }
 
-// Where a run of `value` that begins at `from` ends.
+// The end of the run of `value` that begins at `from`.
 static int32_t run_end(const int32_t *values, int32_t from, int64_t width, int32_t value) {
     while (from < width && values[from] == value) {
         from++;
@@ -134,7 +133,7 @@ enum berth_status pretraining_put_plain(struct pretraining_rows *rows, struct be
     return put_part(rows, &part, error);
 }
 
-// Sequence number k of a row begins where the one before ended; so do its masked positions.
+// Sequence k of a row begins where the previous one ends; so do its masked positions.
 enum berth_status pretraining_put_packed(struct pretraining_rows *rows, struct berth_error *error) {
     const int32_t *mask = row_of(rows, ROW_MASK), *positions = row_of(rows, ROW_POSITIONS);
     struct part part = {0};
@@ -148,7 +147,7 @@ enum berth_status pretraining_put_packed(struct pretraining_rows *rows, struct b
         part.is_random = row_of(rows, ROW_NEXT)[k];
         if (part.end == part.begin || row_of(rows, ROW_NEXT_AT)[k] != part.begin) {
             return pretraining_bad_row(rows, ROW_MASK, error,
-                                       "sequence %d begins at %d and has %d tokens, "
+                                       "sequence %d begins at %d and has %d tokens, but "
                                        "next_sentence_positions says that it begins at %d",
                                        k + 1, part.begin, part.end - part.begin,
                                        row_of(rows, ROW_NEXT_AT)[k]);
@@ -160,13 +159,12 @@ enum berth_status pretraining_put_packed(struct pretraining_rows *rows, struct b
         TRY(put_part(rows, &part, error));
     }
     if (run_end(mask, part.end, rows->widths[ROW_IDS], 0) < rows->widths[ROW_IDS]) {
-        return pretraining_bad_row(rows, ROW_MASK, error,
-                                   "expected zeros behind the last sequence");
+        return pretraining_bad_row(rows, ROW_MASK, error, "expected zeros after the last sequence");
     }
     return part.last == rows->widths[ROW_POSITIONS] || positions[part.last] == 0
                ? BERTH_OK
-               : pretraining_bad_row(rows, ROW_POSITIONS, error,
-                                     "a position outside its sequence: found %d behind the last "
-                                     "one's end, %d",
-                                     positions[part.last], part.end);
+               : pretraining_bad_row(
+                     rows, ROW_POSITIONS, error,
+                     "position outside its sequence: found %d, after the end of the last one, %d",
+                     positions[part.last], part.end);
 }

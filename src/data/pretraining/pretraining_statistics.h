@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What pre-training instances came to: of one shard, or of many together.
+// Statistics of pre-training instances, of one shard or of many.
 #ifndef BERTH_DATA_PRETRAINING_STATISTICS_H
 #define BERTH_DATA_PRETRAINING_STATISTICS_H
 
@@ -12,24 +12,25 @@
 struct pretraining_statistics {
     int64_t instances, tokens;
     int64_t predictions;            // masked positions
-    int64_t masked, kept, replaced; // of these: became [MASK], stayed, became another id; known of
-                                    // instances that were made here only
+    int64_t masked, kept, replaced; // of these: became [MASK], stayed, became another id; known
+                                    // only for instances made here
     int64_t random_next;            // of the instances
     int64_t lengths[INSTANCE_LENGTH_MAX + 1];
 };
 
-// Adds a shard's instances.
+// Adds the instances of a shard.
 void pretraining_statistics_add(struct pretraining_statistics *statistics,
                                 const struct instances *instances);
-// The counts as one JSON object (json_free; NULL when memory is out), and adding one of these.
+// The counts as a JSON object (json_free; NULL when out of memory), and the addition of such an
+// object.
 json *pretraining_statistics_to_json(const struct pretraining_statistics *statistics,
                                      int max_seq_length);
 void pretraining_statistics_add_json(struct pretraining_statistics *statistics, const json *object);
 
 // Writes JSON, atomically: instances, tokens, predictions, fill (share of the rows that is not
 // padding), the shares masked, kept and replaced of the predictions, random_next (of the
-// instances), and lengths: how many instances have 0, 1, ... max_seq_length tokens. Shares of
-// nothing are null.
+// instances), and lengths: the number of instances with 0, 1, ... max_seq_length tokens. Shares of
+// an empty set are null.
 enum berth_status pretraining_statistics_write(const struct pretraining_statistics *statistics,
                                                int max_seq_length, const char *path,
                                                struct berth_error *error);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instances as TFRecord: a tf.train.Example each, its lists packed, its features in a fixed order.
+// Writes instances as TFRecord: one tf.train.Example each, with packed lists and its features in a
+// fixed order.
 #include "core/file.h"
 #include "core/memory.h"
 #include "data/pretraining/pretraining_file.h"
@@ -8,7 +9,7 @@
 
 #include <string.h>
 
-// Field numbers of Example and of what is inside.
+// Field numbers of Example and its nested messages.
 enum { FEATURES = 1, ENTRY = 1, KEY = 1, VALUE = 2, FLOATS = 2, INTEGERS = 3, ITEMS = 1 };
 
 struct record {
@@ -18,7 +19,7 @@ struct record {
     int length, predictions;
 };
 
-// A feature of the kind FLOATS or INTEGERS whose packed numbers are in record->list.
+// Writes a feature of the kind FLOATS or INTEGERS; its packed numbers are in record->list.
 static void put_feature(struct record *record, const char *name, uint32_t kind) {
     struct protobuf_writer *message = &record->message;
     size_t entry = protobuf_begin(message, ENTRY);
@@ -32,7 +33,7 @@ static void put_feature(struct record *record, const char *name, uint32_t kind) 
     protobuf_clear(&record->list);
 }
 
-// Numbers padded with zeros to `width`.
+// Writes numbers, padded with zeros to `width`.
 static void put_padded(struct record *record, const char *name, const int32_t *numbers,
                        size_t count, size_t width) {
     for (size_t i = 0; i < width; i++) {
@@ -41,7 +42,7 @@ static void put_padded(struct record *record, const char *name, const int32_t *n
     put_feature(record, name, INTEGERS);
 }
 
-// Ones from `begin` to `end`, zeros elsewhere.
+// Writes ones from `begin` to `end`, zeros elsewhere.
 static void put_run(struct record *record, const char *name, size_t begin, size_t end) {
     for (size_t i = 0; i < (size_t)record->length; i++) {
         protobuf_raw_varint(&record->list, i >= begin && i < end);
@@ -70,11 +71,10 @@ static enum berth_status put_record(struct record *record, struct file_writer *f
     const struct instance *instance = record->instance;
     int32_t is_random = instance->is_random;
     if (instance->length > record->length || instance->prediction_count > record->predictions) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "an instance has %d tokens and %d masked positions, records have %d and "
-                         "%d",
-                         instance->length, instance->prediction_count, record->length,
-                         record->predictions);
+        return error_set(
+            error, BERTH_BAD_DATA,
+            "an instance has %d tokens and %d masked positions, but records have %d and %d",
+            instance->length, instance->prediction_count, record->length, record->predictions);
     }
     protobuf_clear(&record->message);
     size_t features = protobuf_begin(&record->message, FEATURES);

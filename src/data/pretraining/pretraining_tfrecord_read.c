@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instances from TFRecord: each record's features become the columns of one row. Lists of numbers
-// may be packed or not, features may come in any order, others are passed over.
+// Reads instances from TFRecord: the features of a record become the columns of one row. Lists may
+// be packed or not, features may come in any order, unknown ones are ignored.
 #include "core/little_endian.h"
 #include "core/memory.h"
 #include "data/pretraining/pretraining_file.h"
@@ -10,15 +10,15 @@
 
 #include <string.h>
 
-// Field numbers of Example and of what is inside, as in pretraining_tfrecord.c.
+// Field numbers of Example and its nested messages, as in pretraining_tfrecord.c.
 enum { FEATURES = 1, ENTRY = 1, KEY = 1, VALUE = 2, FLOATS = 2, INTEGERS = 3, ITEMS = 1 };
 
 struct reading {
     struct tfrecord_reader file;
     struct pretraining_rows rows;
-    int32_t *weights; // not 0: a prediction; [INSTANCE_LENGTH_MAX] as the columns are
+    int32_t *weights; // [INSTANCE_LENGTH_MAX] like the columns; nonzero: a prediction
     int64_t weight_count;
-    unsigned seen; // columns, by bit; that of ROW_PLAIN_COLUMNS: weights
+    unsigned seen; // bit i: column i; bit ROW_PLAIN_COLUMNS: weights
 };
 
 // --- lists of numbers ---------------------------------------------------------------------------
@@ -32,7 +32,7 @@ static enum berth_status bad(const struct reading *reading, int column, const ch
                      reading->rows.path, (long long)reading->rows.row, what);
 }
 
-// Where the numbers of a column go, and how many are there.
+// The array of a column, and its length so far.
 static int32_t *values_of(struct reading *reading, int column, int64_t **count) {
     int is_column = column < ROW_PLAIN_COLUMNS;
     *count = is_column ? &reading->rows.widths[column] : &reading->weight_count;
@@ -44,7 +44,7 @@ static enum berth_status put_number(struct reading *reading, int column, uint64_
     int64_t *count, number = (int64_t)bits;
     int32_t *values = values_of(reading, column, &count);
     if (column == ROW_PLAIN_COLUMNS) {
-        number = (bits & 0x7fffffffu) != 0; // a float that is not 0
+        number = (bits & 0x7fffffffu) != 0; // a nonzero float
     }
     if (*count == INSTANCE_LENGTH_MAX || number < INT32_MIN || number > INT32_MAX) {
         return bad(reading, column,
@@ -58,7 +58,7 @@ static enum berth_status put_number(struct reading *reading, int column, uint64_
 static enum berth_status put_floats(struct reading *reading, int column,
                                     const struct protobuf_field *field, struct berth_error *error) {
     if (field->length % 4 != 0) {
-        return bad(reading, column, "packed floats that are cut", error);
+        return bad(reading, column, "truncated packed floats", error);
     }
     for (size_t i = 0; i < field->length; i += 4) {
         TRY(put_number(reading, column, little_endian_u32(field->bytes + i), error));
@@ -76,7 +76,7 @@ static enum berth_status put_integers(struct reading *reading, int column,
     return BERTH_OK;
 }
 
-// The content of a FloatList or an Int64List.
+// Reads the content of a FloatList or an Int64List.
 static enum berth_status read_list(struct reading *reading, int column, struct protobuf_reader list,
                                    struct berth_error *error) {
     struct protobuf_field field;
@@ -103,7 +103,7 @@ static enum berth_status read_list(struct reading *reading, int column, struct p
 
 // --- a record -----------------------------------------------------------------------------------
 
-// The column of a feature's name; -1: none of ours.
+// The column of a feature's name; -1: unknown.
 static int column_of(const unsigned char *name, size_t length) {
     for (int i = 0; i <= ROW_PLAIN_COLUMNS; i++) {
         const char *own = i < ROW_PLAIN_COLUMNS ? pretraining_columns[i] : "masked_lm_weights";
@@ -125,15 +125,15 @@ static enum berth_status read_feature(struct reading *reading, int column,
             return BERTH_OK;
         }
         if (field.number != kind) {
-            return bad(reading, column,
-                       kind == FLOATS ? "expected floats" : "expected whole numbers", error);
+            return bad(reading, column, kind == FLOATS ? "expected floats" : "expected integers",
+                       error);
         }
         TRY(protobuf_expect(&feature, &field, PROTOBUF_BYTES, error));
         TRY(read_list(reading, column, protobuf_inside(&feature, &field), error));
     }
 }
 
-// One entry of the map: a name and its feature.
+// Reads an entry of the map: a name and its feature.
 static enum berth_status read_entry(struct reading *reading, struct protobuf_reader entry,
                                     struct berth_error *error) {
     struct protobuf_field field, key = {0}, value = {0};
@@ -152,13 +152,13 @@ static enum berth_status read_entry(struct reading *reading, struct protobuf_rea
         return BERTH_OK;
     }
     if ((reading->seen >> column & 1) != 0) {
-        return bad(reading, column, "it stands there twice", error);
+        return bad(reading, column, "duplicate feature", error);
     }
     reading->seen |= 1u << column;
     return read_feature(reading, column, protobuf_inside(&entry, &value), error);
 }
 
-// Down to the entries: Example holds Features, which holds them.
+// Reads the entries: an Example contains Features, which contains them.
 static enum berth_status read_example(struct reading *reading, struct protobuf_reader example,
                                       struct berth_error *error) {
     struct protobuf_field field;
@@ -193,10 +193,10 @@ static enum berth_status check_widths(const struct reading *reading, int max_seq
     const int64_t *widths = reading->rows.widths;
     for (int i = 0; i < ROW_PLAIN_COLUMNS; i++) {
         if ((reading->seen >> i & 1) == 0) {
-            return bad(reading, i, "it is missing", error);
+            return bad(reading, i, "missing feature", error);
         }
         if (widths[i] != widths[like[i]]) {
-            return bad(reading, i, "another number of values than its companions have", error);
+            return bad(reading, i, "the number of values differs from the other features'", error);
         }
     }
     if (widths[ROW_NEXT] != 1) {
@@ -204,10 +204,10 @@ static enum berth_status check_widths(const struct reading *reading, int max_seq
     }
     return max_seq_length == 0 || widths[ROW_IDS] <= max_seq_length
                ? BERTH_OK
-               : bad(reading, ROW_IDS, "more tokens than are asked for", error);
+               : bad(reading, ROW_IDS, "more tokens than the maximum requested", error);
 }
 
-// Weights, where there are any, are ones as far as there are predictions.
+// Checks that the weights, if any, are nonzero exactly for the predictions.
 static enum berth_status check_weights(const struct reading *reading, struct berth_error *error) {
     const struct instances *to = reading->rows.to;
     int64_t count = to->items[to->count - 1].prediction_count;
@@ -222,7 +222,7 @@ static enum berth_status check_weights(const struct reading *reading, struct ber
                 : bad(reading, ROW_PLAIN_COLUMNS, "they contradict masked_lm_positions", error);
 }
 
-// The columns of the present row, their widths checked.
+// Reads the columns of the current row and checks their widths.
 static enum berth_status read_columns(struct reading *reading, const unsigned char *bytes,
                                       size_t length, int max_seq_length,
                                       struct berth_error *error) {
@@ -235,7 +235,7 @@ static enum berth_status read_columns(struct reading *reading, const unsigned ch
 
 // --- the file -----------------------------------------------------------------------------------
 
-// Room for the widest record, in one block at rows.values[0].
+// Opens the file; allocates columns for the widest record in one block at rows.values[0].
 static enum berth_status open_file(struct reading *reading, const char *path,
                                    struct berth_error *error) {
     reading->rows.path = path;

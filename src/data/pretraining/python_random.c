@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MT19937 (Matsumoto and Nishimura, 1998) seeded by an array, and what CPython makes of its words.
+// MT19937 (Matsumoto and Nishimura, 1998) seeded by an array, and CPython's functions on its words.
 #include "data/pretraining/python_random.h"
 
 #include "core/memory.h"
@@ -20,7 +20,7 @@ static void seed_word(struct python_random *random, uint32_t seed) {
     }
 }
 
-// Mixes word `i` with the one before; the first word follows the last.
+// Mixes word `i` with the previous one; the last word precedes the first.
 static uint32_t mixed(const struct python_random *random, size_t i, uint32_t factor) {
     uint32_t before = random->state[i - 1];
     return random->state[i] ^ (before ^ before >> 30) * factor;
@@ -110,7 +110,8 @@ void python_random_shuffle(struct python_random *random, uint32_t *numbers, size
 
 // --- sample -------------------------------------------------------------------------------------
 
-// From how many on CPython draws until it finds a new number instead of keeping a list.
+// The population size above which CPython draws until it finds a new number instead of keeping a
+// list.
 static uint64_t list_limit(uint32_t count) {
     uint64_t limit = 1;
     while (count > 5 && limit < 3 * (uint64_t)count) {

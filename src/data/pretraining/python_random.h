@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers of CPython 3's random.Random (a Mersenne Twister), so that data that its scripts make
-// can be made again bit for bit.
+// The numbers of CPython 3's random.Random (a Mersenne Twister), to reproduce the data of Python
+// scripts bit for bit.
 #ifndef BERTH_DATA_PYTHON_RANDOM_H
 #define BERTH_DATA_PYTHON_RANDOM_H
 
@@ -11,7 +11,7 @@ enum { PYTHON_RANDOM_WORDS = 624 };
 
 struct python_random {
     uint32_t state[PYTHON_RANDOM_WORDS];
-    int next; // word of the state; PYTHON_RANDOM_WORDS: all are used
+    int next; // next word of the state; PYTHON_RANDOM_WORDS: all are used
 };
 
 // random.Random(seed); Python takes the magnitude of a negative seed.
@@ -26,7 +26,7 @@ uint64_t python_random_below(struct python_random *random, uint64_t bound);
 int64_t python_random_between(struct python_random *random, int64_t low, int64_t high);
 // shuffle() of count numbers.
 void python_random_shuffle(struct python_random *random, uint32_t *numbers, size_t count);
-// sample(range(from), count) into to[count]; count <= from. Returns 0, -1 when memory is out.
+// sample(range(from), count) into to[count]; count <= from. Returns 0, or -1 when out of memory.
 int python_random_sample(struct python_random *random, uint32_t from, uint32_t count, uint32_t *to);
 
 #endif

@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-// Whether names tell training files apart from others.
+// Whether any of the names contains `part`.
 static int any_is_named(char **names, const char *part) {
     for (; *names != NULL; names++) {
         if (pretraining_is_file(*names) && strstr(*names, part) != NULL) {
@@ -30,7 +30,7 @@ static int is_wanted(const char *name, enum shard_use use, int training_is_named
     return use == SHARD_ANY || (test && !training);
 }
 
-// Takes `path`, which is freed by shard_list_done from here on.
+// Takes ownership of `path`; shard_list_done frees it.
 static enum berth_status add(struct shard_list *list, char *path, int max_seq_length,
                              struct berth_error *error) {
     struct shard *shard = &list->items[list->count++];
@@ -81,7 +81,7 @@ static enum berth_status add_file(struct shard_list *list, const char *path, int
     return own != NULL ? add(list, own, max_seq_length, error) : file_no_path(error);
 }
 
-// A pattern names its files: what they are called plays no part.
+// Adds the files of a pattern, whatever their names.
 static enum berth_status add_pattern(struct shard_list *list, const char *pattern,
                                      int max_seq_length, struct berth_error *error) {
     glob_t found;
@@ -124,13 +124,13 @@ enum berth_status shard_list_open(struct shard_list *list, const char *path, enu
     TRY(add_all(list, path, use, max_seq_length, error));
     if (use != SHARD_TEST && list->count == 0) {
         return error_set(error, BERTH_NO_INPUT,
-                         "%s: no shards in it; expected files *.hdf5 or *.tfrecord of pre-training "
+                         "%s: no shards found; expected files *.hdf5 or *.tfrecord of pre-training "
                          "instances, as `berth prepare` writes them",
                          path);
     }
     return use == SHARD_TEST || list->sequences > 0
                ? BERTH_OK
-               : error_set(error, BERTH_BAD_DATA, "%s: its %zu shards hold no sequence", path,
+               : error_set(error, BERTH_BAD_DATA, "%s: its %zu shards have no sequence", path,
                            list->count);
 }
 
@@ -140,12 +140,11 @@ static enum berth_status check_sizes(const struct shard_list *list, const struct
     for (size_t i = first; i < instances->count; i++) {
         const struct instance *item = &instances->items[i];
         if (item->length > list->length || item->prediction_count > list->predictions) {
-            return error_set(
-                error, BERTH_BAD_DATA,
-                "%s: sequence %zu has %d tokens and %d masked positions; by their first "
-                "records the files hold at most %" PRId64 " and %" PRId64,
-                shard->path, i - first, item->length, item->prediction_count, list->length,
-                list->predictions);
+            return error_set(error, BERTH_BAD_DATA,
+                             "%s: sequence %zu has %d tokens and %d masked positions; the first "
+                             "records of the files have at most %" PRId64 " and %" PRId64,
+                             shard->path, i - first, item->length, item->prediction_count,
+                             list->length, list->predictions);
         }
     }
     return BERTH_OK;
@@ -158,10 +157,11 @@ enum berth_status shard_list_read(const struct shard_list *list, size_t file, in
     size_t first = instances->count;
     TRY(pretraining_read(shard->path, vocab_size, max_seq_length, instances, error));
     if ((int64_t)(instances->count - first) != shard->sequences) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: it held %" PRId64 " sequences when the run began and holds %zu now; "
-                         "shards must not change during a run",
-                         shard->path, shard->sequences, instances->count - first);
+        return error_set(
+            error, BERTH_BAD_DATA,
+            "%s: %" PRId64
+            " sequences when the run began, %zu now; shards must not change during a run",
+            shard->path, shard->sequences, instances->count - first);
     }
     return check_sizes(list, shard, instances, first, error);
 }

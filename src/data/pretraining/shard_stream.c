@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The caller's thread decides which file is needed; the reader's thread reads one at a time.
+// Streams sequences from shards. The caller's thread decides which file is needed; the reader
+// thread reads one at a time.
 #include "data/pretraining/shard_stream.h"
 
 #include "core/memory.h"
@@ -18,20 +19,20 @@ struct loaded {
     struct instances instances;
 };
 
-// One pass through one file: visit n is file number n % count of epoch n / count.
+// One pass through one file: visit n is file n % count of epoch n / count.
 struct visit {
     int64_t number;
     struct loaded *loaded;
     uint32_t *order;
 };
 
-// What the two threads share, behind `lock`.
+// The state that both threads share, protected by `lock`.
 struct reader {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     int is_started, ends;
-    int is_wanted, is_done; // `file` is to be read; it was read
+    int is_wanted, is_done; // `file` is to be read; it has been read
     size_t file;
     struct instances instances;
     enum berth_status status;
@@ -48,7 +49,7 @@ struct shard_stream {
     struct shard_stream_settings settings;
     struct reader reader;
     struct loaded *loaded;
-    struct visit *visits; // [visit_count], numbers ascending without a gap
+    struct visit *visits; // [visit_count], consecutive numbers
     size_t visit_count, visit_room;
     uint32_t *files; // order of the files in epoch files_epoch
     int64_t files_epoch;
@@ -95,7 +96,7 @@ static enum berth_status start_reader(struct shard_stream *stream, struct berth_
     reader->is_started = pthread_create(&reader->thread, NULL, run_reader, stream) == 0;
     return reader->is_started
                ? BERTH_OK
-               : error_set(error, BERTH_NO_MEMORY, "no thread can be started to read shards");
+               : error_set(error, BERTH_NO_MEMORY, "cannot start a thread to read shards");
 }
 
 static void stop_reader(struct reader *reader) {
@@ -111,7 +112,7 @@ static void stop_reader(struct reader *reader) {
     pthread_mutex_destroy(&reader->lock);
 }
 
-// Has the reader read `file` next, unless it is at work or has something that was not fetched.
+// Asks the reader to read `file` next, unless it is busy or holds a file that was not fetched.
 static void want(struct reader *reader, size_t file) {
     pthread_mutex_lock(&reader->lock);
     if (!reader->is_wanted) {
@@ -123,7 +124,7 @@ static void want(struct reader *reader, size_t file) {
     pthread_mutex_unlock(&reader->lock);
 }
 
-// Waits for what the reader was asked for, and takes it.
+// Waits for the requested file, and takes it.
 static enum berth_status fetch(struct reader *reader, size_t *file, struct instances *instances,
                                struct berth_error *error) {
     pthread_mutex_lock(&reader->lock);
@@ -214,12 +215,12 @@ static size_t file_of(struct shard_stream *stream, int64_t visit) {
     return stream->files[visit % count];
 }
 
-// Apart from the order of the files and from other files'.
+// Independent of the order of the files and of the other files' orders.
 static uint64_t seed_of(const struct shard_stream *stream, size_t file) {
     return stream->settings.seed ^ UINT64_C(0x9E3779B97F4A7C15) * ((uint64_t)file + 1);
 }
 
-// The visit that holds sequence `index` of the stream, and which of its sequences that is.
+// The visit that contains sequence `index` of the stream, and the sequence's position in it.
 static int64_t visit_of(struct shard_stream *stream, int64_t index, int64_t *row) {
     int64_t epoch = index / stream->list->sequences, rest = index % stream->list->sequences;
     int64_t visit = epoch * (int64_t)stream->list->count;
@@ -242,7 +243,7 @@ struct shard_place shard_stream_place(struct shard_stream *stream, int64_t index
     return place;
 }
 
-// --- files at hand ------------------------------------------------------------------------------
+// --- loaded files -------------------------------------------------------------------------------
 
 static struct loaded *find_loaded(const struct shard_stream *stream, size_t file) {
     struct loaded *loaded = stream->loaded;
@@ -258,7 +259,7 @@ static double seconds_now(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-// The file, read by the reader's thread; what it read ahead for another place is thrown away.
+// Gets the file from the reader thread; discards a different file that was read ahead.
 static enum berth_status load(struct shard_stream *stream, size_t file, struct loaded **found,
                               struct berth_error *error) {
     struct loaded *loaded = memory_array_zeroed(1, sizeof *loaded);
@@ -324,7 +325,7 @@ static void read_ahead(struct shard_stream *stream, int64_t visit) {
     }
 }
 
-// Has visits [first, last] at hand, and no others.
+// Loads visits [first, last], and releases all others.
 static enum berth_status move_to(struct shard_stream *stream, int64_t first, int64_t last,
                                  double *waited, struct berth_error *error) {
     size_t behind = 0;
@@ -412,7 +413,7 @@ uint64_t shard_stream_bytes(const struct shard_list *list, int64_t sequences) {
         int64_t own = list->items[i].sequences;
         largest = own > largest ? own : largest;
     }
-    // An update begins and ends within files, and the next one is read ahead.
+    // An update may begin and end within files, and the next file is read ahead.
     int64_t at_once = sequences + 3 * largest;
     int64_t held = at_once < list->sequences + largest ? at_once : list->sequences + largest;
     return (uint64_t)held * row + (uint64_t)at_once * sizeof(uint32_t) +

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SQuAD files as a whole: JSON or JSON lines, the limit, and who owns what. What the values mean is
-// squad_records.c.
+// Reads SQuAD files: JSON or JSON lines, the limit, and ownership. squad_records.c interprets the
+// values.
 #include "data/squad/squad.h"
 
 #include "core/encoding.h"
@@ -21,7 +21,7 @@ struct storage {
 
 // --- JSON lines ---------------------------------------------------------------------------------
 
-// One past the end of the first object or array of a text: brackets are counted outside of strings.
+// The end of the first object or array of a text: counts brackets outside strings.
 static size_t first_value_end(const char *bytes, size_t length) {
     size_t depth = 0;
     int in_string = 0;
@@ -49,7 +49,7 @@ static int is_blank(const char *bytes, size_t length) {
     return i == length;
 }
 
-// More than one value, the first an object that ends with its line.
+// Whether there are several values, the first of which is an object that ends with its line.
 static int is_json_lines(const char *bytes, size_t length) {
     size_t begin = 0;
     while (begin < length && is_blank(bytes + begin, 1)) {
@@ -113,7 +113,7 @@ static enum berth_status read_text(struct squad_reader *reader, const char *byte
     }
     if (reader->count == 0) {
         return error_set(reader->error, BERTH_BAD_DATA,
-                         "%s: the file holds no questions; expected \"qas\" in its paragraphs",
+                         "%s: the file has no questions; expected \"qas\" in its paragraphs",
                          reader->name);
     }
     return BERTH_OK;
@@ -131,7 +131,7 @@ static enum berth_status read_bytes(struct squad_reader *reader, const char *byt
     return status;
 }
 
-// Hands the reader's arrays over; answers lie in one pool, in the order of the examples.
+// Moves the reader's arrays to the data set; answers are in one pool, in the order of the examples.
 static void publish(struct squad_reader *reader, struct storage *storage,
                     struct squad_dataset *dataset) {
     size_t first = 0;
@@ -246,8 +246,8 @@ enum berth_status squad_check_ids(const struct squad_dataset *dataset, const cha
             const char *id = sorted[i]->id;
             status =
                 error_set(error, BERTH_BAD_DATA,
-                          "%s: the questions %zu and %zu (counted from 0) have the same id "
-                          "\"%.*s\"; predictions are kept by id, so ids must differ",
+                          "%s: questions %zu and %zu (counted from 0) have the duplicate id "
+                          "\"%.*s\"; predictions are stored by id, so ids must be unique",
                           name, (size_t)(sorted[i - 1] - dataset->examples),
                           (size_t)(sorted[i] - dataset->examples), squad_shown(id, strlen(id)), id);
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// SQuAD data sets (v1.1 and v2.0): the nested file of the Stanford site and the flat records that
-// Hugging Face's scripts read ({id, title, context, question, answers: {text, answer_start}}, in an
-// array, under "data", or one object a line).
+// Reads SQuAD data sets (v1.1 and v2.0): Stanford's nested files, and the flat records of Hugging
+// Face's scripts ({id, title, context, question, answers: {text, answer_start}}, in an array, under
+// "data", or one object per line).
 #ifndef BERTH_DATA_SQUAD_H
 #define BERTH_DATA_SQUAD_H
 
@@ -15,15 +15,15 @@
 
 struct squad_answer {
     const char *text;
-    int64_t start; // character (code point) of the context, below 0 too: what the file says
-    int misplaced; // the context does not have the text there, whatever its white space
+    int64_t start; // character (code point) of the context as in the file; may be negative
+    int misplaced; // the context does not have the text there, ignoring white space
 };
 
 struct squad_example {
     const char *id;
     const char *title; // "" when absent
     const char *question;
-    const char *context;   // shared between the questions of a paragraph
+    const char *context;   // shared by the questions of a paragraph
     size_t context_length; // bytes
     const struct squad_answer *answers;
     size_t answer_count;
@@ -33,21 +33,21 @@ struct squad_example {
 struct squad_dataset {
     struct squad_example *examples; // in file order
     size_t count;
-    int version_2;    // the file knows is_impossible
+    int version_2;    // the file has is_impossible
     size_t misplaced; // answers
-    const char *name; // the file, for messages; NULL in a data set made by hand
-    void *storage;    // owns every string; NULL in a data set made by hand
+    const char *name; // the file, for messages; NULL in a data set built by the caller
+    void *storage;    // owns every string; NULL in a data set built by the caller
 };
 
 // Reads a data set. `limit` > 0 keeps the first examples only. Errors name file, place and remedy:
-// no questions, missing keys, wrong types. An answer that does not lie in its context at
-// answer_start is marked: squad_check_placed refuses it, training leaves its question out.
+// no questions, missing keys, wrong types. An answer that is not in its context at answer_start is
+// marked: squad_check_placed refuses it, training skips its question.
 enum berth_status squad_read(const char *path, int64_t limit, struct squad_dataset *dataset,
                              struct berth_error *error);
 void squad_dataset_done(struct squad_dataset *dataset);
 
-// BERTH_BAD_DATA when an answer is misplaced; of the first one the place, the id, the text that the
-// context has there and the remedy.
+// BERTH_BAD_DATA when an answer is misplaced, with the place, the id, the context's text there and
+// the remedy of the first one.
 enum berth_status squad_check_placed(const struct squad_dataset *dataset,
                                      struct berth_error *error);
 
@@ -55,12 +55,12 @@ enum berth_status squad_check_placed(const struct squad_dataset *dataset,
 // checked.
 enum berth_status squad_read_references(const char *path, struct squad_dataset *dataset,
                                         struct berth_error *error);
-// As squad_read for a data set in memory; `name` stands for the file in messages.
+// As squad_read for a data set in memory; messages call it `name`.
 enum berth_status squad_read_memory(const char *name, const char *bytes, size_t length,
                                     int64_t limit, struct squad_dataset *dataset,
                                     struct berth_error *error);
 
-// Predictions are kept by id: two questions with one id are BERTH_BAD_DATA, naming both places.
+// Predictions are stored by id: a duplicate id is BERTH_BAD_DATA, with both places in the message.
 enum berth_status squad_check_ids(const struct squad_dataset *dataset, const char *name,
                                   struct berth_error *error);
 

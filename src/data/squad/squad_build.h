@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the builders of both rule sets share: the failure to be told, the pools of a set.
+// Shared by the builders of both rule sets: the failure to report, and the pools of a set.
 #ifndef BERTH_DATA_SQUAD_BUILD_H
 #define BERTH_DATA_SQUAD_BUILD_H
 
 #include "data/squad/squad_features.h"
 
-// Of what failed on several threads, the one with the lowest index: so the message does not depend
-// on the threads.
+// The failure with the lowest index, so that the message does not depend on the threads.
 struct squad_failure {
     size_t index;
     enum berth_status status;
     struct berth_error error;
 };
-// Text work on threads: `one` for each index below `count`, with a list of tokens of its thread's
-// own. Failures go to *failure.
+// Runs `one` on threads for each index below `count`, with a token list per thread. Failures go to
+// *failure.
 struct squad_work {
     void *builder;
     size_t count;
@@ -29,7 +28,7 @@ enum berth_status squad_failure_status(const struct squad_failure *failure,
 enum berth_status squad_set_reserve(struct squad_feature_set *set, uint64_t features,
                                     uint64_t tokens, struct berth_error *error);
 
-// What squad_features_build hands to the rule sets.
+// The arguments of squad_features_build for the rule sets.
 struct squad_build {
     const struct squad_dataset *dataset;
     const struct tokenizer *tokenizer;
@@ -37,7 +36,7 @@ struct squad_build {
     const char *name;                            // of the data set, for messages
     int threads;                                 // at least 1
     const struct berth_log *log;
-    struct squad_feature_set *set; // empty but for example_words; the caller frees it
+    struct squad_feature_set *set; // empty except example_words; the caller frees it
 };
 // By Keras's rules.
 enum berth_status squad_keras_build(const struct squad_build *args, struct berth_error *error);

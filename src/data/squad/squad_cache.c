@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cache's file, little-endian:
+// Writes the cache file, little-endian:
 //
 //   header     "BERTHFEA", u32 format version, u32 flags, 32 bytes of key, then u64 each: number of
-//              questions, features, tokens, words, entries left out, features labelled (0, 0)
+//              questions, features, tokens, words, skipped entries, features labelled (0, 0)
 //   features   8 i32 each: example, length, document_begin, document_length, document_start, start,
 //              end, answer
 //   ids        u16 each where the vocabulary has at most 65,536 tokens, else u32
 //   without labels only: the document rows' words (u32 each) and max_context (u8 each), the words'
 //              begins and ends (u32 each), each question's first word (u32)
-//   footer     u32 CRC-32C of all before
+//   footer     u32 CRC-32C of all bytes before it
 //
-// Type ids, the places of the features, unique ids and what stands outside the document rows follow
-// from the rest. This is the writer; squad_cache_read.c reads.
+// Type ids, the places of the features, unique ids and the contents outside the document rows
+// follow from the rest. squad_cache_read.c is the reader.
 #include "data/squad/squad_cache.h"
 
 #include "core/buffer.h"
@@ -76,7 +76,7 @@ char *squad_cache_path(const char *folder, const char *data_path,
 
 // --- writing ------------------------------------------------------------------------------------
 
-// Gathers bytes for the file and its checksum.
+// Buffers bytes for the file and its checksum.
 struct output {
     struct file_writer file;
     uint32_t crc;
@@ -87,7 +87,7 @@ struct output {
 static void flush(struct output *out) {
     out->crc = crc32c(out->crc, out->bytes, out->gathered);
     (void)file_writer_put(&out->file, out->bytes, out->gathered,
-                          NULL); // the commit tells of a failure
+                          NULL); // the commit reports a failure
     out->gathered = 0;
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Features kept in a file, so that the next run on the same data need not build them.
+// Features in a cache file, so that the next run on the same data need not build them.
 //
-// A file belongs to one key: the SHA-256 of everything that the features depend on. It is therefore
-// never stale: other data, another vocabulary or other settings look for another key. A file that
-// is damaged, cut or foreign is an error of squad_cache_read, after which the caller builds anew.
+// A file belongs to one key: the SHA-256 of everything that the features depend on. So it is never
+// stale: other data, another vocabulary or other settings have another key. A damaged, truncated or
+// foreign file is an error of squad_cache_read, after which the caller builds the features.
 #ifndef BERTH_DATA_SQUAD_CACHE_H
 #define BERTH_DATA_SQUAD_CACHE_H
 
@@ -15,40 +15,39 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// What a file is read against.
+// The key that a file must have.
 struct squad_cache_key {
     char hex[DIGEST_HEX_SIZE];
     struct squad_feature_options options;
     int64_t vocabulary; // tokens in it
 };
 
-// The key of the features of a file with these bytes, of which the first `limit` questions are used
-// (0: all).
+// The key of the features of a file with these bytes and a limit of `limit` questions (0: all).
 enum berth_status squad_cache_key_of(const void *bytes, size_t length, int64_t limit,
                                      const struct tokenizer *tokenizer,
                                      const struct squad_feature_options *options,
                                      struct squad_cache_key *key, struct berth_error *error);
 
-// The path of a key's file in `folder`, newly allocated; NULL when memory is out.
+// The path of a key's file in `folder`, newly allocated; NULL when out of memory.
 char *squad_cache_path(const char *folder, const char *data_path,
                        const struct squad_cache_key *key);
 
 // Features without labels need their data set: its number of questions and the lengths of its
 // contexts are checked. With labels `dataset` may be NULL; the set then has no words and no
-// max_context. *examples: questions of the data set. Errors (BERTH_BAD_DATA) say what is wrong with
-// the file; *set is empty then.
+// max_context. *examples: questions of the data set. BERTH_BAD_DATA says what is wrong with the
+// file; *set is then empty.
 enum berth_status squad_cache_read(const char *path, const struct squad_cache_key *key,
                                    const struct squad_dataset *dataset,
                                    struct squad_feature_set *set, int64_t *examples,
                                    struct berth_error *error);
-// The same of bytes in memory; `name` stands for the file in messages.
+// The same for bytes in memory; messages call them `name`.
 enum berth_status squad_cache_parse(const char *name, const void *bytes, size_t length,
                                     const struct squad_cache_key *key,
                                     const struct squad_dataset *dataset,
                                     struct squad_feature_set *set, int64_t *examples,
                                     struct berth_error *error);
 
-// Writes the file as a whole or not at all.
+// Writes the file atomically.
 enum berth_status squad_cache_write(const char *path, const struct squad_cache_key *key,
                                     const struct squad_dataset *dataset,
                                     const struct squad_feature_set *set, struct berth_error *error);

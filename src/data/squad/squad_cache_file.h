@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the cache's writer and reader agree on; the layout stands in squad_cache.c.
+// Shared by the cache's writer and reader; squad_cache.c describes the layout.
 #ifndef BERTH_DATA_SQUAD_CACHE_FILE_H
 #define BERTH_DATA_SQUAD_CACHE_FILE_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the cache's file (its layout: squad_cache.c). Every number is checked before it is used: a
-// file that was made to do harm can hold wrong features, but none that lead outside of an array.
+// Reads the cache file (squad_cache.c describes its layout). Every number is checked before use: a
+// malicious file can contain wrong features, but none that lead outside an array.
 #include "core/file.h"
 #include "core/little_endian.h"
 #include "core/memory.h"
@@ -33,22 +33,22 @@ static enum berth_status read_header(struct input *in) {
     unsigned char wanted[32];
     cache_key_bytes(in->key, wanted);
     if (in->length < CACHE_HEADER_BYTES + CACHE_FOOTER_BYTES) {
-        return refuse(in, "it is too short to be a feature cache");
+        return refuse(in, "too short for a feature cache");
     }
     if (memcmp(in->bytes, CACHE_MAGIC, 8) != 0) {
-        return refuse(in, "it is no feature cache");
+        return refuse(in, "not a feature cache");
     }
     if (little_endian_u32(in->bytes + 8) != CACHE_VERSION) {
-        return refuse(in, "it is a feature cache of another version");
+        return refuse(in, "a feature cache of another version");
     }
     size_t body = in->length - CACHE_FOOTER_BYTES;
     if (crc32c(0, in->bytes, body) != little_endian_u32(in->bytes + body)) {
-        return refuse(in, "its checksum does not fit: it is damaged or cut");
+        return refuse(in, "wrong checksum: the file is damaged or truncated");
     }
     if (memcmp(in->bytes + 16, wanted, sizeof wanted) != 0 ||
         (little_endian_u32(in->bytes + 12) & CACHE_WITH_LABELS) !=
             (in->key->options.training != 0)) {
-        return refuse(in, "it belongs to other data or settings");
+        return refuse(in, "the cache of other data or settings");
     }
     uint64_t counts[6];
     for (size_t i = 0; i < 6; i++) {
@@ -63,7 +63,7 @@ static enum berth_status read_header(struct input *in) {
     return BERTH_OK;
 }
 
-// The number of document rows is in the features alone; each is looked at before it is believed.
+// Counts the document rows, which only the features contain; each feature is checked first.
 static enum berth_status count_rows(struct input *in) {
     for (uint64_t i = 0; i < in->features; i++) {
         int32_t length =
@@ -76,24 +76,24 @@ static enum berth_status count_rows(struct input *in) {
     return BERTH_OK;
 }
 
-// Finds the parts; their sizes must be those that the file has.
+// Finds the parts, whose sizes must add up to the file's.
 static enum berth_status find_parts(struct input *in) {
     uint64_t left = in->length - CACHE_HEADER_BYTES - CACHE_FOOTER_BYTES;
     if (in->features > left / CACHE_FEATURE_BYTES || in->tokens > left / cache_id_bytes(in->key) ||
         in->words > left / 8 || in->examples > INT32_MAX || in->tokens > UINT32_MAX) {
-        return refuse(in, "its counts do not fit its size");
+        return refuse(in, "its counts do not match its size");
     }
     in->feature_part = in->bytes + CACHE_HEADER_BYTES;
     TRY(count_rows(in));
     uint64_t wanted = in->features * CACHE_FEATURE_BYTES + in->tokens * cache_id_bytes(in->key);
     if (!in->key->options.training) {
         if (in->rows > left || in->examples > left) {
-            return refuse(in, "its counts do not fit its size");
+            return refuse(in, "its counts do not match its size");
         }
         wanted += in->rows * 5 + in->words * 8 + in->examples * 4;
     }
     if (wanted != left) {
-        return refuse(in, "its counts do not fit its size");
+        return refuse(in, "its counts do not match its size");
     }
     in->id_part = in->feature_part + in->features * CACHE_FEATURE_BYTES;
     in->word_part = in->id_part + in->tokens * cache_id_bytes(in->key);
@@ -137,12 +137,14 @@ static enum berth_status read_features(struct input *in) {
                                           .end = numbers[6],
                                           .answer = numbers[7]};
         if (!is_sound(in, feature, before)) {
-            return refuse(in, "a feature contradicts itself");
+            return refuse(in, "an inconsistent feature");
         }
         before = feature->example;
         tokens += (uint64_t)feature->length;
     }
-    return tokens == in->tokens ? BERTH_OK : refuse(in, "its features have other lengths in all");
+    return tokens == in->tokens
+               ? BERTH_OK
+               : refuse(in, "the lengths of its features do not match its token count");
 }
 
 static enum berth_status read_ids(struct input *in) {
@@ -156,10 +158,10 @@ static enum berth_status read_ids(struct input *in) {
     }
     return in->tokens == 0 || (int64_t)largest < in->key->vocabulary
                ? BERTH_OK
-               : refuse(in, "a token is not of the vocabulary");
+               : refuse(in, "a token id outside the vocabulary");
 }
 
-// Rows of type 0 come first: Google's question, Keras's context and its [SEP].
+// Sets the types. Rows of type 0 come first: Google's question, Keras's context and its [SEP].
 static void set_types(struct input *in) {
     int keras = in->key->options.rules == SQUAD_RULES_KERAS;
     for (size_t i = 0; i < in->set->count; i++) {
@@ -171,7 +173,7 @@ static void set_types(struct input *in) {
     }
 }
 
-// Words [first, last] of an example's document follow each other within its context.
+// Whether the words [first, last] of an example's document are in order and within its context.
 static int words_follow(const struct input *in, const struct squad_feature *feature, size_t first,
                         size_t last) {
     const uint32_t *begin = in->set->word_begin, *end = in->set->word_end;
@@ -203,7 +205,7 @@ static enum berth_status read_document(struct input *in, const struct squad_feat
         uint32_t word = little_endian_u32(in->word_part + (row + i) * 4);
         uint8_t flag = in->context_part[row + i];
         if (base + word >= in->words || word > INT32_MAX || (i > 0 && word < before) || flag > 1) {
-            return refuse(in, "a token's word is not of its document");
+            return refuse(in, "the word of a token is not in its document");
         }
         before = word;
         words[feature->document_begin + (int32_t)i] = (int32_t)word;
@@ -212,7 +214,7 @@ static enum berth_status read_document(struct input *in, const struct squad_feat
     if (count > 0) {
         size_t first = base + (size_t)words[feature->document_begin];
         if (!words_follow(in, feature, first, base + before)) {
-            return refuse(in, "the words of a document do not follow each other in its context");
+            return refuse(in, "the words of a document are not in order in its context");
         }
     }
     return BERTH_OK;
@@ -262,7 +264,7 @@ static enum berth_status parse(struct input *in) {
     TRY(read_header(in));
     TRY(find_parts(in));
     if (in->dataset != NULL && in->dataset->count != in->examples) {
-        return refuse(in, "its data set has another number of questions");
+        return refuse(in, "its number of questions differs from the data set's");
     }
     TRY(reserve(in));
     TRY(read_features(in));

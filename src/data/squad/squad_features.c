@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Google's sliding windows over SQuAD documents (run_squad.py).
 //
-// A document is tokenized once for all its questions; a plan per question (its tokens, the answer's
-// place, how many windows) gives every window its place in the pools, and the windows are then
+// A document is tokenized once for all its questions. A plan per question (its tokens, the answer's
+// position, the number of windows) gives every window its place in the pools; then the windows are
 // filled in any order. Both passes run on all threads; the result does not depend on their number.
 //
 // The windows of a document of n tokens with room for r begin at 0, s, 2s, ... where s = min(r,
-// stride), and the last one reaches the document's end.
+// stride), and the last one reaches the end of the document.
 //
-// With filter_by_words a training window stays when the numbers of the answer's first and last WORD
-// lie between those of the window's first and last TOKEN in the document: BingBertSquad's test.
-// The labels are the rows that the answer's tokens would have, whatever stands there; rows before 0
-// become 0, and rows past the window's are no labels. (The original has padding in some of these;
-// Berth has none.)
+// filter_by_words is BingBertSquad's test: a training window is kept when the indices of the
+// answer's first and last WORD are between those of the window's first and last TOKEN in the
+// document. The labels are the rows that the answer's tokens would have, whatever those rows
+// contain; rows before 0 become 0, and rows past the window's are no labels. (The original has
+// padding in some of these rows; Berth has none.)
 //
 // Keras's rules are in squad_keras.c.
 #include "data/squad/squad_features.h"
@@ -26,7 +26,7 @@
 #include <string.h>
 
 #define SKIPPED_NAMED 5
-#define FEATURES_LONGEST (1 << 24) // of any length option: keeps every sum within int64
+#define FEATURES_LONGEST (1 << 24) // maximum of any length option: keeps every sum within int64
 
 struct builder {
     const struct squad_dataset *dataset;
@@ -45,8 +45,8 @@ static enum berth_status check_option(const char *name, int64_t value, int64_t l
     if (value >= least && value <= FEATURES_LONGEST) {
         return BERTH_OK;
     }
-    return error_set(error, BERTH_USAGE, "%s is %lld; expected %lld to %d", name, (long long)value,
-                     (long long)least, FEATURES_LONGEST);
+    return error_set(error, BERTH_USAGE, "%s: expected %lld to %d, found %lld", name,
+                     (long long)least, FEATURES_LONGEST, (long long)value);
 }
 
 static enum berth_status check_options(const struct squad_feature_options *options,
@@ -57,8 +57,8 @@ static enum berth_status check_options(const struct squad_feature_options *optio
     TRY(check_option("max_query_length", options->max_query_length, 1, error));
     if (options->filter_by_words && options->rules == SQUAD_RULES_KERAS) {
         return error_set(error, BERTH_CONFIG,
-                         "windows cannot be filtered by words with features by Keras's rules, "
-                         "which have no windows; leave one of the two away");
+                         "features by Keras's rules have no windows to filter by words; leave one "
+                         "of the two out");
     }
     struct tokenizer_special special = tokenizer_special_ids(tokenizer);
     if (special.cls < 0 || special.sep < 0) {
@@ -71,7 +71,8 @@ static enum berth_status check_options(const struct squad_feature_options *optio
 
 // --- documents ----------------------------------------------------------------------------------
 
-// Words are maximal runs of anything but white space. With NULL arrays it only counts.
+// Splits a text into words: maximal runs of anything but white space. With NULL arrays it only
+// counts.
 static size_t split_words(const char *text, size_t length, uint32_t *begin, uint32_t *end) {
     size_t count = 0, at = 0;
     while (at < length) {
@@ -93,7 +94,7 @@ static size_t split_words(const char *text, size_t length, uint32_t *begin, uint
     return count;
 }
 
-// One document for each run of examples that share a context.
+// Makes one document for each run of examples that share a context.
 static enum berth_status list_documents(struct builder *builder, struct berth_error *error) {
     const struct squad_dataset *dataset = builder->dataset;
     size_t words = 0;
@@ -125,7 +126,7 @@ static enum berth_status list_documents(struct builder *builder, struct berth_er
     return BERTH_OK;
 }
 
-// Google tokenizes word by word; the pieces of the whole text are the same, since every white space
+// Google tokenizes word by word; the pieces of the whole text are the same, since all white space
 // of the word split also separates words in the tokenizer.
 static enum berth_status tokenize_document(void *context, size_t index, struct token_list *list,
                                            struct berth_error *error) {
@@ -160,9 +161,9 @@ static void tokenize_documents(struct builder *builder, int threads) {
     squad_work_run(&work, threads, &builder->failure);
 }
 
-// --- the answer's place -------------------------------------------------------------------------
+// --- the answer's position -----------------------------------------------------------------------
 
-// The word that holds a byte of the context; white space belongs to the word before it, -1 when
+// The word that contains a byte of the context; white space belongs to the word before it, -1 if
 // there is none.
 static int64_t word_at(const struct builder *builder, const struct squad_document *document,
                        size_t byte) {
@@ -193,7 +194,8 @@ static int64_t token_of_word(const struct squad_document *document, int64_t word
     return low;
 }
 
-// Google's test: the answer, its white space squeezed, lies within the words joined by blanks.
+// Google's test: whether the answer, with its white space squeezed, is within the words joined by
+// blanks.
 static enum berth_status words_hold(const struct builder *builder,
                                     const struct squad_document *document, int64_t first,
                                     int64_t last, const char *answer, int *holds,
@@ -246,11 +248,10 @@ static enum berth_status check_answer_count(const struct builder *builder,
                                             const struct squad_example *example,
                                             struct berth_error *error) {
     if (example->answer_count != 1) {
-        return error_set(
-            error, BERTH_BAD_DATA,
-            "%s: question \"%.60s\" has %zu answers; training needs exactly one unless "
-            "is_impossible is true: keep one (development files have several)",
-            builder->name, example->id, example->answer_count);
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: question \"%.60s\" has %zu answers; training needs exactly one "
+                         "unless is_impossible is true; keep one (development files have several)",
+                         builder->name, example->id, example->answer_count);
     }
     if (*example->answers->text == '\0') {
         return error_set(error, BERTH_BAD_DATA,
@@ -317,13 +318,12 @@ static enum berth_status tokenize_query(const struct builder *builder,
     plan->query_length = (int64_t)count;
     plan->room = builder->options->max_seq_length - plan->query_length - 3;
     if (plan->room < 1) {
-        return error_set(error, BERTH_USAGE,
-                         "%s: question \"%.60s\": its %zu tokens and 3 special ones leave no room "
-                         "for the document in max_seq_length %lld; raise that or lower "
-                         "max_query_length (%lld)",
-                         builder->name, example->id, count,
-                         (long long)builder->options->max_seq_length,
-                         (long long)builder->options->max_query_length);
+        return error_set(
+            error, BERTH_USAGE,
+            "%s: question \"%.60s\": its %zu tokens and 3 special ones leave no room for the "
+            "document in max_seq_length %lld; raise it or lower max_query_length (%lld)",
+            builder->name, example->id, count, (long long)builder->options->max_seq_length,
+            (long long)builder->options->max_query_length);
     }
     return BERTH_OK;
 }
@@ -375,9 +375,9 @@ static void fill_examples(const struct builder *builder, int threads) {
     }
 }
 
-// --- the whole ----------------------------------------------------------------------------------
+// --- all features --------------------------------------------------------------------------------
 
-// Gives every window its place and allocates the pools.
+// Assigns every window its place and allocates the pools.
 static enum berth_status place_windows(struct builder *builder, struct berth_error *error) {
     struct squad_feature_set *set = builder->set;
     uint64_t tokens = 0, features = 0;
@@ -399,13 +399,13 @@ static enum berth_status place_windows(struct builder *builder, struct berth_err
     return squad_set_reserve(set, features, tokens, error);
 }
 
-// All in a number, then the first few by name.
+// Reports the number of skipped questions, then the first few by name.
 static void report_skipped(const struct builder *builder, const struct berth_log *log) {
     size_t left = builder->set->skipped_examples;
     if (left == 0) {
         return;
     }
-    log_warning(log, "%s: %zu of %zu questions are skipped; --strict_answers refuses such a file",
+    log_warning(log, "%s: skipping %zu of %zu questions; --strict_answers refuses such a file",
                 builder->name, left, builder->dataset->count);
     left = left < SKIPPED_NAMED ? left : SKIPPED_NAMED;
     for (size_t i = 0; left > 0; i++) {
@@ -413,7 +413,7 @@ static void report_skipped(const struct builder *builder, const struct berth_log
         if (builder->plans[i].skipped) {
             left--;
             log_warning(log,
-                        "%s: question \"%.60s\" is skipped: its answer \"%.200s\" is not among the "
+                        "%s: skipping question \"%.60s\": its answer \"%.200s\" is not in the "
                         "words of its context at character %lld%s",
                         builder->name, example->id, example->answers->text,
                         (long long)example->answers->start,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// SQuAD examples to model inputs, by one of two rule sets.
+// Converts SQuAD examples to model inputs, by one of two rule sets.
 //
 // Google's windows: [CLS] question [SEP] document window [SEP], stride,
 // improved answer span, max-context test, (0,0) labels for windows without the answer. Keras's
-// recipe: [CLS] context [SEP] question [SEP], one sequence an entry, what does not
-// fit is left out.
+// recipe: [CLS] context [SEP] question [SEP], one sequence per entry; entries that do not fit are
+// skipped.
 #ifndef BERTH_DATA_SQUAD_FEATURES_H
 #define BERTH_DATA_SQUAD_FEATURES_H
 
@@ -24,26 +24,26 @@ struct squad_feature_options {
     int64_t max_seq_length;
     int64_t doc_stride;       // Google's rules only
     int64_t max_query_length; // Google's rules only
-    int training;             // labels wanted: exactly one answer a question, unless impossible
+    int training;             // with labels: exactly one answer per question, unless impossible
     enum squad_rules rules;
     int filter_by_words; // Google's rules, training: drop windows as BingBertSquad does
     int all_answers;     // Keras's rules, training: every answer is an entry, not only the first
     int end_exclusive;   // Keras's rules: the end is the row after the answer's last token
 };
 
-// One window. Token arrays lie in the set's pools: ids[first .. first + length). The question has
+// One window. Its tokens are in the set's pools: ids[first .. first + length). The question has
 // length - document_length - 3 tokens.
 struct squad_feature {
     int64_t unique_id;
     int32_t example;        // index into the data set
-    uint32_t first;         // place in the pools
+    uint32_t first;         // index in the pools
     int32_t length;         // tokens, special ones included
     int32_t document_begin; // first row of the document part
     int32_t document_length;
-    int32_t document_start; // the window's first token, counted in the whole document
-    int32_t start, end;     // labels, rows of the window; 0, 0: not in this window; from
-                            // `length` on: no label (windows that are chosen by words)
-    int32_t answer;         // the example's answer that the labels are of
+    int32_t document_start; // index of the window's first token in the document
+    int32_t start, end; // labels, rows of the window; 0, 0: not in this window; `length` or more:
+                        // no label (windows chosen by words)
+    int32_t answer;     // index of the example's answer for the labels
 };
 
 struct squad_feature_set {
@@ -55,21 +55,22 @@ struct squad_feature_set {
     uint8_t *max_context;    // pool: 1 where this window is the token's best
     size_t token_count;      // length of the pools
     size_t cls_labelled;     // features labelled (0, 0)
-    size_t skipped_examples; // answers that could not be found again (warned about); by Keras's
-                             // rules, entries that were left out
+    size_t skipped_examples; // answers that were not found (with a warning); by Keras's rules,
+                             // skipped entries
     enum squad_rules rules;
-    int32_t end_shift; // rows from an answer's last token to the row of its end label and logit
+    int32_t end_shift; // offset from the row of an answer's last token to that of its end label and
+                       // logit
     // Words of the documents: bytes [begin, end) of the context. Questions of one paragraph share
     // their document's words. By Keras's rules every token counts as a word.
     uint32_t *word_begin, *word_end; // pools
-    size_t *example_words;           // [examples] where the words of each example's document begin
+    size_t *example_words; // [examples] index of the first word of each example's document
 };
 
-// Builds the features of a whole data set (one made by hand will do: count examples, storage NULL)
-// on `threads` threads; order and ids are those of one thread. An example without a document token
-// has no features. Free with squad_feature_set_done. Errors: by Google's rules a training question
-// that has not exactly one answer, a question that leaves no room for the document within
-// max_seq_length; by Keras's a training question that has no answer.
+// Builds the features of a data set (which the caller may have built itself: count examples,
+// storage NULL) on `threads` threads; order and ids are those of one thread. An example without a
+// document token has no features. Free with squad_feature_set_done. Errors: by Google's rules a
+// training question without exactly one answer, and a question that leaves no room for the document
+// within max_seq_length; by Keras's rules a training question without an answer.
 enum berth_status squad_features_build(const struct squad_dataset *dataset,
                                        const struct tokenizer *tokenizer,
                                        const struct squad_feature_options *options, int threads,

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Features as in Keras's "text extraction with BERT", which the CSCS demos use.
+// Builds features as in Keras's "text extraction with BERT", which the CSCS demos use.
 //
 //   [CLS] context [SEP] question [SEP]      types 0 to the first [SEP], then 1
 //
-// White space of context, question and answer is squeezed first; answer_start stays what it was in
-// the file. A training entry is left out when its answer reaches the context's last character or
-// beyond, when no token overlaps it, or when the whole is longer than max_seq_length; one that is
-// only to be answered when it is too long or has no token to answer with. There are no windows and
-// nothing is cut.
+// White space of context, question and answer is squeezed first; answer_start stays as in the file.
+// A training entry is skipped when its answer reaches the context's last character or beyond, when
+// no token overlaps it, or when it is longer than max_seq_length; a prediction entry when it is too
+// long or has no context token. There are no windows, and nothing is truncated.
 //
-// Documents are tokenized once for all their questions, entries then planned and filled in any
-// order: the result does not depend on the number of threads.
+// Documents are tokenized once for all their questions, and entries are then planned and filled in
+// any order, so the result does not depend on the number of threads.
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "data/squad/squad_build.h"
@@ -18,7 +17,7 @@
 
 #include <string.h>
 
-// A context, its tokens' places in it (bytes) and in its squeezed form (characters).
+// A context, and the positions of its tokens in it (bytes) and in its squeezed form (characters).
 struct document {
     const char *context;
     size_t length;
@@ -70,7 +69,7 @@ static enum berth_status check_example(const struct builder *builder,
     if (example->impossible) {
         return error_set(error, BERTH_CONFIG,
                          "%s: question \"%.60s\" is impossible (SQuAD 2.0), which Keras's features "
-                         "cannot tell; use Google's",
+                         "cannot express; use Google's",
                          builder->name, example->id);
     }
     if (example->answer_count == 0) {
@@ -98,7 +97,7 @@ static enum berth_status count_entries(struct builder *builder, struct berth_err
                : error_no_memory(error, count * sizeof *builder->entries, "the features");
 }
 
-// One document for each run of examples that share a context.
+// Makes one document for each run of examples that share a context.
 static void list_entries(struct builder *builder) {
     for (size_t i = 0; i < builder->dataset->count; i++) {
         const struct squad_example *example = &builder->dataset->examples[i];
@@ -170,7 +169,7 @@ static void tokenize_documents(struct builder *builder, int threads) {
     squad_work_run(&work, threads, &builder->failure);
 }
 
-// The tokens' places become the set's words.
+// Makes the positions of the tokens the set's words.
 static enum berth_status list_words(struct builder *builder, struct berth_error *error) {
     struct squad_feature_set *set = builder->set;
     size_t words = 0;
@@ -223,7 +222,7 @@ static enum berth_status locate_answer(const struct builder *builder, struct ent
             entry->end = (int32_t)i;
         }
     }
-    // An empty answer overlaps nothing, wherever it stands.
+    // An empty answer overlaps nothing, wherever it is.
     if (entry->start < 0 || past == answer->start) {
         entry->fate = NO_TOKEN;
     }
@@ -287,9 +286,8 @@ static enum berth_status place_entries(struct builder *builder, struct berth_err
         }
     }
     if (tokens > UINT32_MAX) {
-        return error_set(error, BERTH_USAGE,
-                         "%s: its entries have more than %u tokens; split the file", builder->name,
-                         UINT32_MAX);
+        return error_set(error, BERTH_USAGE, "%s: the entries exceed %u tokens; split the file",
+                         builder->name, UINT32_MAX);
     }
     return squad_set_reserve(builder->set, features, tokens, error);
 }
@@ -339,7 +337,7 @@ static void fill_entries(const struct builder *builder, int threads) {
     }
 }
 
-// --- the whole ----------------------------------------------------------------------------------
+// --- all features --------------------------------------------------------------------------------
 
 static void report_left_out(const struct builder *builder, const struct berth_log *log) {
     size_t counts[FATES] = {0};
@@ -352,21 +350,20 @@ static void report_left_out(const struct builder *builder, const struct berth_lo
     }
     if (!builder->options->training) {
         log_warning(log,
-                    "%s: %zu questions stay without an answer: with their contexts they are longer "
-                    "than max_seq_length %lld, or the context has no words",
+                    "%s: %zu questions get no answer: with their contexts they are longer than "
+                    "max_seq_length %lld, or the context has no words",
                     builder->name, builder->set->skipped_examples,
                     (long long)builder->options->max_seq_length);
         return;
     }
     if (counts[MISPLACED] > 0) {
-        log_warning(
-            log,
-            "%s: %zu of %zu entries are skipped: their contexts do not have the answer at its "
-            "answer_start; --strict_answers refuses such a file",
-            builder->name, counts[MISPLACED], builder->entry_count);
+        log_warning(log,
+                    "%s: skipping %zu of %zu entries: their contexts do not have the answer at "
+                    "answer_start; --strict_answers refuses such a file",
+                    builder->name, counts[MISPLACED], builder->entry_count);
     }
     log_note(log,
-             "%s: %zu of %zu entries are left out: %zu with the answer at the context's end, %zu "
+             "%s: skipping %zu of %zu entries: %zu with the answer at the end of the context, %zu "
              "without a token of the answer, %zu longer than max_seq_length %lld",
              builder->name, builder->set->skipped_examples, builder->entry_count,
              counts[AT_THE_END], counts[NO_TOKEN], counts[TOO_LONG],

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// SQuAD's JSON values to examples, in both shapes:
+// Converts SQuAD's JSON values to examples, in both layouts:
 //
 //   nested  {"data": [{title, paragraphs: [{context, qas: [{id, question, is_impossible,
 //           answers: [{text, answer_start}]}]}]}]}
 //   flat    {id, title, context, question, answers: {text: [...], answer_start: [...]}} in an array
 //           or under "data"
 //
-// Strings stay where the JSON reader put them. plausible_answers are left out.
+// Strings are borrowed from the JSON values. Leaves out plausible_answers.
 #include "data/squad/squad_records.h"
 
 #include "core/memory.h"
@@ -32,7 +32,7 @@ static const char *type_name(const json *value) {
     }
     return json_is_object_value(value)   ? "an object"
            : json_is_array_value(value)  ? "an array"
-           : json_is_text(value)         ? "text"
+           : json_is_text(value)         ? "a string"
            : json_is_number_value(value) ? "a number"
            : json_is_boolean(value)      ? "a boolean"
                                          : "null";
@@ -40,22 +40,21 @@ static const char *type_name(const json *value) {
 
 static enum berth_status wrong_type(struct squad_reader *reader, const char *place, const char *key,
                                     const char *expected, const json *found) {
-    return error_set(reader->error, BERTH_BAD_DATA,
-                     "%s: %s: key \"%s\": expected %s, found %s; SQuAD data needs it", reader->name,
-                     place, key, expected, type_name(found));
+    return error_set(reader->error, BERTH_BAD_DATA, "%s: %s: key \"%s\": expected %s, found %s",
+                     reader->name, place, key, expected, type_name(found));
 }
 
-// A text member. Texts with U+0000 are refused: no text of the program could carry them.
+// Reads a string member. Refuses U+0000, because strings are NUL-terminated.
 static enum berth_status get_text(struct squad_reader *reader, const json *object,
                                   const char *place, const char *key, const char **text) {
     const json *value = json_member(object, key);
     if (!json_is_text(value)) {
-        return wrong_type(reader, place, key, "text", value);
+        return wrong_type(reader, place, key, "a string", value);
     }
     *text = json_text(value);
     if (strlen(*text) != json_text_length(value)) {
         return error_set(reader->error, BERTH_BAD_DATA,
-                         "%s: %s: key \"%s\" holds the character U+0000; remove it", reader->name,
+                         "%s: %s: key \"%s\": the string contains U+0000; remove it", reader->name,
                          place, key);
     }
     return BERTH_OK;
@@ -72,8 +71,8 @@ int squad_shown(const char *text, size_t length) {
     return (int)utf8_cut(text, length, SQUAD_SHOWN);
 }
 
-// Whether the text stands in the context at byte `at`, where any white space of the text may be
-// any, or none, in the context.
+// Whether the context has the text at byte `at`; white space in the text matches any, or no, white
+// space in the context.
 static int stands_at(const char *context, size_t length, size_t at, const char *text,
                      size_t text_length) {
     size_t i = 0, white;
@@ -94,7 +93,7 @@ static int stands_at(const char *context, size_t length, size_t at, const char *
     return 1;
 }
 
-// Fills the complaint about the first misplaced answer.
+// Fills the error for the first misplaced answer.
 static void complain(struct squad_reader *reader, const char *place, const char *id,
                      const struct squad_passage *passage, const struct squad_answer *answer) {
     const char *context = passage->context;
@@ -108,7 +107,7 @@ static void complain(struct squad_reader *reader, const char *place, const char 
     } else {
         size_t end = utf8_skip(context + at, length - at, utf8_count(answer->text, text_length));
         size_t bytes = end == SIZE_MAX ? length - at : end;
-        snprintf(found, sizeof found, "there is \"%.*s\"", squad_shown(context + at, bytes),
+        snprintf(found, sizeof found, "found \"%.*s\"", squad_shown(context + at, bytes),
                  context + at);
     }
     const char *elsewhere = text_length > 0 ? strstr(context, answer->text) : NULL;
@@ -117,18 +116,18 @@ static void complain(struct squad_reader *reader, const char *place, const char 
                  (long long)utf8_count(context, (size_t)(elsewhere - context)));
     } else {
         snprintf(remedy, sizeof remedy,
-                 "the context does not hold that text: correct it or remove the question");
+                 "the context does not contain that text: correct it or remove the question");
     }
     (void)error_set(&reader->first_misplaced, BERTH_BAD_DATA,
-                    "%s: %s: question \"%.*s\": the answer \"%.*s\" does not lie in its context at "
+                    "%s: %s: question \"%.*s\": the answer \"%.*s\" is not in its context at "
                     "character %lld: %s; %s",
                     reader->name, place, squad_shown(id, strlen(id)), id,
                     squad_shown(answer->text, text_length), answer->text, (long long)answer->start,
                     found, remedy);
 }
 
-// Whether the context has the answer at its place; differing white space is let through, since what
-// it means is the feature builder's rule.
+// Whether the context has the answer at its place. Accepts different white space, which the rules
+// of the feature builder handle.
 static int is_placed(const struct squad_passage *passage, const struct squad_answer *answer) {
     size_t at = answer->start < 0
                     ? SIZE_MAX
@@ -199,7 +198,7 @@ static enum berth_status read_answer_columns(struct squad_reader *reader, const 
         TRY(get_array(reader, columns, here, "answer_start", &starts));
         if (json_length(starts) != count) {
             return error_set(reader->error, BERTH_BAD_DATA,
-                             "%s: %s: %zu texts but %zu answer_start; each text needs its own",
+                             "%s: %s: %zu texts but %zu answer_start; expected one for each text",
                              reader->name, here, count, json_length(starts));
         }
     }
@@ -207,7 +206,7 @@ static enum berth_status read_answer_columns(struct squad_reader *reader, const 
         const json *text = json_at(texts, i);
         struct squad_answer answer = {.text = json_text(text)};
         if (answer.text == NULL || strlen(answer.text) != json_text_length(text)) {
-            return wrong_type(reader, here, "text", "an array of texts without U+0000", text);
+            return wrong_type(reader, here, "text", "an array of strings without U+0000", text);
         }
         TRY(get_start(reader, json_at(starts, i), here, &answer.start));
         TRY(add_answer(reader, here, example, passage, answer));
@@ -215,7 +214,7 @@ static enum berth_status read_answer_columns(struct squad_reader *reader, const 
     return BERTH_OK;
 }
 
-// Answers may be missing: a file of questions to answer has none.
+// Answers may be missing: prediction files have none.
 static enum berth_status read_answers(struct squad_reader *reader, const json *question,
                                       const char *place, struct squad_example *example,
                                       const struct squad_passage *passage) {
@@ -230,7 +229,7 @@ static enum berth_status read_answers(struct squad_reader *reader, const json *q
         return wrong_type(reader, place, "answers", "an array or an object of arrays", answers);
     }
     TRY(read_answer_columns(reader, answers, place, example, passage));
-    if (example->answer_count == 0) { // how the flat shape writes an impossible question
+    if (example->answer_count == 0) { // an impossible question in the flat layout
         example->impossible = 1;
         reader->version_2 = 1;
     }
@@ -274,8 +273,7 @@ static enum berth_status read_context(struct squad_reader *reader, const json *o
     const char *previous = reader->count > 0 ? reader->examples[reader->count - 1].context : NULL;
     TRY(get_text(reader, object, place, "context", &passage->context));
     passage->context_length = strlen(passage->context);
-    // Flat records repeat the context with every question; sharing it spares the feature builder
-    // from tokenizing it again.
+    // Flat records repeat the context with every question; sharing it saves tokenizing it again.
     if (previous != NULL && strcmp(previous, passage->context) == 0) {
         passage->context = previous;
     }
@@ -351,6 +349,6 @@ enum berth_status squad_reader_root(struct squad_reader *reader, const json *roo
     }
     return error_set(reader->error, BERTH_BAD_DATA,
                      "%s: expected SQuAD data (an object with an array \"data\", an array of "
-                     "records, or one record a line), found %s whose \"data\" is %s",
+                     "records, or one record per line), found %s whose \"data\" is %s",
                      reader->name, type_name(root), type_name(data));
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Windows of a document of n tokens with room for r of them begin at 0, s, 2s, ... where s = min(r,
-// stride), and the last one reaches the document's end.
+// Windows over documents: squad_features.c says where they begin.
 //
-// Max context: of the windows that show a token, the one with the
-// largest min(tokens to its left, tokens to its right) + 0.01 * length; of equals the first.
+// A token's best window (max context) is the one with the largest min(tokens to its left, tokens to
+// its right) + 0.01 * length; among equals the first.
 #include "data/squad/squad_windows.h"
 
 #include <string.h>
@@ -18,7 +17,7 @@ int squad_window_is_kept(const struct squad_plan *plan, int64_t window) {
     return !plan->by_words || (plan->first_word >= first && plan->last_word <= last);
 }
 
-// Whether no other window shows document token `token` with more context; of equals the first wins.
+// Whether `window` is the best window of document token `token`.
 static int is_best_window(const struct squad_plan *plan, int64_t window, int64_t token) {
     int64_t first = token < plan->room ? 0 : (token - plan->room) / plan->step + 1;
     int64_t last = token / plan->step < plan->windows ? token / plan->step : plan->windows - 1;
@@ -66,7 +65,7 @@ static void fill_tokens(const struct squad_feature_set *set, const struct squad_
     best[begin + length] = 0;
 }
 
-// The row of token `token` of the document, clamped to 0 and the window's length, which is no
+// The row of document token `token`, clamped to between 0 and the window's length, which is no
 // label.
 static int32_t label_of(const struct squad_feature *feature, int64_t token) {
     int64_t row = token - feature->document_start + feature->document_begin;

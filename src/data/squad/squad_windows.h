@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Windows over a tokenized document: where they begin, which of them is a token's best, and filling
-// them into a feature set.
+// Windows over a tokenized document: their offsets, the best window of a token, and filling them
+// into a feature set.
 #ifndef BERTH_DATA_SQUAD_WINDOWS_H
 #define BERTH_DATA_SQUAD_WINDOWS_H
 
@@ -17,28 +17,28 @@ struct squad_document {
     int64_t token_count;
 };
 
-// What is known of an example before its windows have a place.
+// The plan of an example, made before its windows have a place.
 struct squad_plan {
     const struct squad_document *document;
     int32_t *query;
     int64_t query_length;
     int64_t start, end;            // the answer's first and last token in the document; -1: none
     int64_t first_word, last_word; // the answer's, in the document
-    int by_words;                  // windows are chosen by the answer's words
+    int by_words;                  // windows are filtered by the answer's words
     int64_t room, step, windows;
-    int64_t kept, kept_tokens; // windows that stay, and their tokens, special ones included
+    int64_t kept, kept_tokens; // windows that are kept, and their tokens, special ones included
     size_t first_feature, first_token;
     int skipped;
 };
 
-// Document tokens of window number `window`.
+// The number of document tokens of window `window`.
 int64_t squad_window_length(const struct squad_plan *plan, int64_t window);
 
-// Whether window number `window` stays (squad_features.c tells of the filter by words).
+// Whether window `window` is kept (squad_features.c describes the filter by words).
 int squad_window_is_kept(const struct squad_plan *plan, int64_t window);
 
 // Fills the features and tokens of an example's windows; plan->first_feature and ->first_token are
-// their places in the set's arrays.
+// their indices in the set's arrays.
 void squad_windows_fill(const struct squad_feature_set *set, const struct squad_plan *plan,
                         int32_t example, struct tokenizer_special special);
 

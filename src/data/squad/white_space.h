@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The white space that SQuAD's word split knows, and Python's, in well-formed UTF-8.
+// The white space of SQuAD's word split, and Python's, in well-formed UTF-8.
 #ifndef BERTH_DATA_WHITE_SPACE_H
 #define BERTH_DATA_WHITE_SPACE_H
 
@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Bytes of the white space that stands at text[0]: blank, tab, CR, LF and U+202F; 0: a word's byte.
-// `length` is at least 1.
+// The length in bytes of the white space at text[0]: blank, tab, CR, LF or U+202F; 0: a byte of a
+// word. `length` is at least 1.
 static inline size_t white_space_bytes(const char *text, size_t length) {
     if (*text == ' ' || *text == '\t' || *text == '\r' || *text == '\n') {
         return 1;
@@ -20,16 +20,16 @@ static inline size_t white_space_bytes(const char *text, size_t length) {
     return 0;
 }
 
-// White space as Python's str.split() knows it; wider than SQuAD's own.
+// Whether Python's str.split() treats the character as white space: more than SQuAD's.
 static inline int white_space_is_python(uint32_t c) {
     return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 ||
            c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 ||
            c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
-// " ".join(text.split()) of Python, from `text` to `to`, which may be the same; returns the new
-// length. origin[i] (NULL: not wanted) is the byte of `text` that byte i comes from, of a blank the
-// last of the white space.
+// Python's " ".join(text.split()), from `text` to `to`, which may be the same; returns the new
+// length. origin[i] (NULL: not wanted) is the offset in `text` of byte i; for a blank that of the
+// last byte of the white space.
 static inline size_t white_space_squeeze_to(const char *text, size_t length, char *to,
                                             uint32_t *origin) {
     size_t out = 0, size;

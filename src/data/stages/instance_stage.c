@@ -11,13 +11,13 @@
 #include <string.h>
 
 #define SHARD_BYTES_MAX ((size_t)4 << 30)
-enum { TEXT_PARTS = 4 }; // of a shard's work: tokens and instances, the rest is the file
+enum { TEXT_PARTS = 4 }; // parts of a shard's work: tokens and instances; the rest is the file
 
 struct job {
     struct instance_stage *asked;
     struct stage stage;
     struct stage_work work;
-    const char **names; // of the shards that are to be made, borrowed from `shards`
+    const char **names; // of the shards to make, borrowed from `shards`
     size_t count;
     json *shards; // their manifest
     unsigned char *continues;
@@ -89,7 +89,7 @@ static enum berth_status make_instances(struct job *job, const char *name,
     return status;
 }
 
-// The name of the file of a shard: another ending; newly allocated.
+// The file name for a shard, with another ending; newly allocated.
 static char *file_name(const struct job *job, const char *shard) {
     const char *ending = job->asked->tfrecord ? ".tfrecord" : ".hdf5";
     size_t stem = strlen(shard) - strlen(".txt"), size = stem + strlen(ending) + 1;
@@ -182,7 +182,7 @@ static enum berth_status make_shard(struct job *job, const char *shard, struct b
     return status;
 }
 
-// --- all ----------------------------------------------------------------------------------------
+// --- the whole stage -----------------------------------------------------------------------------
 
 static enum berth_status find_missing(struct job *job, struct berth_error *error) {
     struct json_walk walk = {.object = json_member(job->shards, "files")};
@@ -195,7 +195,8 @@ static enum berth_status find_missing(struct job *job, struct berth_error *error
         size_t length = strlen(walk.key);
         if (length < 5 || strcmp(walk.key + length - 4, ".txt") != 0 ||
             strchr(walk.key, '/') != NULL) {
-            return error_set(error, BERTH_CONFIG, "%s/%s: \"%s\" is no name of a shard",
+            return error_set(error, BERTH_CONFIG,
+                             "%s/%s: expected the name of a shard, found \"%s\"",
                              job->asked->shards, SHARD_MANIFEST, walk.key);
         }
         char *name = file_name(job, walk.key);

@@ -27,10 +27,10 @@ struct job {
     struct packing *total;
 };
 
-// Neighbouring inputs that are packed together.
+// Consecutive inputs that are packed together.
 struct window {
     size_t number, first, count; // of the inputs
-    int64_t part;                // number of its first file
+    int64_t part;                // index of its first file
 };
 
 // --- the input ----------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ static enum berth_status check_inputs(const struct job *job, struct berth_error 
     }
     return sequences > 0 ? BERTH_OK
                          : error_set(error, BERTH_BAD_DATA,
-                                     "%s: its %zu files hold no sequence: there is nothing to pack",
+                                     "%s: nothing to pack: its %zu files have no sequence",
                                      job->asked->input, job->input_count);
 }
 
@@ -124,7 +124,7 @@ static enum berth_status find_inputs(struct job *job, char digest[DIGEST_HEX_SIZ
     return status;
 }
 
-// --- what is known of a window ------------------------------------------------------------------
+// --- the facts of a window ----------------------------------------------------------------------
 
 static void part_name(char *name, size_t size, int64_t part) {
     number_format(name, size, "mixed_strategies_part_%" PRId64 ".hdf5", part);
@@ -134,7 +134,7 @@ static void window_name(char *name, size_t size, const struct window *window) {
     number_format(name, size, "window %zu", window->number);
 }
 
-// Its facts, when it and all its files are finished.
+// The facts of a window, if it and all its files are finished.
 static const json *find_window(const struct job *job, const struct window *window) {
     char name[64];
     window_name(name, sizeof name, window);
@@ -148,7 +148,7 @@ static const json *find_window(const struct job *job, const struct window *windo
     return whole ? facts : NULL;
 }
 
-// Pairs of a strategy's number and its rows.
+// Pairs of a strategy's index and its rows.
 static json *counts_to_json(const struct packing *packing) {
     json *list = json_new_array();
     int failed = list == NULL;
@@ -170,7 +170,7 @@ static enum berth_status enter_window(struct job *job, const struct window *wind
     char name[64];
     json *facts = json_new_object();
     window_name(name, sizeof name, window);
-    int failed = json_set(facts, "bytes", json_new_real(NAN)); // null: it is no file
+    int failed = json_set(facts, "bytes", json_new_real(NAN)); // null: not a file
     failed |= json_set(facts, "parts", json_new_integer(parts));
     failed |= json_set(facts, "rows", json_new_integer((int64_t)packing->count));
     failed |= json_set(facts, "sequences", json_new_integer((int64_t)packing->sequences));
@@ -252,7 +252,7 @@ static enum berth_status write_parts(struct job *job, const struct window *windo
     for (size_t i = window->first; i < window->first + window->count; i++) {
         bytes += (int64_t)job->inputs[i].bytes - (int64_t)job->inputs[i].bytes / 4;
     }
-    const int64_t each = parts > 0 ? bytes / parts : 0; // files may hold no sequence
+    const int64_t each = parts > 0 ? bytes / parts : 0; // files may have no sequence
 #pragma omp parallel for schedule(dynamic, 1) num_threads(job->asked->threads)
     for (int64_t part = 0; part < parts; part++) {
         struct berth_error own;
@@ -287,9 +287,9 @@ static enum berth_status pack_window(struct job *job, const struct window *windo
     return status;
 }
 
-// --- all ----------------------------------------------------------------------------------------
+// --- the whole stage -----------------------------------------------------------------------------
 
-// The inputs behind `first` that make a window.
+// The number of inputs from `first` that make a window.
 static size_t window_count(const struct job *job, size_t first) {
     int64_t most = job->asked->window > 0 ? job->asked->window : PACK_WINDOW, tokens = 0;
     size_t i = first;

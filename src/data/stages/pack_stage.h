@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stage that packs a folder of files of instances (HDF5 or TFRecord) as HDF5: rows of up to
-// three sequences (packing.h), PACK_ROWS a file.
+// The stage that packs a folder of instance files (HDF5 or TFRecord) into HDF5: rows of up to three
+// sequences (packing.h), PACK_ROWS per file.
 //
-// The input's files are taken in windows of neighbours, as many as stay below PACK_WINDOW tokens,
-// and each window is packed by itself: memory holds one. The lengths come first, then the rows are
-// dealt out and written side by side. Only the last file of a window is smaller; none is dropped.
+// Consecutive input files of up to PACK_WINDOW tokens form a window, and each window is packed
+// separately, so that memory holds one. First the lengths are read, then the rows are assigned and
+// written in parallel. Only the last file of a window is smaller; no row is dropped.
 #ifndef BERTH_DATA_PACK_STAGE_H
 #define BERTH_DATA_PACK_STAGE_H
 
@@ -18,20 +18,20 @@ enum { PACK_ROWS = 4480 };
 #define PACK_WINDOW ((int64_t)96 << 20) // 384 MiB of ids
 
 struct pack_stage {
-    const char *input;  // folder; of its files those with "training" in their name
-    const char *folder; // mixed_strategies_part_0.hdf5, ...; nothing else comes into it
+    const char *input;  // folder; its files with "training" in their names are packed
+    const char *folder; // mixed_strategies_part_0.hdf5, ... and no other files
     uint64_t seed;
     int64_t window; // tokens; 0: PACK_WINDOW
     int threads;
-    // After the run, of all windows together: packs and strategies are NULL. Free with
+    // After the run, for all windows together: packs and strategies are NULL. Free with
     // packing_done.
     struct packing packing;
     int64_t files;
 };
 
-// Beside the folder stand FOLDER_metadata.json, which Habana's trainer reads, and the manifest,
-// FOLDER_pack.json. BERTH_NO_INPUT: no such files in `input`; BERTH_BAD_DATA: files of different
-// shapes, or packed ones, or damaged ones, or no sequence in any of them.
+// Also writes FOLDER_metadata.json, which Habana's trainer reads, and the manifest,
+// FOLDER_pack.json, next to the folder. BERTH_NO_INPUT: no such files in `input`. BERTH_BAD_DATA:
+// files of different shapes, packed or damaged files, or no sequence in any file.
 enum berth_status pack_stage_run(struct pack_stage *stage, const struct berth_log *log,
                                  const volatile int *stop, struct berth_error *error);
 

@@ -12,18 +12,18 @@
 #include <string.h>
 
 enum { GROUPS = 16, GROUP_MAX = 64, POLL_ARTICLES = 64, LONG_LINE_WORDS = 1000000 };
-#define HEAD_BYTES ((size_t)4096) // of each file, for the corpora's identity
+#define HEAD_BYTES ((size_t)4096) // of each file, for the digest of the corpora
 
 struct job {
     struct shard_stage *asked;
-    struct shard_plan plan; // that the articles can fill
+    struct shard_plan plan; // the plan that the articles can fill
     struct shard_places places;
     struct stage stage;
     struct stage_work work;
     uint64_t bytes; // of the corpora
 };
 
-// --- the corpora one after the other ------------------------------------------------------------
+// --- reading the corpora ------------------------------------------------------------------------
 
 struct articles {
     const struct shard_stage *asked;
@@ -57,9 +57,9 @@ static uint64_t position(const struct articles *articles) {
     return articles->before + (articles->corpus != NULL ? corpus_position(articles->corpus) : 0);
 }
 
-// --- what the corpora are -----------------------------------------------------------------------
+// --- the digest of the corpora -------------------------------------------------------------------
 
-// Name, size and first bytes of a file.
+// Adds the name, size and first bytes of a file to the digest's input.
 static enum berth_status describe_file(const char *path, struct buffer *to,
                                        struct berth_error *error) {
     struct file_reader file;
@@ -92,7 +92,7 @@ static enum berth_status describe_source(struct job *job, const struct corpus_so
     return status;
 }
 
-// A digest that changes with the corpora, and how many bytes they have.
+// Computes a digest that changes with the corpora, and their size in bytes.
 static enum berth_status describe(struct job *job, char digest[DIGEST_HEX_SIZE],
                                   struct berth_error *error) {
     struct buffer all = {0};
@@ -112,16 +112,16 @@ static enum berth_status describe(struct job *job, char digest[DIGEST_HEX_SIZE],
 
 // --- the articles' places -----------------------------------------------------------------------
 
-// Sentences of the articles that one thread counts: every so many-th, from its number on.
+// The sentence counts of one thread's articles: every n-th article for n threads.
 struct tally {
     uint32_t *sentences;
     size_t count, capacity;
     uint64_t articles; // of all threads
     uint64_t long_lines, most_words;
-    char path[256]; // of the line with most words, where it is a long one
+    char path[256]; // of the line with the most words, if it is long
 };
 
-// Words between blanks; few lines are long enough to be counted.
+// Counts the words of long lines, of which there are few.
 static void look_at_lines(struct tally *tally, const char *text, size_t length, const char *path) {
     const char *end = text + length, *next;
     for (const char *line = text; line < end; line = next) {
@@ -210,7 +210,8 @@ static enum berth_status place(struct job *job, const struct tally *tallies, int
                                struct berth_error *error) {
     uint64_t count = tallies[0].articles;
     if (count == 0) {
-        return error_set(error, BERTH_BAD_DATA, "%s: no articles found; nothing to make shards of",
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: no articles found, so there is nothing to shard",
                          job->asked->sources[0].paths[0]);
     }
     uint32_t *sentences = memory_array((size_t)count + 1, sizeof *sentences);
@@ -223,8 +224,7 @@ static enum berth_status place(struct job *job, const struct tally *tallies, int
     enum berth_status status = shard_places_make(&job->plan, sentences, count, &job->places, error);
     memory_free(sentences);
     if (status == BERTH_BAD_DATA) {
-        (void)error_prefix(error, status, "%s: nothing to make shards of",
-                           job->asked->sources[0].paths[0]);
+        (void)error_prefix(error, status, "%s: nothing to shard", job->asked->sources[0].paths[0]);
     }
     return status;
 }
@@ -235,17 +235,18 @@ static enum berth_status check_shards(const struct job *job, struct berth_error 
     const int fewer_test = plan->test != asked->test;
     if ((fewer_training && job->asked->training_is_named) ||
         (fewer_test && job->asked->test_is_named)) {
-        return error_set(error, BERTH_CONFIG,
-                         "%" PRIu64 " articles are fewer than %u shards for training and %u for "
-                         "testing need (two each): give shards %u and test_shards %u, or fewer",
-                         job->places.count, asked->training, asked->test, plan->training,
-                         plan->test);
+        return error_set(
+            error, BERTH_CONFIG,
+            "%" PRIu64 " articles are too few for %u training and %u test shards (two articles "
+            "each): set shards to at most %u and test_shards to at most %u",
+            job->places.count, asked->training, asked->test, plan->training, plan->test);
     }
     if (fewer_training || fewer_test) {
-        log_note(job->work.log,
-                 "%" PRIu64 " articles are fewer than the shards need: %u for training and %u for "
-                 "testing in place of %u and %u",
-                 job->places.count, plan->training, plan->test, asked->training, asked->test);
+        log_note(
+            job->work.log,
+            "%" PRIu64
+            " articles are too few: making %u training and %u test shards instead of %u and %u",
+            job->places.count, plan->training, plan->test, asked->training, asked->test);
     }
     return BERTH_OK;
 }
@@ -258,16 +259,16 @@ static void warn_of_long_lines(const struct job *job, const struct tally *tallie
         worst = tallies[i].most_words > worst->most_words ? &tallies[i] : worst;
     }
     if (lines > 0) {
-        log_warning(
-            job->work.log,
-            "%" PRIu64 " lines have more than %d words, one in %s %" PRIu64
-            ": each is taken as a part of one article; expected a sentence or a paragraph a "
-            "line, and an empty line behind each article",
-            lines, LONG_LINE_WORDS, worst->path, worst->most_words);
+        log_warning(job->work.log,
+                    "%" PRIu64 " lines have more than %d words, one in %s %" PRIu64
+                    ": each counts as part of one article; expected one sentence or paragraph per "
+                    "line, and an empty line after each article",
+                    lines, LONG_LINE_WORDS, worst->path, worst->most_words);
     }
 }
 
-// Two readings of everything, this one and that of the groups, in place of all articles in memory.
+// Reads everything once here and once more for the groups, instead of keeping all articles in
+// memory.
 static enum berth_status find_places(struct job *job, struct berth_error *error) {
     int parts = job->asked->threads > 0 ? job->asked->threads : 1;
     struct tally *tallies = memory_array_zeroed((size_t)parts, sizeof *tallies);
@@ -350,7 +351,7 @@ static enum berth_status make_group(struct job *job, size_t first, size_t count,
     return status == BERTH_OK ? stage_save(&job->stage, error) : status;
 }
 
-// --- all ----------------------------------------------------------------------------------------
+// --- the whole stage -----------------------------------------------------------------------------
 
 static enum berth_status is_missing(const struct job *job, size_t i, int *missing,
                                     struct berth_error *error) {
@@ -363,12 +364,12 @@ static enum berth_status is_missing(const struct job *job, size_t i, int *missin
     return BERTH_OK;
 }
 
-// Neighbouring shards that are still to be made.
+// Consecutive shards that are still missing.
 struct group {
     size_t first, count;
 };
 
-// Cuts what is missing into groups; an array, newly allocated.
+// Divides the missing shards into groups; a newly allocated array.
 static enum berth_status find_groups(const struct job *job, struct group **groups, size_t *count,
                                      struct berth_error *error) {
     size_t shards = shard_count(&job->plan);
@@ -432,7 +433,7 @@ static void sum_up(struct job *job) {
         asked->articles += json_as_integer(json_member(walk.value, "articles"));
         asked->sentences += json_as_integer(json_member(walk.value, "sentences"));
         asked->text_bytes += json_as_integer(json_member(walk.value, "bytes"));
-        int is_test = strstr(walk.key, "_test_") != NULL; // names of corpora have no such part
+        int is_test = strstr(walk.key, "_test_") != NULL; // names of corpora do not contain it
         asked->test += (uint32_t)is_test;
         asked->training += (uint32_t)!is_test;
     }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stage that makes shards of text (text_shards.h) of corpora.
+// The stage that makes text shards (text_shards.h) from corpora.
 //
-// First the sentences of every article are counted, which says where it goes (shard_places.h). Then
-// groups of shards are made side by side: each worker reads all corpora and writes the shards of
-// its group. A group that is finished is kept. Which shards are in a group does not show in them.
+// First it counts the sentences of every article, which determines the article's shard
+// (shard_places.h). Then it makes groups of shards in parallel: each worker reads all corpora and
+// writes the shards of its group. Finished groups are kept. The grouping does not affect the
+// shards' contents.
 #ifndef BERTH_DATA_SHARD_STAGE_H
 #define BERTH_DATA_SHARD_STAGE_H
 
@@ -23,23 +24,23 @@ struct corpus_source {
 enum { CORPUS_SOURCES_MAX = 3 };
 
 struct shard_stage {
-    struct corpus_source sources[CORPUS_SOURCES_MAX]; // articles in this order
+    struct corpus_source sources[CORPUS_SOURCES_MAX]; // articles are in this order
     size_t source_count;
     const char *folder, *name;            // FOLDER/NAME_training_0.txt
-    struct shard_plan plan;               // as asked for
-    int training_is_named, test_is_named; // the number was given: fewer are an error
+    struct shard_plan plan;               // as requested
+    int training_is_named, test_is_named; // the number was given by the user: fewer are an error
     int threads;
     // After the run:
     int64_t articles, sentences, text_bytes; // of all shards
-    int64_t made_bytes;                      // of those that this run made
-    uint32_t training, test;                 // shards there are
+    int64_t made_bytes;                      // bytes of the shards that this run made
+    uint32_t training, test;                 // numbers of shards
 };
 
 #define SHARD_MANIFEST "shards.json"
 
-// Fewer articles than shards make fewer shards, with a note, or are BERTH_CONFIG where the number
-// is named; no file is made then. BERTH_BAD_DATA: no article at all. A line of so many words that
-// it must be a whole corpus is a warning.
+// Too few articles give fewer shards, with a note, or BERTH_CONFIG if the user gave the number;
+// then no file is made. BERTH_BAD_DATA: no article at all. Warns of lines with so many words that
+// they must be a whole corpus.
 enum berth_status shard_stage_run(struct shard_stage *stage, const struct berth_log *log,
                                   const volatile int *stop, struct berth_error *error);
 

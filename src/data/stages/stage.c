@@ -46,7 +46,7 @@ static enum berth_status same_settings(const struct stage *stage, const json *ob
         const char *before = json_text(json_member(saved, name));
         if (before == NULL || strcmp(before, now) != 0) {
             return error_set(error, BERTH_CONFIG,
-                             "%s: these files were made with %s \"%s\", now it is \"%s\": choose "
+                             "%s: the files were made with %s \"%s\", but it is \"%s\" now; choose "
                              "another output, or remove the folder %s",
                              stage->path, name, before != NULL ? before : "", now, stage->folder);
         }
@@ -61,9 +61,8 @@ static const char *base_name(const char *path) {
     return slash != NULL ? slash + 1 : path;
 }
 
-// Removes the half-written files of a folder whose names begin with `prefix`, left by runs that
-// were killed, and nothing else of that ending; *others tells whether files are there that are
-// neither these nor the manifest.
+// Removes half-written files whose names begin with `prefix`, left by killed runs; *others: whether
+// the folder has other files, except the manifest.
 static enum berth_status tidy(const struct stage *stage, const char *folder, const char *prefix,
                               int *others, struct berth_error *error) {
     char **names = NULL;
@@ -88,7 +87,7 @@ static int is_whole(const struct stage *stage, const char *name, const json *ent
     char *path = path_join(stage->folder, name);
     int whole = 0;
     if (json_is_null_value(json_member(entry, "bytes"))) {
-        whole = 1; // nothing came of it: no file
+        whole = 1; // no result: no file
     } else if (path != NULL && file_reader_open(&file, path, NULL) == BERTH_OK) {
         whole = file.size == (uint64_t)json_as_integer(json_member(entry, "bytes"));
         file_reader_close(&file);
@@ -99,7 +98,7 @@ static int is_whole(const struct stage *stage, const char *name, const json *ent
 
 // --- the manifest -------------------------------------------------------------------------------
 
-// No file of a stage has as much of anything, and sums over all files stay within 64 bits.
+// The limit of a count: no file has more, and sums over all files stay within 64 bits.
 #define COUNT_MOST ((int64_t)1 << 40)
 
 static int has_only_counts(const json *facts) {
@@ -121,13 +120,12 @@ static int has_only_counts(const json *facts) {
 static enum berth_status check_files(const json *files, const char *path,
                                      struct berth_error *error) {
     struct json_walk walk = {.object = files};
-    // The stage "text" has a list, which its own reader checks (data/wikipedia).
+    // The stage "text" has an array, which its own reader checks (data/wikipedia).
     while (json_is_object_value(files) && json_walk_next(&walk)) {
         if (!has_only_counts(walk.value)) {
             return error_set(error, BERTH_CONFIG,
-                             "%s: file \"%.200s\": expected counts from 0 to %" PRId64
-                             ", found another number: the manifest is damaged; remove its folder "
-                             "and start again",
+                             "%s: file \"%.200s\": count outside 0 to %" PRId64
+                             ": the manifest is damaged; remove its folder and start again",
                              path, walk.key, COUNT_MOST);
         }
     }
@@ -159,10 +157,10 @@ static enum berth_status load(struct stage *stage, struct berth_error *error) {
     TRY(json_read_file(stage->path, &object, error));
     enum berth_status status = json_get_integer(object, stage->path, "format", &format, error);
     if (status == BERTH_OK && format != FORMAT) {
-        status = error_set(error, BERTH_CONFIG,
-                           "%s: format %lld, this version knows %d: remove the folder %s and start "
-                           "again",
-                           stage->path, (long long)format, FORMAT, stage->folder);
+        status =
+            error_set(error, BERTH_CONFIG,
+                      "%s: found format %lld, expected %d: remove the folder %s and start again",
+                      stage->path, (long long)format, FORMAT, stage->folder);
     }
     if (status == BERTH_OK) {
         status = same_settings(stage, object, error);
@@ -174,7 +172,7 @@ static enum berth_status load(struct stage *stage, struct berth_error *error) {
     return status;
 }
 
-// The manifest's folder: its lock, and what is left there of the manifest and its companions.
+// Locks the manifest's folder, and removes half-written manifests from it.
 static enum berth_status lock(struct stage *stage, struct berth_error *error) {
     size_t length = (size_t)(base_name(stage->path) - stage->path);
     char *folder = length > 0 ? memory_string_of(stage->path, length) : memory_string(".");
@@ -217,8 +215,8 @@ enum berth_status stage_open(struct stage *stage, const char *folder, const char
     }
     if (others) {
         return error_set(error, BERTH_CANT_CREATE,
-                         "%s: files stand in the folder, but no %s that says how they were made; "
-                         "choose another output",
+                         "%s: the folder has files but no %s that says how they were made; choose "
+                         "another output",
                          folder, base_name(stage->path));
     }
     stage->is_new = 1;
@@ -237,7 +235,7 @@ enum berth_status stage_put(struct stage *stage, const char *name, json *facts,
     return failed ? error_no_memory(error, strlen(name), stage->path) : BERTH_OK;
 }
 
-// NULL when memory is out: a manifest without a member would be believed.
+// NULL when out of memory: a manifest with a missing member would be trusted.
 static json *to_json(const struct stage *stage) {
     json *object = json_new_object(), *settings = json_new_object();
     int failed = put_settings(settings, stage->settings);
@@ -274,7 +272,8 @@ static int is_begun(const struct stage *stage) {
     return stage->complete || json_walk_next(&walk);
 }
 
-// Files without an entry keep the manifest: without it the folder would be taken for another's.
+// The manifest stays if there are files without an entry: without it the folder would not belong to
+// the stage.
 static void remove_manifest(const struct stage *stage) {
     int others;
     if (stage->is_new && file_lock_check(&stage->lock, NULL) == BERTH_OK &&
@@ -350,7 +349,7 @@ int stage_must_end(struct stage_work *work) {
     enum berth_status status;
     if (work->stop != NULL && *work->stop != 0) {
         keep(work, BERTH_INTERRUPTED,
-             "stopped; finished files are kept, the next run goes on with the rest");
+             "stopped; finished files are kept, and the next run makes the rest");
     }
 #pragma omp critical(stage_work)
     status = work->status;

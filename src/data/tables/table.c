@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables as a whole: the checks that hold for every format, who owns what, and looking things up.
-// How a format's rows are found is in table_delimited.c and table_json.c.
+// Reads tables: the checks for all formats, ownership, and look-ups. table_delimited.c and
+// table_json.c find the rows of their formats.
 #include "data/tables/table.h"
 
 #include "core/encoding.h"
@@ -43,7 +43,7 @@ static enum berth_status bad_byte(const struct table_reader *reader, size_t offs
                      offset + reader->skipped, what);
 }
 
-// A line that no table has: whatever the file is, its cells would be of no use.
+// Refuses lines that no table has.
 static enum berth_status check_lines(const struct table_reader *reader) {
     const char *end = reader->text + reader->length, *next;
     for (const char *line = reader->text; line < end; line = next) {
@@ -51,7 +51,7 @@ static enum berth_status check_lines(const struct table_reader *reader) {
         next = newline != NULL ? newline + 1 : end;
         if ((size_t)(next - line) > TABLE_LINE_LIMIT) {
             return bad_byte(reader, (size_t)(line - reader->text),
-                            "a line of more than 64 MiB; expected one row a line");
+                            "a line longer than 64 MiB; expected one row per line");
         }
     }
     return BERTH_OK;
@@ -61,7 +61,7 @@ static enum berth_status check_bytes(struct table_reader *reader) {
     const char *nul = memchr(reader->text, '\0', reader->length);
     if (nul != NULL) {
         return bad_byte(reader, (size_t)(nul - reader->text),
-                        "a NUL byte; a table is a text file, is this one damaged?");
+                        "a NUL byte; expected a text file: is it damaged?");
     }
     size_t bad = utf8_valid_prefix(reader->text, reader->length);
     if (bad < reader->length) {
@@ -70,7 +70,7 @@ static enum berth_status check_bytes(struct table_reader *reader) {
     TRY(check_lines(reader));
     if (strspn(reader->text, " \t\r\n") == reader->length) {
         return error_set(reader->error, BERTH_BAD_DATA,
-                         "%s: the file is empty; expected a table with one row a line",
+                         "%s: the file is empty; expected a table with one row per line",
                          reader->name);
     }
     return BERTH_OK;
@@ -80,11 +80,11 @@ static enum berth_status check_columns(const struct table_reader *reader) {
     for (size_t i = 0; i < reader->columns.count; i++) {
         for (size_t j = 0; j < i && reader->json_columns == NULL; j++) {
             if (strcmp(reader->columns.items[i], reader->columns.items[j]) == 0) {
-                return error_set(reader->error, BERTH_BAD_DATA,
-                                 "%s: line 1: the header names two columns \"%.*s\" (number %zu "
-                                 "and %zu); names must differ",
-                                 reader->name, table_shown(reader->columns.items[i]),
-                                 reader->columns.items[i], j + 1, i + 1);
+                return error_set(
+                    reader->error, BERTH_BAD_DATA,
+                    "%s: line 1: duplicate column \"%.*s\" in the header (columns %zu and %zu)",
+                    reader->name, table_shown(reader->columns.items[i]), reader->columns.items[i],
+                    j + 1, i + 1);
             }
         }
     }
@@ -100,9 +100,9 @@ static enum berth_status read_rows(struct table_reader *reader) {
     TRY(check_columns(reader));
     if (reader->row_count == 0) {
         return error_set(reader->error, BERTH_BAD_DATA,
-                         "%s: the table has no rows%s; expected one row a line", reader->name,
+                         "%s: the table has no rows%s; expected one row per line", reader->name,
                          reader->left_out > 0 ? " with as many fields as columns"
-                                              : " beyond its header");
+                                              : " after its header");
     }
     return BERTH_OK;
 }
@@ -118,8 +118,8 @@ static void storage_free(struct storage *storage) {
     }
 }
 
-// Makes the reader's text UTF-8 without its mark. The bytes stay with their owner unless they are
-// converted: then *bytes is the new text.
+// Converts the reader's text to UTF-8 without a byte order mark. If that needs a conversion, *bytes
+// becomes the new text.
 static enum berth_status normalise(struct table_reader *reader, char **bytes) {
     struct buffer own = {0};
     const char *text = *bytes;
@@ -139,7 +139,7 @@ static enum berth_status normalise(struct table_reader *reader, char **bytes) {
     return BERTH_OK;
 }
 
-// Takes `bytes` (NUL-terminated) over, in every case.
+// Takes ownership of `bytes` (NUL-terminated), also on failure.
 static enum berth_status read_owned(const char *name, char *bytes, size_t length,
                                     const struct table_options *options, struct table *table,
                                     struct berth_error *error) {
@@ -224,8 +224,8 @@ enum berth_status table_format_of(const char *path, enum table_format *format,
         }
     }
     return error_set(error, BERTH_USAGE,
-                     "%s: the file's name does not say its format; expected one that ends in .tsv, "
-                     ".txt (tabs), .csv, .jsonl, .ndjson or .json (JSON lines)",
+                     "%s: unknown file format; expected a name that ends in .tsv, .txt (tabs), "
+                     ".csv, .jsonl, .ndjson or .json (JSON lines)",
                      path);
 }
 
@@ -238,7 +238,7 @@ size_t table_find(const struct table *table, const char *column) {
     return SIZE_MAX;
 }
 
-// "a", "b", ... as far as there is room.
+// Lists "a", "b", ... as far as they fit.
 static void list_columns(const struct table *table, char *text, size_t size) {
     size_t used = 0;
     text[0] = '\0';
@@ -277,9 +277,8 @@ enum berth_status table_column(const struct table *table, const char *setting, c
         snprintf(hint, sizeof hint, "did you mean \"%.*s\"? ", table_shown(near), near);
     }
     list_columns(table, columns, sizeof columns);
-    return error_set(error, BERTH_BAD_DATA,
-                     "%s: line 1: %s: there is no column \"%.*s\"; %sthe file has %s", table->name,
-                     setting, table_shown(column), column, hint, columns);
+    return error_set(error, BERTH_BAD_DATA, "%s: line 1: %s: no column \"%.*s\"; %sthe file has %s",
+                     table->name, setting, table_shown(column), column, hint, columns);
 }
 
 enum berth_status table_error(const struct table *table, size_t row, size_t column,
@@ -312,7 +311,7 @@ enum berth_status table_text(const struct table *table, size_t row, size_t colum
     if (*text != NULL) {
         return BERTH_OK;
     }
-    return table_error(table, row, column, error, "expected text or a number, found %s",
+    return table_error(table, row, column, error, "expected a string or a number, found %s",
                        value == NULL                ? "nothing"
                        : json_is_null_value(value)  ? "null"
                        : json_is_array_value(value) ? "an array"

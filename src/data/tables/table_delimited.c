@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TSV and CSV: one pass that cuts the text into fields in place, each ended by a NUL where its
-// delimiter stood.
+// Reads TSV and CSV: one pass splits the text into fields in place; a NUL replaces each delimiter.
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "data/tables/table_reader.h"
@@ -10,8 +9,8 @@
 struct cursor {
     char *at, *end;      // *end is a NUL
     size_t line;         // from 1
-    const char *counted; // up to here the line has
-    int64_t characters;  // so many characters; before they are moved
+    const char *counted; // up to this byte the line has
+    int64_t characters;  // this many characters (before quotes are removed)
 };
 
 enum ending { ENDS_FIELD, ENDS_ROW };
@@ -52,7 +51,8 @@ static enum berth_status csv_error(const struct table_reader *reader, const stru
                      cursor->line, (long long)characters_before(cursor, at) + 1, what);
 }
 
-// Bytes of the line end at `at`: LF, CR LF, or the end of the text (*ends: 1); 0, *ends 0: none.
+// The length of the line end at `at`: LF, CR LF, or the end of the text (*ends: 1); 0 with *ends 0:
+// none.
 static size_t line_end(const struct cursor *cursor, const char *at, int *ends) {
     *ends = 1;
     if (at == cursor->end) {
@@ -68,7 +68,7 @@ static size_t line_end(const struct cursor *cursor, const char *at, int *ends) {
     return 0;
 }
 
-// Moves behind the quote that closes the field; *stop is that quote.
+// Moves past the closing quote of the field; *stop is that quote.
 static enum berth_status find_closing_quote(struct table_reader *reader, struct cursor *cursor,
                                             char **stop) {
     const struct cursor begin = *cursor;
@@ -82,8 +82,7 @@ static enum berth_status find_closing_quote(struct table_reader *reader, struct 
     }
     if (at == cursor->end) {
         return csv_error(reader, &begin, begin.at,
-                         "the quote that opens here is never closed; close it, or double the "
-                         "quotes within the field");
+                         "unclosed quote; close it, or double the quotes within the field");
     }
     *stop = at;
     cursor->at = at + 1;
@@ -95,14 +94,14 @@ static enum berth_status find_plain_end(struct table_reader *reader, struct curs
     *stop = cursor->at + strcspn(cursor->at, ",\"\r\n");
     if (**stop == '"') {
         return csv_error(reader, cursor, *stop,
-                         "a quote within a field that does not begin with one; put the field in "
-                         "quotes and double the quotes within it");
+                         "a quote in an unquoted field; put the field in quotes and double the "
+                         "quotes within it");
     }
     cursor->at = *stop;
     return BERTH_OK;
 }
 
-// Takes the quotes off the field from its opening quote to its closing one.
+// Removes the quotes of the field from its opening quote to its closing one.
 static void take_quotes_off(char *open, const char *close) {
     char *to = open;
     for (const char *from = open + 1; from < close; from++) {
@@ -119,10 +118,11 @@ static enum berth_status cut_csv_field(struct table_reader *reader, struct curso
     TRY(quoted ? find_closing_quote(reader, cursor, &stop) : find_plain_end(reader, cursor, &stop));
     size_t bytes = line_end(cursor, cursor->at, &ends);
     if (!ends && *cursor->at != ',') {
-        return csv_error(reader, cursor, cursor->at,
-                         *cursor->at == '\r'
-                             ? "a CR that no LF follows; lines end in LF or CR LF"
-                             : "text behind the closing quote; expected a comma or the line's end");
+        return csv_error(
+            reader, cursor, cursor->at,
+            *cursor->at == '\r'
+                ? "a CR without LF; lines end in LF or CR LF"
+                : "text after the closing quote; expected a comma or the end of the line");
     }
     *ending = ends ? ENDS_ROW : ENDS_FIELD;
     cursor->at += ends ? bytes : 1;
@@ -176,8 +176,7 @@ static enum berth_status wrong_count(const struct table_reader *reader, size_t l
     return error_set(reader->error, BERTH_BAD_DATA,
                      "%s: line %zu: the row has %zu field%s, expected %zu; %s column \"%.*s\"",
                      reader->name, line, fields, fields == 1 ? "" : "s", columns,
-                     fields < columns ? "there is nothing for" : "there is more text behind",
-                     table_shown(last), last);
+                     fields < columns ? "nothing for" : "more text after", table_shown(last), last);
 }
 
 static enum berth_status take_row(struct table_reader *reader, struct cursor *cursor) {
@@ -196,7 +195,7 @@ static enum berth_status take_row(struct table_reader *reader, struct cursor *cu
     return BERTH_OK;
 }
 
-// Moves past an empty line that is no row.
+// Skips an empty line that is not a row.
 static int skip_empty_line(const struct table_reader *reader, struct cursor *cursor) {
     int ends;
     size_t bytes = line_end(cursor, cursor->at, &ends);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON lines: one object a line. Numbers become text as they are read, so that cells can be
-// borrowed.
+// Reads JSON lines: one object per line. Numbers are converted to text on reading, so that cells
+// can be borrowed.
 #include "core/memory.h"
 #include "data/tables/table_reader.h"
 
@@ -8,7 +8,7 @@
 
 static json *cell_of(const json *value);
 
-// An array as it is kept: the cells of its entries, or none where one is nested itself.
+// The stored form of an array: the cells of its entries; empty if one of them is nested.
 static json *list_of(const json *value) {
     json *list = json_new_array();
     for (size_t i = 0; i < json_length(value); i++) {
@@ -25,8 +25,8 @@ static json *list_of(const json *value) {
     return list;
 }
 
-// What the table keeps of a value: text as it is, numbers, true and false as text, null as null,
-// arrays of these, of objects only the kind. NULL when memory is out.
+// The stored form of a value: strings and null as they are, numbers, true and false as text, arrays
+// of these, objects as empty objects. NULL when out of memory.
 static json *cell_of(const json *value) {
     if (json_is_text(value) || json_is_null_value(value)) {
         return json_copy_deep(value);
@@ -44,7 +44,7 @@ static enum berth_status no_memory(const struct table_reader *reader) {
     return error_no_memory(reader->error, reader->length, "a table of JSON lines");
 }
 
-// The key becomes a column when it is new. Its text is the set's own.
+// Adds a new key as a column; the set of keys owns its text.
 static enum berth_status add_column(struct table_reader *reader, const char *key) {
     if (json_member(reader->json_columns, key) != NULL) {
         return BERTH_OK;
@@ -63,8 +63,7 @@ static enum berth_status copy_row(struct table_reader *reader, const json *objec
         if (json_is_text(walk.value) &&
             strlen(json_text(walk.value)) != json_text_length(walk.value)) {
             return error_set(reader->error, BERTH_BAD_DATA,
-                             "%s: line %zu, column \"%.*s\": the text holds the character U+0000; "
-                             "remove it",
+                             "%s: line %zu, column \"%.*s\": the string contains U+0000; remove it",
                              reader->name, line, table_shown(walk.key), walk.key);
         }
         TRY(add_column(reader, walk.key));
@@ -78,7 +77,7 @@ static enum berth_status copy_row(struct table_reader *reader, const json *objec
 static enum berth_status take_object(struct table_reader *reader, const json *object, size_t line) {
     if (!json_is_object_value(object)) {
         return error_set(reader->error, BERTH_BAD_DATA,
-                         "%s: line %zu, column 1: expected one JSON object a line, such as "
+                         "%s: line %zu, column 1: expected one JSON object per line, such as "
                          "{\"text\": \"...\", \"label\": \"...\"}",
                          reader->name, line);
     }

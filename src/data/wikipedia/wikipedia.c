@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way of a page: block of the dump -> XML -> batch -> cleaned by any thread -> file, in order.
+// Converts a dump. The path of a page: block of the dump -> XML -> batch -> cleaned by any thread
+// -> file, in order.
 //
-// A batch of pages is collected, then cleaned by all threads, then written; so memory holds one
-// batch, the blocks that are being decompressed, and the page that is being read.
+// A batch of pages is collected, then cleaned by all threads, then written. So memory holds one
+// batch, the blocks being decompressed, and the page being read.
 #include "data/wikipedia/wikipedia.h"
 
 #include "core/buffer.h"
@@ -18,22 +19,22 @@
 #include <inttypes.h>
 #include <omp.h>
 
-#define BATCH_BYTES ((size_t)4 << 20) // of wikitext, a thread
-#define READ_SIZE ((size_t)1 << 20)   // of a plain dump
+#define BATCH_BYTES ((size_t)4 << 20) // of wikitext per thread
+#define READ_SIZE ((size_t)1 << 20)   // for a plain dump
 #define PHASE "wikipedia text"
 
 // --- the dump -----------------------------------------------------------------------------------
 
-// A dump's XML in pieces, as UTF-8: the blocks of bzip2, or of a plain file.
+// The XML of a dump in pieces, as UTF-8: the blocks of bzip2, or of a plain file.
 struct dump {
     struct bzip2_reader *bzip2; // NULL: plain
     struct file_reader file;
     char *piece;         // of a plain file
     uint64_t read;       // bytes of the plain file
-    uint64_t at;         // byte of the XML that comes next
-    uint64_t block, bit; // where the piece that came last begins
+    uint64_t at;         // offset in the XML of the next byte
+    uint64_t block, bit; // start of the last piece: offset in the XML, and bit offset in the dump
     struct encoding_reader decoder;
-    size_t mark;        // bytes of the byte order mark that are still to be passed over
+    size_t mark;        // bytes of the byte order mark still to skip
     struct buffer text; // of a dump in UTF-16
 };
 
@@ -51,7 +52,7 @@ static enum berth_status dump_open_at(struct dump *dump, const char *path, int t
     return file_reader_open(&dump->file, path, error);
 }
 
-// The next piece as it is in the dump; a *length of 0 is the end.
+// The next piece in the dump's encoding; a *length of 0 is the end.
 static enum berth_status dump_next_raw(struct dump *dump, const char **bytes, size_t *length,
                                        struct berth_error *error) {
     if (dump->bzip2 != NULL) {
@@ -89,8 +90,8 @@ static enum berth_status dump_encoding(const char *path, enum encoding *encoding
     return status;
 }
 
-// Opens the dump at a place, one in UTF-16 at its beginning: what comes before the place is for the
-// caller to pass over.
+// Opens the dump at a place; one in UTF-16 at its start. The caller skips the bytes before the
+// place.
 static enum berth_status dump_open(struct dump *dump, const char *path, int threads,
                                    const struct wikipedia_place *place, struct berth_error *error) {
     static const struct wikipedia_place begin = {0, 0, 0};
@@ -104,7 +105,7 @@ static enum berth_status dump_open(struct dump *dump, const char *path, int thre
     }
     TRY(dump_open_at(dump, path, threads, encoding == ENCODING_UTF8 ? place : &begin, error));
     dump->decoder.encoding = encoding;
-    dump->mark = encoding == ENCODING_UTF8 ? 0 : mark; // expat knows that of UTF-8
+    dump->mark = encoding == ENCODING_UTF8 ? 0 : mark; // expat skips UTF-8's itself
     return BERTH_OK;
 }
 
@@ -142,14 +143,14 @@ static void dump_progress(const struct dump *dump, const struct berth_log *log) 
 
 struct article {
     int64_t id;
-    size_t title, text, length; // in the batch; the title ends with NUL
+    size_t title, text, length; // offsets in the batch; the title is NUL-terminated
     const char *plain;
     size_t plain_length;
     struct wikipedia_place end;     // after the page
-    struct wikipedia_counts counts; // up to and with the page
+    struct wikipedia_counts counts; // including the page
 };
 
-// What a thread cleans with; its texts stay until they are written.
+// The state of a cleaning thread; its texts stay until they are written.
 struct cleaner {
     struct wikitext wikitext;
     struct buffer plain;
@@ -161,7 +162,7 @@ struct job {
     struct wikipedia_counts *counts;
     struct wikipedia_state state;
     struct dump dump;
-    struct mediawiki_reader *reader, *head; // head: read for the site when going on
+    struct mediawiki_reader *reader, *head; // head: reads the site when resuming
     char *url;                              // up to "?curid="
 
     struct buffer batch; // titles and wikitext
@@ -172,9 +173,9 @@ struct job {
     struct file_lock lock;
     struct file_writer writer;
     struct buffer header;
-    uint64_t written;              // in the open file; 0: none is open
-    struct wikipedia_file last;    // what the open file is when it ends here
-    struct wikipedia_counts saved; // articles, text and files that were written
+    uint64_t written;              // bytes in the open file; 0: none is open
+    struct wikipedia_file last;    // the entry of the open file if it ends here
+    struct wikipedia_counts saved; // articles, text and files written
 };
 
 // --- pages in -----------------------------------------------------------------------------------
@@ -221,7 +222,7 @@ static enum berth_status take_page(void *context, const struct mediawiki_page *p
 
 // --- cleaning -----------------------------------------------------------------------------------
 
-// Whether the text would be taken for the beginning or the end of a document.
+// Whether the text looks like the start or end of a document.
 static int is_mark(const char *text, size_t length) {
     static const char *const marks[] = {"<doc id=", "</doc>"};
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
@@ -233,7 +234,7 @@ static int is_mark(const char *text, size_t length) {
     return 0;
 }
 
-// Text between the marks: those within it become "&lt;doc id=" and "&lt;/doc>".
+// Appends the text of a document; marks in it become "&lt;doc id=" and "&lt;/doc>".
 static void put_text(struct buffer *to, const char *text, size_t length) {
     const char *end = text + length, *begin = text;
     for (const char *at = text; (at = memchr(at, '<', (size_t)(end - at))) != NULL; at++) {
@@ -246,7 +247,7 @@ static void put_text(struct buffer *to, const char *text, size_t length) {
     buffer_put(to, begin, (size_t)(end - begin));
 }
 
-// Into the cleaner's buffer, which may move: article->plain is set when all are done.
+// Cleans into the cleaner's buffer, which may move: article->plain is set after all articles.
 static enum berth_status clean_one(const struct job *job, struct cleaner *cleaner,
                                    struct article *article, struct berth_error *error) {
     const char *plain;
@@ -259,7 +260,7 @@ static enum berth_status clean_one(const struct job *job, struct cleaner *cleane
                                  : BERTH_OK;
 }
 
-// Articles go to the threads in neighbouring runs, so that each thread's texts lie in their order.
+// Each thread cleans a run of consecutive articles, so that its texts are in order.
 static void clean_run(struct job *job, int thread, int threads, enum berth_status *status,
                       struct berth_error *error) {
     struct cleaner *cleaner = &job->cleaners[thread];
@@ -393,7 +394,7 @@ static enum berth_status write_article(struct job *job, const struct article *ar
     return BERTH_OK;
 }
 
-// What reading has counted at a page, and writing up to it.
+// The counts of reading at a page, and those of writing up to it.
 static struct wikipedia_counts counts_at(const struct job *job,
                                          const struct wikipedia_counts *read) {
     struct wikipedia_counts counts = *read;
@@ -415,7 +416,7 @@ static enum berth_status write_batch(struct job *job, struct berth_error *error)
     return BERTH_OK;
 }
 
-// --- from begin to end --------------------------------------------------------------------------
+// --- the whole conversion ------------------------------------------------------------------------
 
 // "https://en.wikipedia.org/wiki" of ".../wiki/Main_Page".
 static enum berth_status make_url(struct job *job, struct berth_error *error) {
@@ -438,10 +439,10 @@ static enum berth_status finish_batch(struct job *job, struct berth_error *error
 static enum berth_status one_page_is_enough(void *context, const struct mediawiki_page *page,
                                             struct berth_error *error) {
     *(int *)context = 1;
-    return error_set(error, BERTH_INTERRUPTED, "the head is read");
+    return error_set(error, BERTH_INTERRUPTED, "the head has been read");
 }
 
-// Reads the dump's head once more when the run goes on in its middle: what the wiki is called.
+// Reads the dump's head again for the facts about the wiki when the run resumes in the middle.
 static enum berth_status read_site(struct job *job, struct berth_error *error) {
     const struct wikipedia_place begin = {0, 0, 0};
     struct dump dump;
@@ -471,7 +472,7 @@ static enum berth_status start(struct job *job, struct berth_error *error) {
         place = last->next;
         job->saved = *job->counts = last->counts;
         job->last = *last;
-        log_note(job->log, "%zu files of text are there: going on after page %" PRId64,
+        log_note(job->log, "found %zu finished text files; resuming after page %" PRId64,
                  job->state.count, job->counts->pages);
         TRY(read_site(job, error));
     }
@@ -479,7 +480,7 @@ static enum berth_status start(struct job *job, struct berth_error *error) {
     return mediawiki_open(job->settings->dump, place.page, take_page, job, &job->reader, error);
 }
 
-// Feeds what lies behind the place where the run begins.
+// Feeds the bytes after the place where the run begins.
 static enum berth_status feed(struct job *job, const char *bytes, size_t length, uint64_t from,
                               struct berth_error *error) {
     uint64_t skip = from > job->dump.block ? from - job->dump.block : 0;
@@ -502,10 +503,10 @@ static enum berth_status read_dump(struct job *job, const volatile int *stop,
         }
         dump_progress(&job->dump, job->log);
         if (stop != NULL && *stop != 0) {
-            return error_set(error, BERTH_INTERRUPTED,
-                             "stopped; %zu finished files of text are kept, the next run goes on "
-                             "after them",
-                             job->state.count);
+            return error_set(
+                error, BERTH_INTERRUPTED,
+                "stopped; %zu finished text files are kept, and the next run continues after them",
+                job->state.count);
         }
     }
     TRY(mediawiki_finish(job->reader, error));
@@ -531,7 +532,7 @@ static enum berth_status run(struct job *job, const volatile int *stop, struct b
         if (job->state.count > 0) {
             *job->counts = job->state.files[job->state.count - 1].counts;
         }
-        log_note(job->log, "%s: the text is complete: %zu files", job->settings->folder,
+        log_note(job->log, "%s: the text is complete (%zu files)", job->settings->folder,
                  job->state.count);
         return BERTH_OK;
     }
@@ -557,18 +558,19 @@ static void done(struct job *job) {
     memory_free(job->url);
     buffer_done(&job->batch);
     buffer_done(&job->header);
-    job->state.is_new &= file_lock_check(&job->lock, NULL) == BERTH_OK; // else it is another's
+    job->state.is_new &=
+        file_lock_check(&job->lock, NULL) == BERTH_OK; // else another process owns it
     wikipedia_state_done(&job->state);
 }
 
-// What was skipped is said, since nobody asked for it.
+// Reports the skipped pages.
 static void report(const struct berth_log *log, const struct wikipedia_counts *counts) {
     if (counts->damaged > 0) {
-        log_warning(log, "%" PRId64 " pages skipped: bytes that are not UTF-8, or no title or id",
+        log_warning(log, "skipped %" PRId64 " pages with invalid UTF-8, or without a title or id",
                     counts->damaged);
     }
     if (counts->oversize > 0) {
-        log_warning(log, "%" PRId64 " pages skipped: longer than %zu bytes", counts->oversize,
+        log_warning(log, "skipped %" PRId64 " pages longer than %zu bytes", counts->oversize,
                     MEDIAWIKI_TEXT_MAX);
     }
 }
@@ -596,7 +598,7 @@ enum berth_status wikipedia_text(const struct wikipedia_settings *settings,
                       .lock.descriptor = -1,
                       .writer.descriptor = -1};
     *counts = (struct wikipedia_counts){0};
-    if (!file_exists(settings->dump)) { // told before a folder is made
+    if (!file_exists(settings->dump)) { // checked before a folder is created
         return error_set(error, BERTH_NO_INPUT,
                          "%s: no such file; expected a dump of a wiki, .xml or .xml.bz2",
                          settings->dump);

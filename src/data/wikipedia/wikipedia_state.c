@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// text.json written and read; what a killed run leaves behind removed.
+// Reads and writes text.json, and removes the half-written files of killed runs.
 #include "data/wikipedia/wikipedia_state.h"
 
 #include "core/file.h"
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define FORMAT 1 // of the file, and of the text: another cleaner gets another number
+#define FORMAT 1 // version of the file and of the text: increment it when the cleaner changes
 #define FILES_PER_FOLDER 100
 #define FILES_MAX ((size_t)26 * 26 * FILES_PER_FOLDER)
 #define HEAD_SIZE ((size_t)1 << 20)
@@ -49,7 +49,7 @@ char *wikipedia_file_path(const char *folder, size_t index) {
 
 // --- writing ------------------------------------------------------------------------------------
 
-// NULL when memory is out: a manifest without a member would be believed.
+// NULL when out of memory: a manifest with a missing member would be trusted.
 static json *file_to_json(const struct wikipedia_file *file) {
     json *object = json_new_object();
     int failed = 0;
@@ -86,9 +86,8 @@ static enum berth_status save(const struct wikipedia_state *state, struct berth_
 enum berth_status wikipedia_state_add(struct wikipedia_state *state, struct wikipedia_file file,
                                       struct berth_error *error) {
     if (state->count == FILES_MAX) {
-        return error_set(error, BERTH_CONFIG,
-                         "%s: more than %zu files: a larger file size is needed", state->path,
-                         FILES_MAX);
+        return error_set(error, BERTH_CONFIG, "%s: more than %zu files: choose a larger file size",
+                         state->path, FILES_MAX);
     }
     size_t needed = state->count + 1;
     struct wikipedia_file *grown =
@@ -105,7 +104,8 @@ enum berth_status wikipedia_state_complete(struct wikipedia_state *state,
                                            const struct wikipedia_counts *counts,
                                            struct berth_error *error) {
     if (state->count > 0) {
-        state->files[state->count - 1].counts = *counts; // with the pages after its last article
+        state->files[state->count - 1].counts =
+            *counts; // including the pages after its last article
     }
     state->complete = 1;
     return save(state, error);
@@ -120,8 +120,8 @@ static enum berth_status file_from_json(const json *object, const char *name,
         TRY(json_get_integer(object, name, fields[i].key, &value, error));
         if (value < 0) {
             return error_set(error, BERTH_CONFIG,
-                             "%s: a file's key \"%s\": expected a number from 0; remove the folder "
-                             "and start again",
+                             "%s: key \"%s\" of a file: expected a number of at least 0; remove "
+                             "the folder and start again",
                              name, fields[i].key);
         }
         memcpy((char *)file + fields[i].offset, &value, sizeof value);
@@ -137,25 +137,25 @@ static enum berth_status same(const struct wikipedia_state *state, const json *o
     TRY(json_get_integer(object, state->path, "file_size", &file_size, error));
     TRY(json_get_text(object, state->path, "dump", &dump, error));
     if (json_length(json_member(object, "files")) == 0) {
-        return BERTH_OK; // nothing is held
+        return BERTH_OK; // no text
     }
     static const char remedy[] = "choose another output, or remove the folder";
     if (format != FORMAT) {
-        return error_set(error, BERTH_CONFIG, "%s: format %lld, this version knows %d: %s",
-                         state->path, (long long)format, FORMAT, remedy);
+        return error_set(error, BERTH_CONFIG, "%s: found format %lld, expected %d: %s", state->path,
+                         (long long)format, FORMAT, remedy);
     }
     if ((uint64_t)file_size != state->file_size) {
         return error_set(error, BERTH_CONFIG,
-                         "%s: the text was made with file_size %lld, now it is %lld: %s",
+                         "%s: the text was made with file_size %lld, but it is %lld now: %s",
                          state->path, (long long)file_size, (long long)state->file_size, remedy);
     }
     return dump != NULL && strcmp(dump, state->dump) == 0
                ? BERTH_OK
-               : error_set(error, BERTH_CONFIG, "%s: the folder holds the text of another dump: %s",
+               : error_set(error, BERTH_CONFIG, "%s: the folder has the text of another dump: %s",
                            state->path, remedy);
 }
 
-// Whether the file stands there as it was finished.
+// Whether the finished file exists unchanged in size.
 static int is_whole(const char *folder, size_t index, uint64_t bytes) {
     struct file_reader file;
     char *path = wikipedia_file_path(folder, index);
@@ -173,7 +173,7 @@ static enum berth_status take_files(struct wikipedia_state *state, const char *f
     const json *files = json_member(object, "files");
     size_t count = json_length(files);
     if (!json_is_array_value(files) || count > FILES_MAX) {
-        return error_set(error, BERTH_CONFIG, "%s: key \"files\": expected a list", state->path);
+        return error_set(error, BERTH_CONFIG, "%s: key \"files\": expected an array", state->path);
     }
     state->files = memory_array_zeroed(count + 1, sizeof *state->files);
     if (state->files == NULL) {
@@ -207,7 +207,7 @@ static enum berth_status load(struct wikipedia_state *state, const char *folder,
 
 // --- the folder ---------------------------------------------------------------------------------
 
-// Half-written files of runs that were killed.
+// Removes the half-written files of killed runs.
 static enum berth_status remove_temporaries(const char *folder, struct berth_error *error) {
     char **names = NULL;
     TRY(dir_list(folder, &names, error));
@@ -260,10 +260,10 @@ enum berth_status wikipedia_state_open(struct wikipedia_state *state,
     int taken = first != NULL && file_exists(first);
     memory_free(first);
     if (taken) {
-        return error_set(error, BERTH_CANT_CREATE,
-                         "%s: text stands in the folder, but no %s that says of what; choose "
-                         "another output",
-                         settings->folder, TEXT_MANIFEST);
+        return error_set(
+            error, BERTH_CANT_CREATE,
+            "%s: the folder has text but no %s that says of which dump; choose another output",
+            settings->folder, TEXT_MANIFEST);
     }
     TRY(remove_temporaries(settings->folder, error));
     state->is_new = 1;

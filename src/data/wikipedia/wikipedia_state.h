@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// text.json: which files of text are finished, and where in the dump the next one begins.
+// text.json: the list of finished text files, and where in the dump the next one begins.
 #ifndef BERTH_DATA_WIKIPEDIA_STATE_H
 #define BERTH_DATA_WIKIPEDIA_STATE_H
 
@@ -9,15 +9,15 @@
 
 // A place between two pages.
 struct wikipedia_place {
-    uint64_t page;  // byte of the XML where the next page begins; 0: the dump's begin
-    uint64_t block; // byte of the XML where the block of bzip2 that holds it begins
-    uint64_t bit;   // of the dump, where that block begins
+    uint64_t page;  // offset in the XML of the next page; 0: the start of the dump
+    uint64_t block; // offset in the XML of the bzip2 block that contains it
+    uint64_t bit;   // bit offset of that block in the dump
 };
 
 struct wikipedia_file {
     uint64_t bytes;
     struct wikipedia_place next;    // after its last page
-    struct wikipedia_counts counts; // from the dump's begin to there
+    struct wikipedia_counts counts; // from the start of the dump up to `next`
 };
 
 struct wikipedia_state {
@@ -25,13 +25,13 @@ struct wikipedia_state {
     char dump[65]; // SHA-256 of the first mebibyte
     uint64_t file_size;
     int complete;
-    int is_new; // begun by this run, and no file of text is there
+    int is_new; // created by this run, and no text file exists
     struct wikipedia_file *files;
     size_t count, capacity;
 };
 
-// Reads text.json, or begins a new one when the folder is empty. Files that are not there any more,
-// or have another size, are forgotten with all that follow them, so that they are made again.
+// Reads text.json, or starts a new one when the folder is empty. Drops entries of files that are
+// missing or have another size, and all entries after them, so that they are made again.
 enum berth_status wikipedia_state_open(struct wikipedia_state *state,
                                        const struct wikipedia_settings *settings,
                                        struct berth_error *error);
@@ -41,10 +41,10 @@ enum berth_status wikipedia_state_add(struct wikipedia_state *state, struct wiki
 enum berth_status wikipedia_state_complete(struct wikipedia_state *state,
                                            const struct wikipedia_counts *counts,
                                            struct berth_error *error);
-// Removes a text.json that is new and in which nothing was entered.
+// Removes a new text.json without entries.
 void wikipedia_state_done(struct wikipedia_state *state);
 
-// "AA/wiki_00" under `folder`; newly allocated, NULL when memory is out.
+// "AA/wiki_00" under `folder`; newly allocated, NULL when out of memory.
 char *wikipedia_file_path(const char *folder, size_t index);
 
 #endif

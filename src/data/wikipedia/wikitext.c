@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first pass: templates, tables, links, tags and comments, which nest.
+// The first pass of cleaning: templates, tables, links, tags and comments, which nest.
 //
-// Everything is copied to the output as it is met. An opened construct is a frame that remembers
-// where its output begins; its end cuts the output back to there, or to what is kept of it. Of
-// [[a|b|c]] each bar cuts, so that the last part stays.
+// Everything is copied to the output in order. An open construct is a frame with the start of its
+// output; its end truncates the output to that start, or to what is kept of it. In [[a|b|c]] each
+// bar truncates, so that the last part stays.
 #include "data/wikipedia/wikitext.h"
 
 #include "core/memory.h"
@@ -12,18 +12,19 @@
 
 #include <strings.h>
 
-// How many frames an end looks through for its beginning: broken markup cannot make this slow.
+// The number of frames searched for the start of a construct: a limit, so that broken markup is not
+// slow.
 #define REACH 64
-#define TITLE_MAX 512 // bytes; MediaWiki's own limit is 255
+#define TITLE_MAX 512 // bytes; MediaWiki's limit is 255
 
 enum frame_kind { FRAME_TEMPLATE, FRAME_TABLE, FRAME_LINK, FRAME_EXTERNAL, FRAME_TAG };
 
 struct wikitext_frame {
     enum frame_kind kind : 8;
-    int is_dropped : 8;                            // with all it holds
+    int is_dropped : 8;                            // with all its contents
     int is_labelled : 8;                           // a link whose target has been read
-    int tag : 8;                                   // number of the element
-    uint32_t start;                                // its output begins here
+    int tag : 8;                                   // index of the element
+    uint32_t start;                                // start of its output
     const struct wikitext_template *kept_template; // NULL: dropped
 };
 
@@ -53,8 +54,8 @@ static struct wikitext_frame *top(const struct pass *pass) {
     return wikitext->frame_count > 0 ? &wikitext->frames[wikitext->frame_count - 1] : NULL;
 }
 
-// The innermost frame of the kind (and, of tags, the number), looking through frames whose kinds
-// are in `through` (bits), whose ends are then missing: they are taken off. NULL: none.
+// The innermost frame of the kind (and the index, for tags). Skips and removes frames whose kinds
+// are in `through` (bits): their ends are missing. NULL: none.
 static struct wikitext_frame *reach(struct pass *pass, enum frame_kind kind, int tag,
                                     unsigned through) {
     struct wikitext *wikitext = pass->wikitext;
@@ -76,14 +77,14 @@ static void pop(struct pass *pass) {
     pass->wikitext->frame_count--;
 }
 
-// --- places -------------------------------------------------------------------------------------
+// --- positions -----------------------------------------------------------------------------------
 
 static int starts(const struct pass *pass, const char *word) {
     size_t length = strlen(word);
     return (size_t)(pass->end - pass->at) >= length && memcmp(pass->at, word, length) == 0;
 }
 
-// How often the character at `at` stands here.
+// The number of equal characters from `at`.
 static size_t run_length(const struct pass *pass) {
     const char *to = pass->at;
     while (to < pass->end && *to == *pass->at) {
@@ -92,7 +93,7 @@ static size_t run_length(const struct pass *pass) {
     return (size_t)(to - pass->at);
 }
 
-// Only blanks (and indents) stand before `at` on its line.
+// Whether only blanks (and indents) precede `at` on its line.
 static int begins_line(const struct pass *pass) {
     const char *before = pass->at;
     for (int i = 0; i < 32 && before > pass->begin; i++) {
@@ -139,7 +140,7 @@ static void open_braces(struct pass *pass) {
 static void close_braces(struct pass *pass) {
     pass->at++;
     if (pass->at == pass->end || *pass->at != '}') {
-        return; // a single brace is nothing
+        return; // a single brace is ignored
     }
     unsigned through =
         1u << FRAME_LINK | 1u << FRAME_EXTERNAL | 1u << FRAME_TAG | 1u << FRAME_TABLE;
@@ -157,7 +158,7 @@ static void close_braces(struct pass *pass) {
     }
 }
 
-// |} at the begin of a line ends a table, unless the bar is a template's.
+// |} at the start of a line ends a table, unless the bar belongs to a template.
 static int close_table(struct pass *pass) {
     if (pass->at + 1 == pass->end || pass->at[1] != '}' || !begins_line(pass)) {
         return 0;
@@ -179,7 +180,8 @@ static int is_name(const char *text, size_t length, const char *name) {
     return strlen(name) == length && strncasecmp(text, name, length) == 0;
 }
 
-// Prefixes of links to what is no text of the article: other namespaces and other languages' pages.
+// Whether a link with this prefix is not part of the text: other namespaces and other languages'
+// pages.
 static int is_dropped_prefix(const struct wikitext *wikitext, const char *text, size_t length) {
     static const char *const names[] = {
         "file",      "image",     "media",          "category",  "template",
@@ -197,7 +199,7 @@ static int is_dropped_prefix(const struct wikitext *wikitext, const char *text, 
             return 1;
         }
     }
-    // A language: two or three small letters, perhaps more after a hyphen.
+    // A language: two or three lower-case letters, possibly more after a hyphen.
     size_t letters = 0;
     while (letters < length && text[letters] >= 'a' && text[letters] <= 'z') {
         letters++;
@@ -205,7 +207,8 @@ static int is_dropped_prefix(const struct wikitext *wikitext, const char *text, 
     return (letters == 2 || letters == 3) && (letters == length || text[letters] == '-');
 }
 
-// The prefix of a target ("File" of "File:x.jpg"), without blanks around it; 0: none.
+// The length of the prefix of a target ("File" in "File:x.jpg"), without surrounding blanks; 0:
+// none.
 static size_t target_prefix(const char **text, size_t length) {
     const char *from = *text, *colon = memchr(from, ':', length < 64 ? length : 64);
     if (colon == NULL) {
@@ -222,8 +225,8 @@ static size_t target_prefix(const char **text, size_t length) {
     return prefix;
 }
 
-// The target ends, at the first bar or the end of the link. A colon in front ([[:Category:x]])
-// makes an ordinary link of any target.
+// Called at the end of the target: the first bar or the end of the link. A leading colon
+// ([[:Category:x]]) makes any target an ordinary link.
 static void judge_target(struct pass *pass, struct wikitext_frame *frame) {
     size_t length = pass->out->length - frame->start;
     const char *text = pass->out->bytes + frame->start;
@@ -234,7 +237,7 @@ static void judge_target(struct pass *pass, struct wikitext_frame *frame) {
     frame->is_dropped = prefix > 0 && is_dropped_prefix(pass->wikitext, text, prefix);
 }
 
-// Text of a link without a label: its target, without what only finds it.
+// Shows a link without a label: its target, without the parts that only locate it.
 static void show_target(struct pass *pass, struct wikitext_frame *frame) {
     size_t length = pass->out->length - frame->start;
     char *text = pass->out->bytes + frame->start;
@@ -292,7 +295,7 @@ static void open_external(struct pass *pass, int scheme) {
         to += 1;
     }
     if (to == pass->end || *to == '\n') {
-        pass->at++; // not ended: the bracket goes, the rest is text
+        pass->at++; // not closed: drops the bracket, the rest is text
         return;
     }
     push(pass, (struct wikitext_frame){.kind = FRAME_EXTERNAL});
@@ -347,11 +350,11 @@ static void bar(struct pass *pass) {
     } else if (frame != NULL && frame->kind == FRAME_TEMPLATE && frame->kept_template != NULL) {
         buffer_put_byte(pass->out, WIKITEXT_SEPARATOR);
     } else {
-        buffer_put_byte(pass->out, '|'); // a cell of a table, or part of what is dropped
+        buffer_put_byte(pass->out, '|'); // a table cell, or part of a dropped construct
     }
 }
 
-// A link to a page ends on its line; the captions of files may have lines.
+// A link to a page ends on its line; captions of files may have several lines.
 static void end_line(struct pass *pass) {
     struct wikitext_frame *frame = top(pass);
     while (frame != NULL &&
@@ -370,7 +373,7 @@ static void put_formula(struct pass *pass) {
     buffer_put(pass->out, name, (size_t)length);
 }
 
-// An element whose content is no wikitext.
+// Handles an element whose content is not wikitext.
 static void raw_element(struct pass *pass, const struct wikitext_tag *tag) {
     const char *close, *after;
     pass->at = tag->end;
@@ -444,7 +447,7 @@ static void strip(struct pass *pass) {
     }
 }
 
-// The buffers of a page: empty, and without the last page's failures.
+// Empties the buffers and resets their failures.
 static void clear(struct wikitext *wikitext) {
     struct buffer *const all[] = {&wikitext->stripped, &wikitext->plain, &wikitext->scratch,
                                   &wikitext->line, &wikitext->headings};
@@ -463,7 +466,7 @@ enum berth_status wikitext_clean(struct wikitext *wikitext, const char *text, si
     *plain = "";
     *plain_length = 0;
     if (length > UINT32_MAX / 2) {
-        return error_set(error, BERTH_BAD_DATA, "a page of %zu bytes: too long", length);
+        return error_set(error, BERTH_BAD_DATA, "a page of %zu bytes is too long", length);
     }
     clear(wikitext);
     struct pass pass = {wikitext, &wikitext->stripped, text, text, text + length};

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Wikitext to plain text: what a reader of the article's prose sees, a paragraph a line.
+// Converts wikitext to plain text: the article's prose, one paragraph per line.
 //
-// Kept: paragraphs, indented lines, quotations, the text of links, headings ("History.") of
-// sections that have text, the text of a few templates (wikitext_templates.c). Dropped: other
-// templates, tables, lists, references, files, categories, galleries, source code, comments, tags;
-// a formula becomes formula_1. doc/pretraining-data.md tells it in full.
+// Keeps paragraphs, indented lines, quotations, the text of links, headings ("History.") of
+// sections with text, and the text of a few templates (wikitext_templates.c). Drops other
+// templates, tables, lists, references, files, categories, galleries, source code, comments and
+// tags; a formula becomes formula_1. doc/pretraining-data.md has all rules.
 //
-// Two passes. The first (wikitext.c) walks the markup that nests with a stack of its own, so that
-// depth costs memory of the page's order and no call stack; what is dropped is cut off the output
-// when its end is found, so what never ends is not dropped. The second (wikitext_lines.c) treats
-// the lines that are left: headings, lists, quote marks, entities, blanks. Time is linear in the
-// length.
+// Two passes: the first (wikitext.c) handles nested markup with an explicit stack, so that depth
+// costs memory in proportion to the page and no call stack. A construct is dropped when its end is
+// found, so an unclosed one stays. The second (wikitext_lines.c) handles the remaining lines:
+// headings, lists, quote marks, entities, blanks. Time is linear in the length.
 #ifndef BERTH_DATA_WIKITEXT_H
 #define BERTH_DATA_WIKITEXT_H
 
@@ -20,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Zero-initialise; kept from page to page for its memory. One thread at a time.
+// Zero-initialise; reuse it for all pages of a thread, to save allocations.
 struct wikitext {
     // Local names of the namespaces ("Datei"); borrowed. The English ones are always known.
     char *const *namespaces;
@@ -28,17 +27,17 @@ struct wikitext {
 
     struct wikitext_frame *frames; // open markup, outermost first
     size_t frame_count, frame_capacity;
-    int failed;             // memory ran out
+    int failed;             // out of memory
     struct buffer stripped; // of the first pass
     struct buffer plain;    // of the second
     struct buffer scratch, line, headings;
     size_t formulas;
-    const char *no_closing[24]; // per tag: none of its closing tags stands at or after this place
+    const char *no_closing[24]; // per tag: it has no closing tag from this position
 };
 
-// Cleans text[0, length). *plain (valid until the next call, not NUL-terminated) holds lines that
-// are not empty, each with its newline; empty when nothing is left. It holds no '{', '}' or '|', no
-// "[[" or "]]", and no '<' that could begin a tag. Ill-formed UTF-8 goes through as it is.
+// Cleans text[0, length). *plain (valid until the next call, not NUL-terminated) has the non-empty
+// lines, each with its newline; it may be empty. It has no '{', '}' or '|', no "[[" or "]]", and no
+// '<' that could begin a tag. Ill-formed UTF-8 is copied.
 enum berth_status wikitext_clean(struct wikitext *wikitext, const char *text, size_t length,
                                  const char **plain, size_t *plain_length,
                                  struct berth_error *error);

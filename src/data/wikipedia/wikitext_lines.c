@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The second pass: lines, quote marks, entities, blanks, and what dropped templates leave behind
-// ("(; )"). What wikitext.h promises of the result is enforced here, on the last bytes written.
+// The second pass of cleaning: lines, quote marks, entities, blanks, and the remains of dropped
+// templates ("(; )"). It enforces the guarantees of wikitext.h on the last bytes written.
 #include "core/utf8.h"
 #include "data/wikipedia/wikitext_entities.h"
 #include "data/wikipedia/wikitext_parts.h"
@@ -15,7 +15,7 @@ struct span {
 
 struct lines {
     struct wikitext *wikitext;
-    struct span headings[LEVELS]; // that no text followed yet; in wikitext->headings
+    struct span headings[LEVELS]; // headings without text so far; in wikitext->headings
 };
 
 // --- entities -----------------------------------------------------------------------------------
@@ -87,8 +87,8 @@ static size_t quote_run(const char *text, size_t length) {
     return run;
 }
 
-// MediaWiki's rule for lines where neither bold nor italics are balanced, as in L'''amour'': one of
-// the runs of three is an apostrophe and italics. Which one: by what stands before it, in this
+// MediaWiki's rule for lines in which neither bold nor italics are balanced, as in L'''amour'': one
+// of the runs of three is an apostrophe and italics. It is chosen by what precedes it, in this
 // order: a word of one letter, a longer word, a blank. SIZE_MAX: none.
 static size_t find_apostrophe(const char *text, size_t length) {
     size_t bold = 0, italics = 0, found[3] = {SIZE_MAX, SIZE_MAX, SIZE_MAX};
@@ -110,7 +110,7 @@ static size_t find_apostrophe(const char *text, size_t length) {
     return found[0] != SIZE_MAX ? found[0] : found[1] != SIZE_MAX ? found[1] : found[2];
 }
 
-// "__TOC__" and its like: their length, or 0.
+// The length of a switch such as "__TOC__", or 0.
 static size_t switch_length(const char *text, size_t length) {
     size_t i = 2;
     if (length < 5 || text[1] != '_') {
@@ -122,7 +122,7 @@ static size_t switch_length(const char *text, size_t length) {
     return i > 2 && i + 1 < length && text[i] == '_' && text[i + 1] == '_' ? i + 2 : 0;
 }
 
-// Into the line buffer: without quote marks and switches, entities as characters.
+// Copies to the line buffer without quote marks and switches; entities become characters.
 static void decode(struct buffer *line, const char *text, size_t length) {
     static const char special[256] = {['\''] = 1, ['&'] = 1, ['_'] = 1};
     size_t apostrophe = SIZE_MAX;
@@ -163,8 +163,8 @@ static void decode(struct buffer *line, const char *text, size_t length) {
 
 struct tidy {
     struct buffer *out;
-    size_t start; // of the line in `out`
-    int blank;    // one is due before the next character
+    size_t start; // start of the line in `out`
+    int blank;    // a blank is due before the next character
 };
 
 static char last(const struct tidy *tidy) {
@@ -177,14 +177,13 @@ static void put(struct tidy *tidy, const char *bytes, size_t length) {
     }
     int is_letter = (bytes[0] | 32) >= 'a' && (bytes[0] | 32) <= 'z';
     while (last(tidy) == '<' && (is_letter || bytes[0] == '/' || bytes[0] == '!')) {
-        tidy->out->length--; // together they would begin a tag
+        tidy->out->length--; // the two would begin a tag
     }
     tidy->blank = 0;
     buffer_put(tidy->out, bytes, length);
 }
 
-// Whether the bytes at `text` are a kind of blank (1), or nothing to see (2), and how many they
-// are.
+// Whether a blank (1) or an invisible character (2) is at `text`, and its length.
 static int invisible(const unsigned char *text, size_t left, size_t *length) {
     *length = 1;
     if (text[0] < 0x20 || text[0] == ' ' || text[0] == 0x7F) {
@@ -206,7 +205,7 @@ static int invisible(const unsigned char *text, size_t left, size_t *length) {
     return text[0] == 0xEF && left > 2 && text[1] == 0xBB && text[2] == 0xBF ? 2 : 0;
 }
 
-// Commas and the like that something dropped leaves at the end.
+// Removes commas and the like that dropped text has left at the end.
 static void cut_end(struct tidy *tidy) {
     while (last(tidy) != '\0' && strchr(" ,;", last(tidy)) != NULL) {
         tidy->out->length--;
@@ -220,7 +219,7 @@ static void close_parenthesis(struct tidy *tidy) {
         put(tidy, ")", 1);
         return;
     }
-    tidy->out->length--; // nothing was left in it
+    tidy->out->length--; // the parentheses are empty
     tidy->blank = 1;
     if (last(tidy) == ' ') {
         tidy->out->length--;
@@ -232,10 +231,10 @@ static int is_word_byte(unsigned char byte) {
            ((byte | 32) >= 'a' && (byte | 32) <= 'z');
 }
 
-// A mark that ends a phrase; `next` is the byte after it, 0 at the end of the line.
+// Handles a mark that ends a phrase; `next` is the byte after it, 0 at the end of the line.
 static void mark(struct tidy *tidy, char byte, unsigned char next) {
     if (last(tidy) == '(' && byte != '.') {
-        return; // what stood before it is gone
+        return; // the text before it was dropped
     }
     if (tidy->blank && !is_word_byte(next)) {
         tidy->blank = 0;
@@ -251,7 +250,7 @@ static void mark(struct tidy *tidy, char byte, unsigned char next) {
     put(tidy, &byte, 1);
 }
 
-// One character that is more than itself, at text[0, left); returns the bytes that it takes.
+// Handles a special character at text[0, left); returns the bytes consumed.
 static size_t tidy_special(struct tidy *tidy, const char *text, size_t left) {
     const unsigned char *bytes = (const unsigned char *)text;
     unsigned char next = left > 1 ? bytes[1] : 0;
@@ -291,7 +290,7 @@ static int has_word(const char *text, size_t length) {
     return 0;
 }
 
-// Appends the line buffer's text to `out`; what has no word in it is taken back. 1 when it stayed.
+// Appends the text of the line buffer to `out` if it has a word. 1 if it does.
 static int tidy_line(struct buffer *out, const struct buffer *line) {
     static const char special[256] = {
         [' '] = 1, [','] = 1, ['.'] = 1, [':'] = 1, [';'] = 1,  [')'] = 1,  ['['] = 1,  [']'] = 1,
@@ -337,7 +336,7 @@ static size_t count_back(const char *text, size_t length, char byte) {
     return count;
 }
 
-// "== History ==" is kept until text follows. 1 when the line is a heading.
+// Holds "== History ==" until text follows. 1 when the line is a heading.
 static int take_heading(struct lines *lines, const char *text, size_t length) {
     size_t front = count_front(text, length, '='), back = count_back(text, length, '=');
     size_t level = front < back ? front : back;
@@ -378,7 +377,7 @@ static void put_headings(struct lines *lines) {
 
 static int is_dropped_line(const char *text, size_t length) {
     char first = text[0], end = text[length - 1];
-    // Lists, rests of tables and templates, rulers, and notes in parentheses.
+    // Lists, remains of tables and templates, rulers, and notes in parentheses.
     return strchr("*#;{|", first) != NULL || end == '}' || (first == '(' && end == ')') ||
            (length >= 4 && memcmp(text, "----", 4) == 0);
 }
@@ -400,7 +399,7 @@ static void take_line(struct lines *lines, const char *text, size_t length) {
         return;
     }
     decode(&wikitext->line, text, length);
-    struct buffer *kept = &wikitext->scratch; // its headings come first, if it stays
+    struct buffer *kept = &wikitext->scratch; // its headings precede it, if it is kept
     buffer_clear(kept);
     if (!tidy_line(kept, &wikitext->line)) {
         return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HTML's and MediaWiki's elements: what becomes of each, and where they end.
+// HTML's and MediaWiki's elements: the treatment of each, and finding their ends.
 #include "core/memory.h"
 #include "data/wikipedia/wikitext_parts.h"
 
@@ -9,7 +9,7 @@ static const struct element {
     const char *name;
     enum wikitext_tag_kind kind;
 } elements[] = {
-    // Content that is not wikitext. The first ones: their number must fit wikitext->no_closing.
+    // Content that is not wikitext. These come first: their number must fit wikitext->no_closing.
     {"ref", TAG_RAW},
     {"references", TAG_RAW},
     {"gallery", TAG_RAW},
@@ -111,7 +111,7 @@ int wikitext_read_tag(const char *text, const char *end, struct wikitext_tag *ta
     return 1;
 }
 
-// "name", blanks, ">" at `at`: the place after it, or NULL.
+// The end of "name", blanks, ">" at `at`, or NULL.
 static const char *rest_of_closing(const char *at, const char *end,
                                    const struct wikitext_tag *tag) {
     if ((size_t)(end - at) <= tag->name_length ||

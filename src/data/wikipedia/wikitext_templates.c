@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The templates whose arguments are text of the sentence they stand in: without them sentences have
-// holes ("a distance of ."). All others are dropped.
+// The templates whose arguments are part of the sentence: without them sentences have gaps ("a
+// distance of ."). All others are dropped.
 #include "core/memory.h"
 #include "data/wikipedia/wikitext_parts.h"
 
 #include <stdlib.h>
 #include <strings.h>
 
-// Of one template; more is no part of a sentence. Bounds the copying of nested ones.
+// Maximum of one template: longer text is not part of a sentence. Limits the copying of nested
+// ones.
 #define TEXT_MAX ((size_t)16 << 10)
 #define ARGUMENTS_MAX 24
 
@@ -15,15 +16,15 @@ enum rule {
     ONE,     // the first argument
     TWO,     // the second
     LAST,    // the last
-    JOINED,  // all, one after the other
+    JOINED,  // all, concatenated
     DATE,    // {{OldStyleDate|February 2|1905|January 20}}: day and year
     MEASURE, // {{convert|5|to|10|km|mi}}: up to the first unit
     FIXED,   // `before` alone
-    QUOTE,   // the first, as a paragraph of its own
+    QUOTE,   // the first, as a separate paragraph
 };
 
 struct wikitext_template {
-    const char *name; // small letters
+    const char *name; // in lower case
     enum rule rule;
     const char *before; // NULL: nothing
 };
@@ -86,7 +87,7 @@ const struct wikitext_template *wikitext_find_template(const char *text, size_t 
         name[used++] = byte >= 'A' && byte <= 'Z' ? (char)(byte | 32) : byte;
     }
     if (i == length || (text[i] != '|' && text[i] != '}')) {
-        return NULL; // long names are none of these
+        return NULL; // none of these names is long
     }
     while (used > 0 && (name[used - 1] == ' ' || name[used - 1] == '\n')) {
         used--;
@@ -122,7 +123,7 @@ static void trim(struct argument *argument) {
     }
 }
 
-// The bytes of the name of "name=value", up to and with the '='; 0: none. Names are short words.
+// The length of "name=" in "name=value"; 0: none. Names are short words.
 static size_t name_length(const struct argument *argument) {
     for (size_t i = 0; i < argument->length && i < 24; i++) {
         char byte = argument->text[i];
@@ -138,7 +139,7 @@ static size_t name_length(const struct argument *argument) {
     return 0;
 }
 
-// The place that a name stands for: "2=", and "text=" and "quote=" for the first; -1: none.
+// The position that a name means: "2=", and "text=" and "quote=" for the first; -1: none.
 static int named_place(const char *name, size_t length) {
     if (length == 2 && name[0] >= '1' && name[0] <= '9') {
         return name[0] - '1';
@@ -164,7 +165,7 @@ static void place(struct arguments *arguments, struct argument argument) {
     }
 }
 
-// "name SEP argument SEP argument"
+// Splits "name SEP argument SEP argument".
 static void split(const char *text, size_t length, struct arguments *arguments) {
     const char *end = text + length, *at = memchr(text, WIKITEXT_SEPARATOR, length);
     while (at != NULL) {
@@ -197,7 +198,7 @@ static int is_range_word(const struct argument *argument) {
     return 0;
 }
 
-// "km", "million acre" of "e6acre"
+// Writes a unit: "km", or "million acre" for "e6acre".
 static void put_unit(struct buffer *out, const struct argument *unit) {
     static const struct {
         const char *power, *word;
@@ -212,7 +213,7 @@ static void put_unit(struct buffer *out, const struct argument *unit) {
     put(out, &rest);
 }
 
-// "5 to 10 km", "5–10 km"
+// Writes "5 to 10 km", "5–10 km".
 static void put_measure(struct buffer *out, const struct arguments *arguments) {
     size_t i = 0;
     put(out, &arguments->all[i++]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// bzip2's blocks found, decompressed side by side and handed out in order. libbz2 gets each block
-// as a stream of its own: header, the block's bits moved to a byte boundary, end mark with its
-// checksum.
+// Finds the blocks of bzip2 files, decompresses them in parallel and returns them in order. libbz2
+// gets each block as a separate stream: header, the block's bits shifted to a byte boundary, end
+// mark with its checksum.
 #include "format/archive/bzip2.h"
 
 #include "core/buffer.h"
@@ -15,20 +15,20 @@
 #define END_MARK UINT64_C(0x177245385090)
 #define MARK_BITS 48
 #define CRC_BITS 32
-// A block of 900,000 bytes that do not compress takes little more than that; its content, which is
-// run-length encoded first, can be 51 times as long (4 bytes and a count of up to 255).
+// A block holds 900,000 bytes at most, and incompressible ones take little more. Its content, which
+// is run-length encoded first, can be 51 times as long (4 bytes and a count of up to 255).
 #define BLOCK_SIZE_MAX ((size_t)2 << 20)
 #define CONTENT_SIZE_MAX ((size_t)900000 * 52)
 
 enum block_state { BLOCK_GOOD, BLOCK_DAMAGED, BLOCK_NO_MEMORY };
 
 struct block {
-    uint64_t begin, end; // bits of the file, mark included
+    uint64_t begin, end; // bit offsets in the file, with the mark
     uint32_t crc;
-    int ends_stream; // the end mark follows
+    int ends_stream; // an end mark follows
     uint32_t stream_crc;
     enum block_state state;
-    struct buffer stream; // what libbz2 gets
+    struct buffer stream; // input for libbz2
     struct buffer content;
 };
 
@@ -36,14 +36,14 @@ struct bzip2_reader {
     struct file_reader file;
     int threads;
     struct buffer window; // bytes of the file
-    uint64_t window_at;   // where the window begins: a byte of the file
-    uint64_t scan;        // bit of the file where the next batch begins
+    uint64_t window_at;   // byte offset of the window in the file
+    uint64_t scan;        // bit offset of the next batch
     int at_stream_start;
     struct block *blocks; // [threads]
     size_t count, next;
-    uint64_t handed_out; // bit
-    uint32_t crc;        // of the blocks of this stream
-    int crc_is_whole;    // reading began at the stream's start
+    uint64_t handed_out; // bit offset
+    uint32_t crc;        // of the blocks of the current stream
+    int crc_is_whole;    // reading began at the start of the stream
 };
 
 // --- bits ---------------------------------------------------------------------------------------
@@ -52,7 +52,7 @@ static uint64_t window_bits(const struct bzip2_reader *reader) {
     return (reader->window_at + reader->window.length) * 8;
 }
 
-// Up to 48 bits from bit `at` of the file, which must lie in the window.
+// Up to 48 bits from bit `at` of the file, which must be in the window.
 static uint64_t bits_at(const struct bzip2_reader *reader, uint64_t at, unsigned count) {
     const unsigned char *bytes = (const unsigned char *)reader->window.bytes;
     uint64_t byte = at / 8 - reader->window_at, value = 0;
@@ -62,7 +62,8 @@ static uint64_t bits_at(const struct bzip2_reader *reader, uint64_t at, unsigned
     return value >> (56 - at % 8 - count) & ((UINT64_C(1) << count) - 1);
 }
 
-// The next block or end mark at or after bit `from`, UINT64_MAX when the window holds none.
+// The bit offset of the next block or end mark at or after `from`; UINT64_MAX when the window has
+// none.
 static uint64_t find_mark(const struct bzip2_reader *reader, uint64_t from) {
     const unsigned char *bytes = (const unsigned char *)reader->window.bytes;
     const uint64_t mask = (UINT64_C(1) << MARK_BITS) - 1;
@@ -86,7 +87,7 @@ static uint64_t find_mark(const struct bzip2_reader *reader, uint64_t from) {
     return UINT64_MAX;
 }
 
-// Whether an end mark is one, and no chance: the file ends after it, or the next stream begins.
+// Whether an end mark is real, not random bits: the file ends after it, or the next stream begins.
 static int is_end(const struct bzip2_reader *reader, uint64_t mark) {
     uint64_t after = (mark + MARK_BITS + CRC_BITS + 7) / 8;
     if (bits_at(reader, mark, MARK_BITS) != END_MARK || after > reader->file.size) {
@@ -102,7 +103,7 @@ static enum berth_status damaged(const struct bzip2_reader *reader, uint64_t bit
                                  const char *expected, struct berth_error *error) {
     return error_set(error, BERTH_BAD_DATA,
                      "%s: byte %" PRIu64 " of %" PRIu64
-                     ": expected %s: the file is damaged or cut; fetch it again",
+                     ": expected %s: the file is damaged or truncated; fetch it again",
                      reader->file.path, bit / 8, reader->file.size, expected);
 }
 
@@ -119,7 +120,7 @@ static enum berth_status fill_window(struct bzip2_reader *reader, struct berth_e
     return file_reader_at(&reader->file, from, reader->window.bytes, length, error);
 }
 
-// The header of a stream at `scan`; *at_end: the file ends here.
+// Reads the header of a stream at `scan`; *at_end: the file ends here.
 static enum berth_status enter_stream(struct bzip2_reader *reader, int *at_end,
                                       struct berth_error *error) {
     uint64_t at = reader->scan;
@@ -136,21 +137,21 @@ static enum berth_status enter_stream(struct bzip2_reader *reader, int *at_end,
     return BERTH_OK;
 }
 
-// Passes the end mark at `scan`.
+// Skips the end mark at `scan`.
 static void leave_stream(struct bzip2_reader *reader, uint32_t *crc) {
     *crc = (uint32_t)bits_at(reader, reader->scan + MARK_BITS, CRC_BITS);
     reader->scan = (reader->scan + MARK_BITS + CRC_BITS + 7) / 8 * 8;
     reader->at_stream_start = 1;
 }
 
-// The end of the block at `scan`: the next mark, where chance end marks do not count.
+// The end of the block at `scan`: the next mark that is not a random end mark.
 static uint64_t find_block_end(const struct bzip2_reader *reader, uint64_t from) {
     uint64_t end = find_mark(reader, from);
     while (end != UINT64_MAX && bits_at(reader, end, MARK_BITS) == END_MARK &&
            !is_end(reader, end)) {
         end = find_mark(reader, end + 1);
     }
-    // An end mark is only of use together with its checksum.
+    // An end mark counts only when its checksum is in the window.
     if (end != UINT64_MAX && bits_at(reader, end, MARK_BITS) == END_MARK &&
         end + MARK_BITS + CRC_BITS > window_bits(reader)) {
         return UINT64_MAX;
@@ -165,7 +166,7 @@ static enum berth_status take_block(struct bzip2_reader *reader, struct block *b
     *taken = 0;
     if (begin + MARK_BITS + CRC_BITS <= window_bits(reader) &&
         bits_at(reader, begin, MARK_BITS) != BLOCK_MARK) {
-        return damaged(reader, begin, "the mark of a block", error);
+        return damaged(reader, begin, "the start mark of a block", error);
     }
     uint64_t end = find_block_end(reader, begin + MARK_BITS + CRC_BITS);
     if (end == UINT64_MAX) {
@@ -197,7 +198,7 @@ static void bz_free(void *context, void *block) {
 
 struct bit_writer {
     struct buffer *buffer;
-    uint64_t held; // bits that fill no byte yet
+    uint64_t held; // bits of an incomplete byte
     unsigned count;
 };
 
@@ -214,12 +215,12 @@ static void put_bits(struct bit_writer *writer, uint64_t value, unsigned count) 
     }
 }
 
-// The block as a stream of its own.
+// Wraps the block in a stream.
 static void build_stream(const struct bzip2_reader *reader, struct block *block) {
     struct bit_writer writer = {.buffer = &block->stream};
     const unsigned char *bytes = (const unsigned char *)reader->window.bytes;
     buffer_clear(&block->stream);
-    buffer_put(&block->stream, "BZh9", 4); // level 9 has room for the blocks of every level
+    buffer_put(&block->stream, "BZh9", 4); // level 9 suits the blocks of every level
     uint64_t at = block->begin;
     size_t whole = (size_t)((block->end - at) / 8);
     if (!buffer_reserve(&block->stream, whole + 16)) {
@@ -229,7 +230,7 @@ static void build_stream(const struct bzip2_reader *reader, struct block *block)
     unsigned char *to = (unsigned char *)block->stream.bytes + block->stream.length;
     unsigned shift = (unsigned)(at % 8);
     for (size_t i = 0; i < whole; i++) {
-        // The byte after the last is in the window: the end mark or the next block's is there.
+        // The byte after the last is in the window: the next mark is there.
         to[i] = (unsigned char)((from[i] << 8 | from[i + 1]) >> (8 - shift));
     }
     block->stream.length += whole;
@@ -284,9 +285,8 @@ static void decompress(const struct bzip2_reader *reader, struct block *block) {
 
 // --- in order -----------------------------------------------------------------------------------
 
-// A mark inside a block is as likely as any other 48 bits. A block that is damaged may have been
-// cut by one: once more, up to the mark after it. What was taken for blocks within it is passed
-// over.
+// The bits of a mark can also occur inside a block. So a damaged block may have been cut at such
+// bits: decompresses it again up to the mark after them, and skips the false blocks within it.
 static void mend(struct bzip2_reader *reader, struct block *block) {
     uint64_t end = block->ends_stream ? UINT64_MAX : find_block_end(reader, block->end + 1);
     if (end == UINT64_MAX) {
@@ -322,15 +322,15 @@ static enum berth_status check_block(struct bzip2_reader *reader, struct block *
     }
     return block->state == BLOCK_GOOD
                ? BERTH_OK
-               : damaged(reader, block->begin, "a good block (its checksum or coding is wrong)",
-                         error);
+               : damaged(reader, block->begin,
+                         "a valid block, found one with a wrong checksum or coding", error);
 }
 
 static enum berth_status check_crc(struct bzip2_reader *reader, const struct block *block,
                                    struct berth_error *error) {
     reader->crc = (reader->crc << 1 | reader->crc >> 31) ^ block->crc;
     if (block->ends_stream && reader->crc_is_whole && reader->crc != block->stream_crc) {
-        return damaged(reader, block->end, "another checksum of the stream that ends here", error);
+        return damaged(reader, block->end, "another checksum for the stream that ends here", error);
     }
     if (block->ends_stream) {
         reader->crc = 0;
@@ -339,7 +339,7 @@ static enum berth_status check_crc(struct bzip2_reader *reader, const struct blo
     return BERTH_OK;
 }
 
-// Streams without blocks (empty files) before the next block; *at_end: none is left.
+// Skips streams without blocks (empty files) before the next block; *at_end: no block is left.
 static enum berth_status enter_blocks(struct bzip2_reader *reader, int *at_end,
                                       struct berth_error *error) {
     *at_end = 0;
@@ -357,13 +357,14 @@ static enum berth_status enter_blocks(struct bzip2_reader *reader, int *at_end,
     return BERTH_OK;
 }
 
-// Finds blocks from `scan` on and decompresses them. The next call begins where this one ended.
+// Finds the next blocks from `scan` and decompresses them. The next call begins where this one
+// ended.
 static enum berth_status next_batch(struct bzip2_reader *reader, struct berth_error *error) {
     int at_end = 0, taken = 1;
     reader->count = reader->next = 0;
     TRY(fill_window(reader, error));
     while (reader->count < (size_t)reader->threads && taken && !at_end) {
-        // A header whose stream's first mark is cut by the window waits for the next one.
+        // A stream whose first mark is not fully in the window waits for the next batch.
         if (reader->count > 0 && window_bits(reader) < reader->file.size * 8 &&
             window_bits(reader) - reader->scan < 1024) {
             break;

@@ -10,7 +10,7 @@ enum {
     TAKE_MOST = 1 << 30,
     WINDOW_BITS = 15,
     MEMORY_LEVEL = 8
-}; // zlib's own defaults
+}; // zlib's defaults
 
 uint32_t deflate_crc32(uint32_t crc, const void *bytes, size_t length) {
     return (uint32_t)crc32_z(crc, bytes, length);
@@ -101,8 +101,8 @@ int deflate_reader_open(struct deflate_reader *reader) {
     return 1;
 }
 
-// Unpacks up to `room` bytes, fewer only at the stream's end. What is left of a piece of input is
-// given again next time, so that a reader need not hold it.
+// Decompresses up to `room` bytes, fewer only at the stream's end. The rest of a piece of input is
+// read again next time, so that a reader need not hold it.
 static int inflate_piece(struct deflate_reader *reader, const struct deflate_source *source,
                          unsigned char *to, size_t room) {
     unsigned char in[PIECE];

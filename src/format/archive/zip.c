@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading zip archives. The central directory is what counts; the
-// local headers must say the same, and together the entries must fill the file from its first byte
-// to the directory.
+// Reads zip archives. The central directory is authoritative; the local headers must agree with it,
+// and the entries must fill the file from its first byte to the directory without gaps.
 #include "format/archive/zip.h"
 
 #include "core/little_endian.h"
@@ -40,14 +39,14 @@ static enum berth_status wrong(const struct zip *zip, uint64_t offset, const cha
                      offset, what);
 }
 
-// --- the end, and where the directory is --------------------------------------------------------
+// --- the end records ----------------------------------------------------------------------------
 
 struct directory {
     uint64_t begin, size, count;
 };
 
-// torch writes a ZIP64 end for every archive; *end is where the last end begins, and then the
-// first.
+// Reads the ZIP64 end record, if any (torch writes one in every archive). *end is the offset of the
+// end record on entry, and that of the ZIP64 end record on return.
 static enum berth_status read_end64(const struct zip *zip, struct directory *directory,
                                     uint64_t *end, struct berth_error *error) {
     unsigned char bytes[END64_BYTES];
@@ -64,7 +63,7 @@ static enum berth_status read_end64(const struct zip *zip, struct directory *dir
     if (announced != end64 || little_endian(bytes, 4) != end64_signature ||
         little_endian(bytes + 4, 8) != END64_BYTES - 12 || little_endian(bytes + 16, 8) != 0 ||
         little_endian(bytes + 24, 8) != little_endian(bytes + 32, 8)) {
-        return wrong(zip, end64, "no ZIP64 end of an archive in one part", error);
+        return wrong(zip, end64, "invalid ZIP64 end-of-central-directory record", error);
     }
     struct directory large = {.count = little_endian(bytes + 32, 8),
                               .size = little_endian(bytes + 40, 8),
@@ -72,7 +71,8 @@ static enum berth_status read_end64(const struct zip *zip, struct directory *dir
     if ((directory->count != UINT16_MAX && directory->count != large.count) ||
         (directory->size != UINT32_MAX && directory->size != large.size) ||
         (directory->begin != UINT32_MAX && directory->begin != large.begin)) {
-        return wrong(zip, end64, "the two ends of the archive contradict each other", error);
+        return wrong(zip, end64,
+                     "the ZIP64 end record contradicts the end-of-central-directory record", error);
     }
     *directory = large;
     *end = end64;
@@ -83,17 +83,19 @@ static enum berth_status find_directory(const struct zip *zip, struct directory 
                                         struct berth_error *error) {
     unsigned char bytes[END_BYTES];
     if (zip->file.size < END_BYTES) {
-        return wrong(zip, 0, "too short for an archive: truncated", error);
+        return wrong(zip, 0, "the file is truncated: too short for an archive", error);
     }
     uint64_t end = zip->file.size - END_BYTES;
     TRY(file_reader_at(&zip->file, end, bytes, sizeof bytes, error));
     if (little_endian(bytes, 4) != end_signature || little_endian(bytes + 20, 2) != 0) {
-        return wrong(zip, end, "the archive's end is not here: truncated, or followed by something",
+        return wrong(zip, end,
+                     "missing end-of-central-directory record: the file is truncated, or data "
+                     "follows the archive",
                      error);
     }
     if (little_endian(bytes + 4, 4) != 0 ||
         little_endian(bytes + 8, 2) != little_endian(bytes + 10, 2)) {
-        return wrong(zip, end, "an archive in several parts", error);
+        return wrong(zip, end, "multi-part archives are not supported", error);
     }
     *directory = (struct directory){.count = little_endian(bytes + 10, 2),
                                     .size = little_endian(bytes + 12, 4),
@@ -101,7 +103,8 @@ static enum berth_status find_directory(const struct zip *zip, struct directory 
     TRY(read_end64(zip, directory, &end, error));
     if (directory->begin > end || directory->size != end - directory->begin ||
         directory->size > DIRECTORY_LIMIT || directory->count > directory->size / RECORD_BYTES) {
-        return wrong(zip, end, "the directory's place, size and number of entries do not fit",
+        return wrong(zip, end,
+                     "offset, size and number of entries of the central directory are inconsistent",
                      error);
     }
     return BERTH_OK;
@@ -114,7 +117,7 @@ static int is_plain_part(const char *part, size_t length) {
            !(length == 2 && part[0] == '.' && part[1] == '.');
 }
 
-// A relative path of plain parts.
+// Whether the name is a relative path without special parts.
 static int is_plain_name(const char *name, size_t length) {
     size_t start = 0;
     for (size_t i = 0; i < length; i++) {
@@ -132,7 +135,7 @@ static int is_plain_name(const char *name, size_t length) {
     return is_plain_part(name + start, length - start) && utf8_is_valid(name, length);
 }
 
-// Takes the 8-byte forms of those of a record's numbers that are all ones.
+// Reads the 8-byte forms of the record's fields that are all ones.
 static int read_zip64(const unsigned char *extra, size_t length, uint64_t *numbers[3]) {
     while (length >= 4) {
         size_t size = (size_t)little_endian(extra + 2, 2);
@@ -159,17 +162,18 @@ static int read_zip64(const unsigned char *extra, size_t length, uint64_t *numbe
     return 1;
 }
 
-// One record of the directory: zip->directory[at ..], of which `left` bytes are there.
+// Reads one record of the directory, of which `left` bytes remain; returns what is wrong with it,
+// or NULL.
 static const char *read_record(struct zip *zip, const unsigned char *record, size_t left,
                                char *name, size_t *length) {
     if (left < RECORD_BYTES || little_endian(record, 4) != record_signature) {
-        return "no record of an entry";
+        return "missing directory record";
     }
     size_t name_length = (size_t)little_endian(record + 28, 2);
     size_t extra_length = (size_t)little_endian(record + 30, 2);
     *length = RECORD_BYTES + name_length + extra_length + (size_t)little_endian(record + 32, 2);
     if (*length > left) {
-        return "a record that reaches beyond the directory";
+        return "a record extends beyond the directory";
     }
     uint64_t stored = little_endian(record + 20, 4);
     struct zip_entry entry = {.name = name,
@@ -179,18 +183,18 @@ static const char *read_record(struct zip *zip, const unsigned char *record, siz
                               .header = little_endian(record + 42, 4)};
     if (!read_zip64(record + RECORD_BYTES + name_length, extra_length,
                     (uint64_t *[]){&entry.size, &stored, &entry.header})) {
-        return "broken ZIP64 fields";
+        return "invalid ZIP64 fields";
     }
     if ((entry.flags & ~(FLAG_DESCRIPTOR | FLAG_UTF8)) != 0) {
-        return "an encrypted entry, or one of an unknown kind";
+        return "the entry is encrypted or of an unknown kind";
     }
     if (little_endian(record + 10, 2) != 0 || stored != entry.size) {
-        return "a compressed entry: checkpoints are stored uncompressed";
+        return "the entry is compressed: checkpoints are stored uncompressed";
     }
     memcpy(name, record + RECORD_BYTES, name_length);
     name[name_length] = '\0';
     if (!is_plain_name(name, name_length)) {
-        return "an entry whose name is no plain relative path";
+        return "the name of the entry is not a plain relative path";
     }
     zip->entries[zip->count++] = entry;
     return NULL;
@@ -200,7 +204,7 @@ static enum berth_status read_directory(struct zip *zip, const struct directory 
                                         struct berth_error *error) {
     size_t size = (size_t)directory->size, count = (size_t)directory->count;
     zip->directory = memory_new(size);
-    zip->names = memory_new(size); // each is shorter than its record
+    zip->names = memory_new(size); // each name is shorter than its record
     zip->entries = memory_array(count, sizeof *zip->entries);
     if (zip->directory == NULL || zip->names == NULL || zip->entries == NULL) {
         return error_no_memory(error, 2 * size + count * sizeof *zip->entries, zip->file.path);
@@ -218,9 +222,7 @@ static enum berth_status read_directory(struct zip *zip, const struct directory 
     }
     return at == size ? BERTH_OK
                       : wrong(zip, directory->begin + at,
-                              "the directory goes on after its last "
-                              "entry",
-                              error);
+                              "the directory continues after its last entry", error);
 }
 
 // --- the entries --------------------------------------------------------------------------------
@@ -234,25 +236,25 @@ static int agrees(const unsigned char *bytes, uint64_t number, const struct zip_
 
 static const char *check_local(const unsigned char *local, const struct zip_entry *entry) {
     if (little_endian(local, 4) != local_signature) {
-        return "no local header";
+        return "missing local header";
     }
     if (little_endian(local + 6, 2) != entry->flags || little_endian(local + 8, 2) != 0 ||
         !agrees(local + 14, entry->crc, entry) || !agrees(local + 18, entry->size, entry) ||
         !agrees(local + 22, entry->size, entry) ||
         little_endian(local + 26, 2) != strlen(entry->name)) {
-        return "a local header that contradicts the directory";
+        return "the local header contradicts the directory";
     }
     return NULL;
 }
 
-// What stands between an entry's data and the next entry: nothing, or a signature, the CRC and two
-// sizes of 4 or 8 bytes.
+// Checks the bytes between an entry's data and the next entry: none, or a signature, the CRC and
+// two sizes of 4 or 8 bytes.
 static enum berth_status check_behind(const struct zip *zip, const struct zip_entry *entry,
                                       uint64_t gap, struct berth_error *error) {
     unsigned char bytes[DESCRIPTOR_BYTES];
     int described = (entry->flags & FLAG_DESCRIPTOR) != 0;
     if (described ? gap != DESCRIPTOR_BYTES && gap != DESCRIPTOR_BYTES - 8 : gap != 0) {
-        return wrong(zip, entry->begin, "bytes that belong to no entry follow it", error);
+        return wrong(zip, entry->begin, "bytes after the entry belong to no entry", error);
     }
     if (!described) {
         return BERTH_OK;
@@ -261,25 +263,26 @@ static enum berth_status check_behind(const struct zip *zip, const struct zip_en
     return little_endian(bytes, 4) == descriptor_signature &&
                    little_endian(bytes + 4, 4) == entry->crc
                ? BERTH_OK
-               : wrong(zip, entry->begin, "the CRC behind it is not the directory's", error);
+               : wrong(zip, entry->begin, "the CRC after the data differs from the directory's",
+                       error);
 }
 
-// Finds where an entry's data begins; `limit` is where the next entry or the directory does.
+// Finds the offset of an entry's data; `limit` is the offset of the next entry or of the directory.
 static enum berth_status place_entry(struct zip *zip, struct zip_entry *entry, uint64_t limit,
                                      struct berth_error *error) {
     unsigned char local[LOCAL_BYTES + UINT16_MAX];
     size_t name_length = strlen(entry->name);
     if (limit - entry->header < LOCAL_BYTES + name_length) {
-        return wrong(zip, entry->header, "entries over each other", error);
+        return wrong(zip, entry->header, "entries overlap", error);
     }
     TRY(file_reader_at(&zip->file, entry->header, local, LOCAL_BYTES + name_length, error));
     const char *problem = check_local(local, entry);
     if (problem == NULL && memcmp(local + LOCAL_BYTES, entry->name, name_length) != 0) {
-        problem = "a local header that contradicts the directory";
+        problem = "the local header contradicts the directory";
     }
     entry->begin = entry->header + LOCAL_BYTES + name_length + little_endian(local + 28, 2);
     if (problem == NULL && (entry->begin > limit || entry->size > limit - entry->begin)) {
-        problem = "entries over each other";
+        problem = "entries overlap";
     }
     if (problem != NULL) {
         return wrong(zip, entry->header, problem, error);
@@ -300,21 +303,20 @@ static int compare_names(const void *a, const void *b) {
 static enum berth_status place_entries(struct zip *zip, uint64_t end, struct berth_error *error) {
     qsort(zip->entries, zip->count, sizeof *zip->entries, compare_places);
     if (zip->count > 0 && zip->entries[0].header != 0) {
-        return wrong(zip, 0, "bytes that belong to no entry", error);
+        return wrong(zip, 0, "bytes before the first entry belong to no entry", error);
     }
     for (size_t i = 0; i < zip->count; i++) {
         uint64_t limit = i + 1 < zip->count ? zip->entries[i + 1].header : end;
         if (limit > end || limit < zip->entries[i].header) {
-            return wrong(zip, end, "an entry behind the directory", error);
+            return wrong(zip, end, "the entry is after the directory", error);
         }
         TRY(place_entry(zip, &zip->entries[i], limit, error));
     }
     qsort(zip->entries, zip->count, sizeof *zip->entries, compare_names);
     for (size_t i = 1; i < zip->count; i++) {
         if (strcmp(zip->entries[i - 1].name, zip->entries[i].name) == 0) {
-            return error_set(error, BERTH_BAD_DATA,
-                             "%s: zip archive: entry \"%.200s\" is there twice", zip->file.path,
-                             zip->entries[i].name);
+            return error_set(error, BERTH_BAD_DATA, "%s: zip archive: duplicate entry \"%.200s\"",
+                             zip->file.path, zip->entries[i].name);
         }
     }
     return BERTH_OK;
@@ -367,7 +369,7 @@ enum berth_status zip_check(const struct zip *zip, const struct zip_entry *entry
     return crc == entry->crc
                ? BERTH_OK
                : error_set(error, BERTH_BAD_DATA,
-                           "%s: zip archive: entry \"%.200s\" is damaged: its CRC-32 is %08" PRIx32
+                           "%s: zip archive: entry \"%.200s\" is damaged: found CRC-32 %08" PRIx32
                            ", expected %08" PRIx32,
                            zip->file.path, entry->name, crc, entry->crc);
 }

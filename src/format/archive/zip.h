@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The zip archives that PyTorch writes: entries stored (never compressed), large archives in ZIP64.
+// Reads and writes zip archives as PyTorch does: stored (uncompressed) entries, ZIP64 for large
+// archives.
 //
-// Left out, and refused: compression and encryption, archives in several parts, comments behind the
-// end. So an archive is never larger than its file, and nothing can hide behind or before it.
+// Refuses compression, encryption, multi-part archives and comments. So the entries are never
+// larger than the file, and no data can hide before or after the archive.
 #ifndef BERTH_FORMAT_ZIP_H
 #define BERTH_FORMAT_ZIP_H
 
@@ -15,7 +16,7 @@
 
 struct zip_entry {
     const char *name;
-    uint64_t header;      // where its local header stands in the file
+    uint64_t header;      // offset of its local header in the file
     uint64_t begin, size; // of its data
     uint32_t crc;         // CRC-32 of its data
     uint16_t flags;
@@ -23,31 +24,32 @@ struct zip_entry {
 
 struct zip {
     struct file_reader file;
-    struct zip_entry *entries; // by name
+    struct zip_entry *entries; // sorted by name
     size_t count;
-    unsigned char *directory; // the central directory as it stands in the file
+    unsigned char *directory; // the central directory as in the file
     char *names;
 };
 
-// Reads the central directory and checks each local header against it; names must be distinct,
+// Reads the central directory and checks every local header against it. Names must be distinct and
 // relative, without "..", backslashes and control characters; entries must not overlap.
 enum berth_status zip_open(struct zip *zip, const char *path, struct berth_error *error);
 void zip_close(struct zip *zip);
 // The entry of that name, or NULL.
 const struct zip_entry *zip_find(const struct zip *zip, const char *name);
-// Compares an entry's data with its CRC.
+// Checks the CRC of an entry's data.
 enum berth_status zip_check(const struct zip *zip, const struct zip_entry *entry,
                             struct berth_error *error);
-uint32_t zip_crc(uint32_t crc, const void *bytes, size_t length); // of what follows; begin with 0
+uint32_t zip_crc(uint32_t crc, const void *bytes,
+                 size_t length); // of the bytes that follow; start with 0
 
-// Writes an archive atomically, its data at multiples of 64 bytes. After a failed call: abort,
-// which is harmless after commit, too.
+// Writes an archive atomically, with the data aligned to 64 bytes. After a failed call, call abort;
+// it is allowed after commit, too.
 struct zip_writer {
     struct file_writer file;
     uint64_t at;
     struct buffer directory; // the central directory so far
     uint64_t count;
-    uint64_t small; // numbers from here on take ZIP64's fields: 2^32 - 1, less in tests
+    uint64_t small; // numbers from this one on use ZIP64 fields: 2^32 - 1, less in tests
 };
 enum berth_status zip_writer_open(struct zip_writer *writer, const char *path,
                                   struct berth_error *error);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing zip archives as torch lays them out: CRC and sizes behind the data, so that nothing is
-// read twice, and data aligned by a padding field "FB" in the local header.
+// Writes zip archives in torch's layout: CRC and sizes after the data, so that the data is read
+// once, and data aligned by a padding field "FB" in the local header.
 #include "format/archive/zip.h"
 
 #include <string.h>
@@ -10,12 +10,12 @@ enum {
     LOCAL_BYTES = 30,
     VERSION = 20,
     VERSION64 = 45, // of the format, needed for ZIP64
-    FLAGS = 0x0808, // CRC behind the data; names in UTF-8
+    FLAGS = 0x0808, // CRC after the data; names in UTF-8
     EXTRA_PADDING = 0x4246,
     EXTRA_ZIP64 = 1,
-    DATE = 0x21 // 1 January 1980, the first there is
+    DATE = 0x21 // 1 January 1980, the earliest date
 };
-#define PIECE ((uint64_t)256 << 10) // of data: still in the cache when it is written
+#define PIECE ((uint64_t)256 << 10) // of data: still in the cache when written
 
 enum berth_status zip_writer_open(struct zip_writer *writer, const char *path,
                                   struct berth_error *error) {
@@ -28,7 +28,7 @@ void zip_writer_abort(struct zip_writer *writer) {
     buffer_done(&writer->directory);
 }
 
-// Writes and empties `bytes`.
+// Writes `bytes` and empties it.
 static enum berth_status flush(struct zip_writer *writer, struct buffer *bytes,
                                struct berth_error *error) {
     enum berth_status status =
@@ -39,12 +39,12 @@ static enum berth_status flush(struct zip_writer *writer, struct buffer *bytes,
     return status;
 }
 
-// A number of 4 bytes, all ones where the 8-byte form follows elsewhere.
+// Appends a 4-byte number, all ones when the 8-byte form follows elsewhere.
 static void put_size(struct buffer *bytes, const struct zip_writer *writer, uint64_t number) {
     buffer_put_number(bytes, number >= writer->small ? UINT32_MAX : number, 4);
 }
 
-// An entry while it is written.
+// An entry in progress.
 struct entry {
     const char *name;
     uint64_t header, size;
@@ -68,7 +68,7 @@ static enum berth_status put_local(struct zip_writer *writer, const struct entry
     padding %= ALIGNMENT;
     buffer_put_number(&bytes, 0x04034b50, 4);
     put_versions(&bytes, entry->large);
-    buffer_put_number(&bytes, 0, 4); // CRC: behind the data, as are sizes that fit
+    buffer_put_number(&bytes, 0, 4); // CRC: after the data, as are sizes that fit
     buffer_put_number(&bytes, entry->large ? UINT32_MAX : 0, 4);
     buffer_put_number(&bytes, entry->large ? UINT32_MAX : 0, 4);
     buffer_put_number(&bytes, name_length, 2);
@@ -146,7 +146,7 @@ enum berth_status zip_writer_add(struct zip_writer *writer, const char *name, co
     return BERTH_OK;
 }
 
-// The place of the directory in 8-byte numbers, and where to find it.
+// Appends the ZIP64 end record (the directory's offset in 8-byte numbers) and its locator.
 static void put_end64(const struct zip_writer *writer, uint64_t size, struct buffer *bytes) {
     uint64_t end = writer->at + size;
     buffer_put_number(bytes, 0x06064b50, 4);

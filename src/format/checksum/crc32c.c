@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CRC-32C by the SSE4.2 instruction, 8 bytes at a time (about 8 GB/s), or by eight tables.
+// CRC-32C with the SSE4.2 instruction, 8 bytes at a time (about 8 GB/s), or with eight tables.
 #include "format/checksum/crc32c.h"
 
 #include <pthread.h>
@@ -7,7 +7,7 @@
 
 #define POLYNOMIAL 0x82f63b78u // bit-reversed 0x1edc6f41
 
-// tables[0] divides one byte by the polynomial, tables[k] one byte with k zero bytes behind it.
+// tables[0] divides one byte by the polynomial, tables[k] one byte followed by k zero bytes.
 static uint32_t tables[8][256];
 static pthread_once_t tables_made = PTHREAD_ONCE_INIT;
 

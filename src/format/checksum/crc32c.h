@@ -7,14 +7,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The checksum of what `crc` was computed of, followed by the bytes; `crc` is 0 at the beginning.
-// Uses the CPU's instruction where there is one.
+// Continues the checksum `crc` (0 at the start) with the bytes. Uses the CPU's instruction if
+// available.
 uint32_t crc32c(uint32_t crc, const void *bytes, size_t length);
 // The same without that instruction.
 uint32_t crc32c_portable(uint32_t crc, const void *bytes, size_t length);
 
-// Masked, so that a checksum of bytes which hold their own checksum says something: rotated right
-// by 15 bits, plus a constant.
+// The masked form, for data that contains its own checksum: rotated right by 15 bits, plus a
+// constant.
 static inline uint32_t crc32c_mask(uint32_t crc) {
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only file that includes libcrypto.
+// Digests through libcrypto; no other file includes it.
 #include "format/checksum/digest.h"
 
 #include "core/file.h"
@@ -42,12 +42,12 @@ static enum berth_status update(EVP_MD_CTX *context, enum digest_kind kind, cons
     return EVP_DigestUpdate(context, bytes, length) == 1 ? BERTH_OK : library_failed(kind, error);
 }
 
-// `length` is that of the content.
+// `length` is the length of the content.
 static enum berth_status begin(EVP_MD_CTX **context, enum digest_kind kind, uint64_t length,
                                struct berth_error *error) {
     *context = EVP_MD_CTX_new();
     if (*context == NULL) {
-        return error_set(error, BERTH_NO_MEMORY, "out of memory for a %s sum", kinds[kind].name);
+        return error_set(error, BERTH_NO_MEMORY, "out of memory for a %s digest", kinds[kind].name);
     }
     enum berth_status status = EVP_DigestInit_ex(*context, kinds[kind].algorithm(), NULL) == 1
                                    ? BERTH_OK

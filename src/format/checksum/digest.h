@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Digests of files and memory, as lower-case hexadecimal text (the door to libcrypto).
+// Digests of files and memory, as lower-case hexadecimal text.
 #ifndef BERTH_FORMAT_DIGEST_H
 #define BERTH_FORMAT_DIGEST_H
 
@@ -9,21 +9,21 @@
 
 enum digest_kind {
     DIGEST_SHA256,
-    DIGEST_GIT_BLOB, // SHA-1 of "blob LENGTH\0" and the content: git's name of a file
-    DIGEST_MD5       // only against accidents: anybody can make two files with one MD5
+    DIGEST_GIT_BLOB, // SHA-1 of "blob LENGTH\0" and the content: git's id of a file
+    DIGEST_MD5       // detects accidents only: anybody can make two files with the same MD5
 };
 
-#define DIGEST_HEX_SIZE 65 // room for any of them
+#define DIGEST_HEX_SIZE 65 // large enough for all kinds
 
-// "SHA-256", ..., and how many hexadecimal digits one has.
+// digest_name: "SHA-256", ...; digest_length: its number of hexadecimal digits.
 const char *digest_name(enum digest_kind kind);
 size_t digest_length(enum digest_kind kind);
-// Whether `text` is one, in lower case.
+// Whether `text` is a digest in lower case.
 int digest_is_hex(enum digest_kind kind, const char *text);
 
 enum berth_status digest_memory(enum digest_kind kind, const void *bytes, size_t length,
                                 char hex[DIGEST_HEX_SIZE], struct berth_error *error);
-// Read in pieces: the file's size does not matter.
+// Reads the file in pieces, whatever its size.
 enum berth_status digest_file(enum digest_kind kind, const char *path, char hex[DIGEST_HEX_SIZE],
                               struct berth_error *error);
 

@@ -14,8 +14,8 @@ static const struct tensor_format *const rows[] = {&tensor_shards_format, &safet
 static const struct tensor_formats formats = {
     .rows = rows,
     .count = sizeof rows / sizeof *rows,
-    .names = "safetensors, PyTorch, DeepSpeed's model states, several of these by their "
-             ".index.json, a TensorFlow checkpoint by its .index"};
+    .names = "safetensors, PyTorch, DeepSpeed's model states, shards of these through their "
+             ".index.json, a TensorFlow checkpoint through its .index"};
 
 enum berth_status tensor_file_open(struct tensor_file *file, const char *path,
                                    struct berth_error *error) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every file of the index is opened as what it is; the index and the files must agree on every
-// tensor. metadata.total_size says nothing that the files do not say, and is not looked at.
+// Reads sharded models. Every file of the index is opened by its own format; the index and the
+// files must agree on every tensor. metadata.total_size is redundant and ignored.
 #include "format/containers/shards.h"
 
 #include "core/file.h"
@@ -11,8 +11,8 @@
 #include <string.h>
 
 struct shards {
-    struct tensor_file *files; // by name
-    char **names;              // of the files, sorted; borrowed from the index while it is read
+    struct tensor_file *files; // sorted by name
+    char **names;              // of the files, sorted; borrowed from the index during opening
     size_t count;
     struct tensor_entry *entries; // file by file
     const struct tensor_file **owners;
@@ -31,14 +31,14 @@ static int compare_texts(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-// Checks the map and collects the names of its files, each once; they belong to `map`.
+// Checks the map and collects the distinct names of its files; they belong to `map`.
 static enum berth_status list_files(struct shards *shards, const json *map, const char *path,
                                     struct berth_error *error) {
     struct json_walk walk = {.object = map};
     size_t listed = 0;
     if (!json_is_object_value(map)) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: key \"weight_map\": expected an object of tensor and file names",
+                         "%s: key \"weight_map\": expected an object that maps tensors to files",
                          path);
     }
     shards->names = memory_array(json_length(map), sizeof *shards->names);
@@ -65,7 +65,7 @@ static enum berth_status list_files(struct shards *shards, const json *map, cons
     }
     return shards->count <= SHARDS_MAX
                ? BERTH_OK
-               : error_set(error, BERTH_BAD_DATA, "%s: %zu files, the limit is %d", path,
+               : error_set(error, BERTH_BAD_DATA, "%s: %zu files; the limit is %d", path,
                            shards->count, SHARDS_MAX);
 }
 
@@ -84,15 +84,15 @@ static enum berth_status open_one(struct shards *shards, size_t i, const char *i
     return status;
 }
 
-// Whether the map says of every tensor of the file that it is there.
+// Checks that the map assigns every tensor of the file to this file.
 static enum berth_status check_file(const struct tensor_file *file, const char *name,
                                     const json *map, struct berth_error *error) {
     for (size_t i = 0; i < file->count; i++) {
         const char *listed = json_text(json_member(map, file->entries[i].name));
         if (listed == NULL || strcmp(listed, name) != 0) {
-            return error_set(error, BERTH_BAD_DATA,
-                             "%s: tensor \"%s\": the index says that it is in %s", file->path,
-                             file->entries[i].name, listed != NULL ? listed : "no file");
+            return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\": the index places it in %s",
+                             file->path, file->entries[i].name,
+                             listed != NULL ? listed : "no file");
         }
     }
     return BERTH_OK;
@@ -112,7 +112,7 @@ static enum berth_status open_files(struct shards *shards, const char *index, co
     return BERTH_OK;
 }
 
-// All tensors of the files are in the map and none twice, so equal counts mean equal sets.
+// All tensors of the files are in the map, without duplicates, so equal counts mean equal sets.
 static enum berth_status check_complete(const struct shards *shards, const char *index,
                                         const json *map, struct berth_error *error) {
     struct json_walk walk = {.object = map};
@@ -122,7 +122,7 @@ static enum berth_status check_complete(const struct shards *shards, const char 
             file++;
         }
         if (tensor_file_find(&shards->files[file], walk.key) == NULL) {
-            return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\" is missing in %s", index,
+            return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\" is missing from %s", index,
                              walk.key, shards->names[file]);
         }
     }
@@ -193,12 +193,12 @@ static enum berth_status read_tensor(const struct tensor_file *file,
                                      void *to, struct berth_error *error) {
     const struct shards *shards = file->container;
     const struct tensor_file *owner = shards->owners[entry - shards->entries];
-    // The owner knows its tensors by their place among its own entries.
+    // The owner identifies a tensor by its own entry.
     const struct tensor_entry *own = tensor_file_find(owner, entry->name);
     return owner->format->read(owner, own, first, bytes, to, error);
 }
 
-const struct tensor_format tensor_shards_format = {.name = "several files by their .index.json",
+const struct tensor_format tensor_shards_format = {.name = "shards with an .index.json",
                                                    .recognise = recognise,
                                                    .container_size = sizeof(struct shards),
                                                    .open = open_index,

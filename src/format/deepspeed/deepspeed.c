@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model's file says which tensors there are; of those in "param_shapes" the numbers come from
-// the partitions, read piece by piece. Nothing is copied when a checkpoint is opened.
+// Reads DeepSpeed checkpoints. The model's file lists the tensors; the data of those in
+// "param_shapes" comes from the partitions, piece by piece. Opening a checkpoint copies no data.
 #include "format/deepspeed/deepspeed.h"
 
 #include "core/memory.h"
@@ -27,7 +27,7 @@ static const struct pickle_value *states_member(const struct deepspeed_checkpoin
     return pickle_member(pickle, pickle->root, key);
 }
 
-// The place of the model's tensor of that name, NULL when there is none.
+// The place of the model's tensor of that name, or NULL.
 static struct deepspeed_place *find_place(const struct deepspeed_checkpoint *checkpoint,
                                           const struct pickle_value *key) {
     char name[NAME_LIMIT];
@@ -40,8 +40,8 @@ static struct deepspeed_place *find_place(const struct deepspeed_checkpoint *che
     return entry != NULL ? &checkpoint->places[entry - checkpoint->entries] : NULL;
 }
 
-// Tensors of the shards get offsets behind those of the model's file: that two are one can be told
-// by them, as in any container.
+// Tensors of the shards get offsets after those of the model's file, so that equal offsets identify
+// shared tensors, as in any container.
 static void put_place(const struct deepspeed_checkpoint *checkpoint, struct deepspeed_place *place,
                       const struct deepspeed_place *source, uint64_t elements) {
     struct tensor_entry *entry = &checkpoint->entries[place - checkpoint->places];
@@ -66,11 +66,11 @@ static int same_shape(const struct pickle *pickle, const struct pickle_value *sh
     return same;
 }
 
-// A walk along the row of a group.
+// A walk over the row of a group.
 struct row {
     size_t group;
     uint64_t at, end;                    // elements
-    const struct pickle_value *paddings; // behind each parameter, or NULL; of the first shard
+    const struct pickle_value *paddings; // after each parameter, from the first shard; or NULL
 };
 
 static enum berth_status skip_padding(const struct deepspeed_checkpoint *checkpoint,
@@ -83,7 +83,7 @@ static enum berth_status skip_padding(const struct deepspeed_checkpoint *checkpo
     if (!pickle_integer(pickle_item(&shard->file.pickle, row->paddings, index), &padding) ||
         padding < 0 || (uint64_t)padding > row->end - row->at) {
         return deepspeed_wrong(shard->path, "optimizer_state_dict.param_alignment_paddings",
-                               "a number of elements for each parameter", error);
+                               "a padding for each parameter", error);
     }
     row->at += (uint64_t)padding;
     return BERTH_OK;
@@ -102,13 +102,13 @@ static enum berth_status place_parameter(const struct deepspeed_checkpoint *chec
         own->dtype == TENSOR_OTHER) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: param_shapes: \"%.200s\": expected a tensor of \"module\" and its "
-                         "shape, each once",
+                         "shape, without duplicates",
                          path, text != NULL ? text : "(no text)");
     }
     uint64_t elements = deepspeed_elements(own);
     if (elements > row->end - row->at) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: tensor \"%s\" reaches beyond the ZeRO shards, which hold %" PRIu64
+                         "%s: tensor \"%s\" extends beyond the ZeRO shards, which hold %" PRIu64
                          " numbers of its group",
                          path, own->name, row->end);
     }
@@ -132,17 +132,17 @@ static enum berth_status place_group(const struct deepspeed_checkpoint *checkpoi
     for (size_t i = 0; i < pickle_length(shapes); i++) {
         TRY(place_parameter(checkpoint, &row, shapes, i, error));
     }
-    // DeepSpeed rounds up to a multiple of twice the ranks, how often is its own affair.
+    // DeepSpeed rounds up to a multiple of twice the number of ranks, some versions more than once.
     if ((row.at + together - 1) / together != (row.end + together - 1) / together) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: param_shapes: group %zu has %" PRIu64
-                         " numbers, the ZeRO shards hold %" PRIu64,
+                         " numbers, but the ZeRO shards hold %" PRIu64,
                          checkpoint->states.archive.file.path, group, row.at, row.end);
     }
     return BERTH_OK;
 }
 
-// Tied parameters stand in the shards under one of their names.
+// The shards hold tied parameters under one of their names.
 static enum berth_status place_shared(const struct deepspeed_checkpoint *checkpoint,
                                       struct berth_error *error) {
     const struct pickle *pickle = &checkpoint->states.pickle;
@@ -152,13 +152,13 @@ static enum berth_status place_shared(const struct deepspeed_checkpoint *checkpo
         const struct deepspeed_place *source =
             find_place(checkpoint, pickle_item(pickle, shared, i));
         if (copy == NULL || source == NULL || source->own != NULL) {
-            continue; // DeepSpeed lists frozen ones, too
+            continue; // DeepSpeed also lists frozen ones
         }
         const struct tensor_entry *entries = checkpoint->entries;
         uint64_t elements = deepspeed_elements(&entries[source - checkpoint->places]);
         if (copy->own == NULL || deepspeed_elements(copy->own) != elements) {
             return deepspeed_wrong(checkpoint->states.archive.file.path, "shared_params",
-                                   "pairs of tensors of one shape", error);
+                                   "pairs of tensors with the same shape", error);
         }
         put_place(checkpoint, copy, source, elements);
     }
@@ -171,7 +171,7 @@ static enum berth_status use_shards(struct deepspeed_checkpoint *checkpoint,
     const struct pickle_value *shapes = states_member(checkpoint, "param_shapes");
     if (!pickle_is(shapes, PICKLE_LIST) || pickle_length(shapes) == 0) {
         return deepspeed_wrong(checkpoint->states.archive.file.path, "param_shapes",
-                               "the shapes of the parameters in the ZeRO shards beside this file",
+                               "the shapes of the parameters in the ZeRO shards of this checkpoint",
                                error);
     }
     checkpoint->group_count = pickle_length(shapes);
@@ -206,12 +206,13 @@ static enum berth_status check_parallel(const struct deepspeed_checkpoint *check
                                         struct berth_error *error) {
     int64_t parts = 1;
     pickle_integer(states_member(checkpoint, "mp_world_size"), &parts);
-    return parts == 1 ? BERTH_OK
-                      : error_set(error, BERTH_BAD_DATA,
-                                  "%s: a model cut across %" PRId64
-                                  " devices (mp_world_size); only whole models can be read: save "
-                                  "it with one model-parallel rank",
-                                  checkpoint->states.archive.file.path, parts);
+    return parts == 1
+               ? BERTH_OK
+               : error_set(
+                     error, BERTH_BAD_DATA,
+                     "%s: the model is split across %" PRId64
+                     " devices (mp_world_size); expected 1: save it with one model-parallel rank",
+                     checkpoint->states.archive.file.path, parts);
 }
 
 static enum berth_status open_all(struct deepspeed_checkpoint *checkpoint, const char *path,
@@ -219,7 +220,7 @@ static enum berth_status open_all(struct deepspeed_checkpoint *checkpoint, const
     TRY(torch_open(&checkpoint->states, path, PICKLE_CALLS, error));
     TRY(list_own(checkpoint, error));
     if (strcmp(deepspeed_file_name(path), DEEPSPEED_STATES) != 0) {
-        return BERTH_OK; // a shard by itself
+        return BERTH_OK; // a single shard
     }
     TRY(check_parallel(checkpoint, error));
     TRY(deepspeed_find_shards(checkpoint, path, error));
@@ -255,8 +256,7 @@ static enum berth_status open_file(struct tensor_file *file, struct berth_error 
     return BERTH_OK;
 }
 
-// A partition is compared with its CRC when its first byte is read: whatever is wanted of it, that
-// comes first.
+// The CRC of a partition is checked before the first read of any part of it.
 static enum berth_status check_partition(const struct deepspeed_checkpoint *checkpoint,
                                          size_t index, struct berth_error *error) {
     float first;
@@ -303,7 +303,9 @@ static enum berth_status read_file(const struct tensor_file *file, const struct 
     }
     uint64_t size = entry->end - entry->begin;
     if (first > size || bytes > size - first) {
-        return error_set(error, BERTH_INTERNAL, "%s: tensor \"%s\": no bytes %" PRIu64 " to %zu",
+        return error_set(error, BERTH_INTERNAL,
+                         "%s: tensor \"%s\": read at offset %" PRIu64
+                         " of %zu bytes is out of range",
                          file->path, entry->name, first, bytes);
     }
     return read_row(checkpoint, place->group, place->first + first / sizeof(float),

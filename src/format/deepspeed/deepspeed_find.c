@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The newest tag of a folder, as its `latest` says.
+// Finds the newest tag of a folder, which its `latest` names.
 #include "core/file.h"
 #include "core/memory.h"
 #include "format/deepspeed/deepspeed.h"
@@ -9,7 +9,7 @@
 #define ZERO3_STATES "zero_pp_rank_0_mp_rank_00_model_states.pt"
 #define TAG_LIMIT ((size_t)4096)
 
-// FOLDER/NAME if it is there, newly allocated; else *path stays NULL.
+// FOLDER/NAME if it exists, newly allocated; else *path stays NULL.
 static enum berth_status take(const char *folder, const char *name, char **path,
                               struct berth_error *error) {
     char *found = path_join(folder, name);
@@ -29,7 +29,7 @@ static int is_plain(const char *tag) {
            strcmp(tag, "..") != 0;
 }
 
-// The tag in the text of `latest`, in place.
+// Extracts the tag from the text of `latest`, in place.
 static char *tag_of(char *text) {
     static const char blanks[] = " \t\r\n";
     text += strspn(text, blanks);
@@ -44,22 +44,22 @@ static enum berth_status refuse_tag(const char *folder, const char *tag,
     int is_zero3 = gathered != NULL;
     memory_free(gathered);
     TRY(status);
-    return is_zero3
-               ? error_set(error, BERTH_BAD_DATA,
-                           "%s: a checkpoint of ZeRO stage 3; 1 and 2 can be read: gather the "
-                           "weights with the zero_to_fp32.py beside `latest` and give its output",
-                           folder)
-               : error_set(error, BERTH_NO_INPUT,
-                           "%s: no " DEEPSPEED_STATES " in this folder, though `latest` names the "
-                           "tag \"%s\"; copy that file into it, or give another tag's folder",
-                           folder, tag);
+    return is_zero3 ? error_set(error, BERTH_BAD_DATA,
+                                "%s: expected ZeRO stage 1 or 2, found stage 3: gather the weights "
+                                "with the zero_to_fp32.py next to `latest` and give its output",
+                                folder)
+                    : error_set(error, BERTH_NO_INPUT,
+                                "%s: missing " DEEPSPEED_STATES
+                                ", but `latest` names the tag \"%s\"; copy that file into the "
+                                "folder, or give the folder of another tag",
+                                folder, tag);
 }
 
 static enum berth_status find_tag(const char *folder, const char *tag, char **path,
                                   struct berth_error *error) {
     if (!is_plain(tag)) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s/latest: expected the name of a folder beside it, found \"%.200s\"",
+                         "%s/latest: expected the name of a folder next to it, found \"%.200s\"",
                          folder, tag);
     }
     char *inner = path_join(folder, tag);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A DeepSpeed checkpoint in memory. For deepspeed*.c alone.
+// A DeepSpeed checkpoint in memory. Only deepspeed*.c include it.
 #ifndef BERTH_FORMAT_DEEPSPEED_PARTS_H
 #define BERTH_FORMAT_DEEPSPEED_PARTS_H
 
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Where a tensor's numbers are: in the model's file, or in a group's row from `first` on.
+// Where the data of a tensor is: in the model's file, or in the row of a group from `first`.
 struct deepspeed_place {
     const struct tensor_entry *own; // NULL: in a group
     size_t group;
@@ -26,30 +26,30 @@ struct deepspeed_shard {
 
 struct deepspeed_checkpoint {
     struct torch_file states;
-    struct deepspeed_shard *shards; // by rank
+    struct deepspeed_shard *shards; // sorted by rank
     size_t rank_count, group_count;
     const struct tensor_entry **partitions; // [group_count][rank_count]
-    atomic_uchar *checked;                  // of the same: whether its CRC has been compared
+    atomic_uchar *checked; // [group_count][rank_count] whether its CRC has been checked
     struct tensor_entry *entries;
     struct deepspeed_place *places;
     size_t count;
     const struct tensor_entry **by_name;
 };
 
-// A tensor's elements; 0 of a type that cannot be read.
+// The number of elements of a tensor; 0 for a type that cannot be read.
 uint64_t deepspeed_elements(const struct tensor_entry *entry);
 enum berth_status deepspeed_wrong(const char *path, const char *key, const char *expected,
                                   struct berth_error *error);
 
 // The last part of a path.
 const char *deepspeed_file_name(const char *path);
-// The rank in "…zero_pp_rank_<r>_mp_rank_00_optim_states.pt", -1 when the name is another.
+// The rank in "…zero_pp_rank_<r>_mp_rank_00_optim_states.pt", -1 for any other name.
 int64_t deepspeed_rank_of(const char *name);
-// Finds the shards beside the model's file `path`, sorted by rank; of every rank from 0 on there
-// must be one, or none at all.
+// Finds the shards in the folder of the model's file `path`, sorted by rank. The ranks must be 0,
+// 1, ... without gaps or duplicates; no shards at all are allowed.
 enum berth_status deepspeed_find_shards(struct deepspeed_checkpoint *checkpoint, const char *path,
                                         struct berth_error *error);
-// Opens them: group_count partitions of each.
+// Opens the shards: group_count partitions of each.
 enum berth_status deepspeed_open_shards(struct deepspeed_checkpoint *checkpoint,
                                         struct berth_error *error);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ZeRO's shards beside a model's file: which there are, whether they are all of one checkpoint, and
-// the partitions in them.
+// The ZeRO shards of a checkpoint: finds them, checks that they belong together, and reads their
+// partitions.
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
@@ -57,7 +57,7 @@ static enum berth_status take_shards(struct deepspeed_checkpoint *checkpoint, co
         count += deepspeed_rank_of(names[i]) >= 0;
     }
     if (count > DEEPSPEED_MAX_RANKS) {
-        return error_set(error, BERTH_BAD_DATA, "%s: %zu ZeRO shards, the limit is %d", folder,
+        return error_set(error, BERTH_BAD_DATA, "%s: %zu ZeRO shards; the limit is %d", folder,
                          count, DEEPSPEED_MAX_RANKS);
     }
     checkpoint->shards = memory_array_zeroed(count + 1, sizeof *checkpoint->shards);
@@ -81,18 +81,17 @@ static enum berth_status take_shards(struct deepspeed_checkpoint *checkpoint, co
     return BERTH_OK;
 }
 
-// Of every rank from 0 on there must be one.
+// Checks that every rank from 0 has exactly one shard.
 static enum berth_status check_ranks(const struct deepspeed_checkpoint *checkpoint,
                                      const char *folder, struct berth_error *error) {
     for (size_t i = 0; i < checkpoint->rank_count; i++) {
         int64_t rank = checkpoint->shards[i].rank, expected = (int64_t)i;
         if (rank != expected) {
-            return error_set(
-                error, BERTH_BAD_DATA,
-                "%s: the ZeRO shard of rank %" PRId64 " is %s: expected one file \"*" SHARD_MARK
-                "%" PRId64 SHARD_ENDING "\"",
-                folder, rank < expected ? rank : expected,
-                rank < expected ? "there twice" : "missing", rank < expected ? rank : expected);
+            return error_set(error, BERTH_BAD_DATA,
+                             "%s: %s ZeRO shard of rank %" PRId64
+                             ": expected one file \"*" SHARD_MARK "%" PRId64 SHARD_ENDING "\"",
+                             folder, rank < expected ? "duplicate" : "missing",
+                             rank < expected ? rank : expected, rank < expected ? rank : expected);
         }
     }
     return BERTH_OK;
@@ -119,14 +118,14 @@ done:
 
 // --- the shards ---------------------------------------------------------------------------------
 
-// An integer, or an enumeration's: the argument of the call that made it.
+// Reads an integer, or that of an enumeration: the argument of the call that made it.
 static int read_number(const struct pickle *pickle, const struct pickle_value *value,
                        int64_t *number) {
     const struct pickle_value *arguments = pickle_arguments(pickle, value);
     return pickle_integer(arguments != NULL ? pickle_item(pickle, arguments, 0) : value, number);
 }
 
-// The greatest of a list of integers (one for each group), or the integer alone.
+// Reads the maximum of a list of integers (one per group), or a single integer.
 static int read_greatest(const struct pickle *pickle, const struct pickle_value *value,
                          int64_t *number) {
     int64_t item;
@@ -151,23 +150,23 @@ static enum berth_status check_shard(const struct deepspeed_checkpoint *checkpoi
     int64_t stage, count;
     if (!read_number(pickle, pickle_member(pickle, shard->state, "zero_stage"), &stage) ||
         stage < 0) {
-        return deepspeed_wrong(shard->path, "optimizer_state_dict.zero_stage",
-                               "ZeRO's stage, 1 or 2", error);
+        return deepspeed_wrong(shard->path, "optimizer_state_dict.zero_stage", "ZeRO stage 1 or 2",
+                               error);
     }
     if (stage > 2) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: ZeRO stage %" PRId64
-                         "; 1 and 2 can be read: gather the weights with the zero_to_fp32.py that "
-                         "lies beside the checkpoint and give its output",
+                         "%s: expected ZeRO stage 1 or 2, found stage %" PRId64
+                         ": gather the weights with the zero_to_fp32.py next to the checkpoint and "
+                         "give its output",
                          shard->path, stage);
     }
     if (!read_greatest(pickle, pickle_member(pickle, shard->state, "partition_count"), &count) ||
         count != (int64_t)checkpoint->rank_count) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: key \"optimizer_state_dict.partition_count\": expected %zu, the "
-                         "number of ZeRO shards in the folder: one is missing, or left over from "
-                         "another run",
-                         shard->path, checkpoint->rank_count);
+        return error_set(
+            error, BERTH_BAD_DATA,
+            "%s: key \"optimizer_state_dict.partition_count\": expected %zu, the number of ZeRO "
+            "shards in the folder; a shard is missing, or left over from another run",
+            shard->path, checkpoint->rank_count);
     }
     return BERTH_OK;
 }
@@ -190,7 +189,7 @@ static enum berth_status open_shard(const struct deepspeed_checkpoint *checkpoin
                                  "as many groups of parameters as param_shapes has", error);
 }
 
-// The partition of a group in a shard: a row of F32.
+// Reads the partition of a group in a shard: a row of F32.
 static enum berth_status take_partition(const struct deepspeed_checkpoint *checkpoint, size_t group,
                                         size_t rank, struct berth_error *error) {
     const struct deepspeed_shard *shard = &checkpoint->shards[rank];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file: "GGUF", version, number of tensors, number of key-values; the key-values; of each
-// tensor name, shape (fastest dimension first), type and offset within the data; padding; the data,
+// Writes GGUF: "GGUF", version, number of tensors, number of key-values; the key-values; for each
+// tensor its name, shape (fastest dimension first), type and offset in the data; padding; the data,
 // each tensor padded to the alignment.
 #include "format/export/gguf_write.h"
 
@@ -10,7 +10,7 @@
 
 #define GGUF_VERSION 3
 #define GGUF_ARRAY 9
-#define PIECE 4096 // numbers narrowed at a time
+#define PIECE 4096 // numbers converted at a time
 
 static const size_t type_sizes[] = {
     [GGUF_U8] = 1,  [GGUF_I8] = 1,   [GGUF_U16] = 2, [GGUF_I16] = 2, [GGUF_U32] = 4, [GGUF_I32] = 4,
@@ -23,7 +23,7 @@ static const struct {
                     {TENSOR_I32, 26}, {TENSOR_I64, 27}, {TENSOR_F64, 28}, {TENSOR_BF16, 30}};
 #define NO_TYPE UINT32_MAX
 
-// The file while it grows. Puts after a failure do nothing; the commit reports it.
+// The file in progress. Puts after a failure do nothing; the commit reports the failure.
 struct out {
     struct file_writer writer;
     struct berth_error *error;

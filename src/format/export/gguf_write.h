@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing GGUF, version 3: typed key-values, tensor descriptions, aligned data. What keys and
-// tensors mean is the caller's affair.
+// Writes GGUF version 3: typed key-values, tensor descriptions, aligned data. The caller chooses
+// the keys and tensors.
 #ifndef BERTH_FORMAT_GGUF_WRITE_H
 #define BERTH_FORMAT_GGUF_WRITE_H
 
@@ -10,11 +10,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GGUF_ALIGNMENT 32     // of the data when a file says nothing else
+#define GGUF_ALIGNMENT 32     // of the data by default
 #define GGUF_NAME_LIMIT 63    // bytes of a tensor's name
 #define GGUF_MAX_DIMENSIONS 4 // of a tensor
 
-enum gguf_type { // the numbers are the format's
+enum gguf_type { // the numbers of the file format
     GGUF_U8 = 0,
     GGUF_I8 = 1,
     GGUF_U16 = 2,
@@ -40,22 +40,22 @@ struct gguf_value {
     size_t count;
 };
 
-// A tensor in memory and the type that it gets in the file: its own, or F16 or BF16 for F32.
+// A tensor in memory and its type in the file: the same, or F16 or BF16 for F32.
 struct gguf_tensor {
     struct tensor_out tensor;
     enum tensor_dtype stored;
 };
 
 struct gguf_content {
-    const struct gguf_value *values; // general.alignment is written by itself
+    const struct gguf_value *values; // general.alignment is added automatically
     size_t value_count;
     const struct gguf_tensor *tensors; // keys and names are distinct
     size_t tensor_count;
     uint32_t alignment; // a multiple of 8; 0: GGUF_ALIGNMENT
 };
 
-// Writes atomically; data goes from where it lies to the file, narrowed piece by piece where that
-// is asked for. A type, name or rank that GGUF cannot hold is BERTH_CANT_CREATE, naming the tensor.
+// Writes atomically, without a copy of the data; converts it piece by piece where requested. A
+// type, name or rank that GGUF does not support is BERTH_CANT_CREATE; the message names the tensor.
 enum berth_status gguf_write(const char *path, const struct gguf_content *content,
                              struct berth_error *error);
 

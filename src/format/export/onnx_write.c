@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model is one message with a graph inside, a graph holds its weights, and a message begins with
-// its length; so the lengths are computed first, then everything is written in one go, the weights
-// straight from where they lie.
+// Writes ONNX. A model is a message that contains a graph, which contains the weights, and every
+// message begins with its length. So the lengths are computed first; then everything is written in
+// one pass, the weights without a copy.
 #include "format/export/onnx_write.h"
 
 #include "core/file.h"
@@ -162,13 +162,13 @@ void onnx_graph_done(struct onnx_graph *graph) {
 
 // --- weights ------------------------------------------------------------------------------------
 
-// Where weights go while the file is laid out.
+// The positions of the weights during layout.
 struct weights {
     const struct onnx_graph *graph;
-    const char *location;          // of the data file, without its folder; NULL: in the file itself
-    uint64_t position;             // within the data file
-    struct protobuf_writer header; // of the current one: everything but its numbers
-    int failed;                    // memory ran out for a header
+    const char *location; // name of the data file, without its folder; NULL: in the model's file
+    uint64_t position;    // within the data file
+    struct protobuf_writer header; // of the current weight: everything but its numbers
+    int failed;                    // out of memory for a header
 };
 
 static int is_external(const struct weights *weights, const struct tensor_out *tensor) {
@@ -210,7 +210,7 @@ static uint64_t put_header(struct weights *weights, const struct tensor_out *ten
     return 0;
 }
 
-// Encodes a weight's header; the number of bytes that follow it in the model's file.
+// Encodes a weight's header; returns the number of bytes that follow it in the model's file.
 static uint64_t encode_weight(struct weights *weights, const struct tensor_out *tensor) {
     uint64_t numbers = put_header(weights, tensor);
     weights->failed |= weights->header.failed;
@@ -274,7 +274,7 @@ static enum berth_status write_data_file(const struct weights *weights, const ch
 
 // --- the file -----------------------------------------------------------------------------------
 
-// What comes before the nodes; the graph's length is known.
+// Encodes what precedes the nodes; the graph's length is known.
 static void put_head(struct protobuf_writer *head, const struct onnx_model *model,
                      uint64_t graph_bytes) {
     protobuf_put_varint(head, MODEL_IR_VERSION, (uint64_t)model->ir_version);
@@ -322,7 +322,7 @@ static enum berth_status write_model_file(struct weights *weights, const char *p
     return file_writer_commit(&file, error);
 }
 
-// The data file first: a model never names one that is not there.
+// Writes the data file first, so that a model never names a missing one.
 static enum berth_status write_files(struct weights *weights, const char *path,
                                      const char *data_path, const struct onnx_model *model,
                                      struct berth_error *error) {
@@ -374,7 +374,7 @@ enum berth_status onnx_write(const char *path, const struct onnx_model *model,
     const char *slash = strrchr(data_path, '/');
     struct weights weights = {.graph = model->graph};
     uint64_t limit = model->file_limit != 0 ? model->file_limit : FILE_LIMIT;
-    if (measure_graph(&weights) + EXTERNAL_ALIGNMENT > limit) { // a page for the head
+    if (measure_graph(&weights) + EXTERNAL_ALIGNMENT > limit) { // one page for the head
         weights.location = slash != NULL ? slash + 1 : data_path;
     }
     enum berth_status status = write_files(&weights, path, data_path, model, error);

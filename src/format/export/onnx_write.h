@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing ONNX: a graph of operators with its weights, in one file, or with the weights beside it
-// where the file would be larger than protocol buffers allow. What the operators are is the
-// caller's affair.
+// Writes ONNX: a graph of operators and its weights, in one file, or with the weights in a second
+// file when the first would exceed the limit of protocol buffers. The caller chooses the operators.
 #ifndef BERTH_FORMAT_ONNX_WRITE_H
 #define BERTH_FORMAT_ONNX_WRITE_H
 
@@ -16,8 +15,7 @@
 #define ONNX_NODE_OUTPUTS 2
 #define ONNX_NODE_ATTRIBUTES 2
 
-// Zero-initialise; onnx_graph_done frees it. Memory that runs out is remembered, and told by
-// onnx_write.
+// Zero-initialise; onnx_graph_done frees it. onnx_write reports it when a graph ran out of memory.
 struct onnx_graph {
     struct protobuf_writer nodes, constants, inputs, outputs; // encoded
     struct tensor_out *weights;
@@ -44,8 +42,8 @@ struct onnx_node {
     struct onnx_attribute attributes[ONNX_NODE_ATTRIBUTES];
 };
 
-// Everything is copied into the graph, but for a weight's name and data, which are borrowed until
-// the graph is written. Nodes come in the order of computation.
+// Copy their arguments into the graph, except the name and data of a weight, which are borrowed
+// until the graph is written. Add nodes in the order of computation.
 void onnx_add_node(struct onnx_graph *graph, const struct onnx_node *node);
 void onnx_add_constant(struct onnx_graph *graph, const struct tensor_out *tensor);
 void onnx_add_weight(struct onnx_graph *graph, const struct tensor_out *tensor);
@@ -69,12 +67,12 @@ struct onnx_model {
     const char *name; // of the graph
     int64_t ir_version, opset;
     uint64_t
-        file_limit; // bytes beyond which weights go to PATH.data; 0: protocol buffers' 2 GiB - 1
+        file_limit; // larger files put the weights into PATH.data; 0: protocol buffers' 2 GiB - 1
 };
 
-// Writes PATH, and before it PATH.data where the limit asks for it, each atomically; when PATH
-// cannot be written, PATH.data is removed. A data type that ONNX does not have is
-// BERTH_CANT_CREATE, naming the tensor.
+// Writes PATH, and before it PATH.data where the limit requires it, each atomically; when PATH
+// cannot be written, PATH.data is removed. A data type that ONNX lacks is BERTH_CANT_CREATE; the
+// message names the tensor.
 enum berth_status onnx_write(const char *path, const struct onnx_model *model,
                              struct berth_error *error);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HDF5 from the superblock to the list of data sets.
+// Opens HDF5 files: from the superblock to the list of data sets.
 #include "format/hdf5/hdf5.h"
 
 #include "core/little_endian.h"
@@ -18,7 +18,7 @@ enum {
     SYMBOL_BYTES = 40
 };
 
-// --- the root group in the old format: a B-tree of symbol nodes, names in a heap ---------------
+// --- the root group in the old format: a B-tree of symbol nodes, names in a heap ----------------
 
 struct group {
     struct hdf5_file *file;
@@ -39,7 +39,7 @@ static enum berth_status read_heap(struct group *group, uint64_t address,
     uint64_t names = hdf5_take(&run, 8);
     memory_free(block);
     if (!is_heap) {
-        return hdf5_wrong(group->file, address, "expected the names of a group", error);
+        return hdf5_wrong(group->file, address, "expected the name heap of a group", error);
     }
     TRY(hdf5_describe(group->file, names, length, &group->names, &run, error));
     group->names_length = (size_t)length;
@@ -57,7 +57,7 @@ static enum berth_status put_symbol(struct group *group, struct hdf5_run *run,
     const unsigned char *text = name < group->names_length ? group->names + name : NULL;
     if (text == NULL || *text == '\0' ||
         memchr(text, '\0', group->names_length - (size_t)name) == NULL) {
-        return hdf5_wrong(group->file, place, "a name lies outside the group's names", error);
+        return hdf5_wrong(group->file, place, "a name is outside the group's name heap", error);
     }
     return hdf5_links_put(group->links, text, strlen((const char *)text), header, error);
 }
@@ -72,7 +72,7 @@ static enum berth_status read_symbols(struct group *group, uint64_t address,
     uint64_t count = hdf5_take(&run, 2);
     memory_free(block);
     if (!is_node) {
-        return hdf5_wrong(group->file, address, "expected a node of a group's entries", error);
+        return hdf5_wrong(group->file, address, "expected a symbol node of a group", error);
     }
     TRY(hdf5_describe(group->file, address + 8, count * SYMBOL_BYTES, &block, &run, error));
     enum berth_status status = BERTH_OK;
@@ -83,7 +83,7 @@ static enum berth_status read_symbols(struct group *group, uint64_t address,
     return status;
 }
 
-// A node whose level must be `level`, or any below 64 when that is negative.
+// Reads a node whose level must be `level`, or any level below 64 when `level` is negative.
 static enum berth_status read_group_tree(struct group *group, uint64_t address, int level,
                                          struct berth_error *error) {
     unsigned char *block;
@@ -93,7 +93,7 @@ static enum berth_status read_group_tree(struct group *group, uint64_t address, 
     uint64_t count = little_endian(block + 6, 2);
     memory_free(block);
     if (!is_node || here >= 64 || (level >= 0 && here != level)) {
-        return hdf5_wrong(group->file, address, "expected a node of a group's B-tree", error);
+        return hdf5_wrong(group->file, address, "expected a B-tree node of a group", error);
     }
     TRY(hdf5_describe(group->file, address + NODE_HEAD, 16 * count, &block, &run, error));
     enum berth_status status = BERTH_OK;
@@ -124,7 +124,7 @@ struct superblock {
     uint64_t address_bytes, length_bytes, base, end, root;
 };
 
-// Where the signature is: at the begin, or after 512, 1024, ... bytes of somebody else's.
+// Finds the signature: at the start, or after a user block of 512, 1024, ... bytes.
 static int find_signature(const struct file_reader *file, uint64_t *base) {
     char head[HDF5_SIGNATURE_BYTES];
     for (*base = 0; *base < file->size && file->size - *base >= sizeof head;
@@ -165,14 +165,12 @@ static enum berth_status check_superblock(const struct hdf5_file *file, uint64_t
     if (version > 3 || block->address_bytes != 8 || block->length_bytes != 8 ||
         block->base != file->base) {
         return hdf5_wrong(file, 8,
-                          "a kind of superblock that is not supported: expected version 0 "
-                          "to 3 with addresses of 8 bytes",
+                          "unsupported superblock: expected version 0 to 3 with 8-byte addresses",
                           error);
     }
-    if (block->end > file->file.size) { // counted from the user block's begin
+    if (block->end > file->file.size) { // counted from the start of the user block
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: HDF5 file: it says that it has %" PRIu64 " bytes, it has %" PRIu64
-                         ": it is truncated",
+                         "%s: HDF5 file: truncated: expected %" PRIu64 " bytes, found %" PRIu64,
                          file->file.path, block->end, file->file.size);
     }
     return BERTH_OK;
@@ -182,11 +180,10 @@ static enum berth_status read_superblock(struct hdf5_file *file, uint64_t *root,
                                          struct berth_error *error) {
     unsigned char bytes[SUPERBLOCK_MAX + 8] = {0};
     if (!find_signature(&file->file, &file->base)) {
-        return error_set(
-            error, BERTH_BAD_DATA,
-            "%s: no HDF5 file: it has no HDF5 signature at its begin, nor after a user "
-            "block of 512, 1024, ... bytes",
-            file->file.path);
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: not an HDF5 file: no HDF5 signature at its start or after a user "
+                         "block of 512, 1024, ... bytes",
+                         file->file.path);
     }
     uint64_t size = file->size = file->file.size - file->base;
     struct hdf5_run run = {.bytes = bytes,
@@ -197,7 +194,7 @@ static enum berth_status read_superblock(struct hdf5_file *file, uint64_t *root,
     uint64_t version = hdf5_take(&run, 1);
     take_superblock(&run, version, &block);
     if (run.is_short) {
-        return hdf5_wrong(file, size, "it ends within its first block: it is truncated", error);
+        return hdf5_wrong(file, size, "truncated within its first block", error);
     }
     *root = block.root;
     return check_superblock(file, version, &block, error);
@@ -219,15 +216,13 @@ static enum berth_status check_data(struct hdf5_file *file, const struct hdf5_da
     }
     if (beyond || set->stored > file->data_left) {
         return hdf5_wrong(file, place,
-                          "more data is announced than the file has: it is truncated "
-                          "or damaged",
-                          error);
+                          "the data is larger than the file: it is truncated or damaged", error);
     }
     file->data_left -= set->stored;
     return BERTH_OK;
 }
 
-// Adds the object to the file's data sets, unless it is a group or the like.
+// Adds the object to the file's data sets if it is one (not a group, for example).
 static enum berth_status add_object(struct hdf5_file *file, struct hdf5_link *link,
                                     struct berth_error *error) {
     struct hdf5_object object = {0};
@@ -270,7 +265,7 @@ static enum berth_status add_all(struct hdf5_file *file, struct hdf5_links *link
     qsort(file->sets, file->count, sizeof *file->sets, by_name);
     for (size_t i = 1; i < file->count; i++) {
         if (strcmp(file->sets[i - 1].name, file->sets[i].name) == 0) {
-            return error_set(error, BERTH_BAD_DATA, "%s: HDF5 file: two data sets are named %s",
+            return error_set(error, BERTH_BAD_DATA, "%s: HDF5 file: duplicate data set %s",
                              file->file.path, file->sets[i].name);
         }
     }
@@ -284,10 +279,11 @@ static enum berth_status read_root(struct hdf5_file *file, struct hdf5_links *li
     TRY(read_superblock(file, &address, error));
     TRY(hdf5_read_header(file, address, &root, error));
     if (root.is_dense) {
-        return hdf5_wrong(file, address,
-                          "its root group is a heap, which HDF5's newest format uses "
-                          "for many data sets: write it with h5py's default libver",
-                          error);
+        return hdf5_wrong(
+            file, address,
+            "the links of the root group are in a heap (the newest format, for many data sets), "
+            "which is not supported: write the file with h5py's default libver",
+            error);
     }
     if (root.is_group) {
         TRY(read_group(file, &root, error));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the chunks of an HDF5 data set lie: from a B-tree, or from one of the newer indexes.
+// Finds the chunks of an HDF5 data set, from a B-tree or one of the newer indexes.
 #include "core/little_endian.h"
 #include "core/memory.h"
 #include "format/hdf5/hdf5_parts.h"
@@ -39,24 +39,23 @@ static int is_packed(const struct index *index, uint32_t mask) {
     return 0;
 }
 
-// Takes a chunk into the grid, where it must be the first.
+// Adds a chunk to the grid; its cell must be empty.
 static enum berth_status put_chunk(struct index *index, uint64_t place, uint64_t number,
                                    struct hdf5_chunk chunk, struct berth_error *error) {
     uint64_t size = index->file->size;
     if (chunk.address == HDF5_NOWHERE) {
-        return bad(index, place, "a chunk was never written: the file is not complete", error);
+        return bad(index, place, "a chunk was never written: the file is incomplete", error);
     }
     if (number >= index->count || index->chunks[number].size != 0 || chunk.size == 0) {
-        return bad(index, place, "the index of the chunks is damaged", error);
+        return bad(index, place, "the chunk index is damaged", error);
     }
     if (chunk.address > size || chunk.size > size - chunk.address) {
-        return bad(index, place, "a chunk lies beyond the file's end: it is truncated or damaged",
-                   error);
+        return bad(index, place,
+                   "a chunk extends beyond the end of the file: it is truncated or damaged", error);
     }
     if (is_packed(index, chunk.mask) ? index->chunk_bytes / DEFLATE_RATIO_LIMIT > chunk.size
                                      : index->chunk_bytes != chunk.size) {
-        return bad(index, place, "a chunk takes another number of bytes than its shape allows",
-                   error);
+        return bad(index, place, "the size of a chunk does not fit its shape", error);
     }
     index->chunks[number] = chunk;
     index->found++;
@@ -66,8 +65,8 @@ static enum berth_status put_chunk(struct index *index, uint64_t place, uint64_t
 
 // --- the B-tree ---------------------------------------------------------------------------------
 
-// The number in the grid of the chunk whose offsets come next; the number of chunks when there is
-// none.
+// The grid index of the chunk whose offsets come next; chunk_count when they are not those of a
+// chunk.
 static uint64_t take_number(struct index *index, struct hdf5_run *run) {
     const struct hdf5_dataset *set = &index->object->set;
     uint64_t number = 0;
@@ -77,7 +76,7 @@ static uint64_t take_number(struct index *index, struct hdf5_run *run) {
         fits = fits && offset % extent == 0 && offset / extent < (uint64_t)set->grid[i];
         number = fits ? number * (uint64_t)set->grid[i] + offset / extent : 0;
     }
-    fits = hdf5_take(run, 8) == 0 && fits; // within a number
+    fits = hdf5_take(run, 8) == 0 && fits; // offset within an element
     return fits ? number : index->count;
 }
 
@@ -95,7 +94,7 @@ static enum berth_status read_entry(struct index *index, struct hdf5_run *run, i
                      : put_chunk(index, place, number, chunk, error);
 }
 
-// A node of that level, or of any when it is negative.
+// Reads a node of level `level`, or of any level when it is negative.
 static enum berth_status read_tree(struct index *index, uint64_t address, int level,
                                    struct berth_error *error) {
     unsigned char *block;
@@ -105,7 +104,7 @@ static enum berth_status read_tree(struct index *index, uint64_t address, int le
     uint64_t count = little_endian(block + 6, 2);
     memory_free(block);
     if (!is_node || here >= LEVELS_MAX || (level >= 0 && here != level)) {
-        return bad(index, address, "expected a node of a B-tree of chunks", error);
+        return bad(index, address, "expected a B-tree node of chunks", error);
     }
     uint64_t entry = 8 + 8 * ((uint64_t)index->object->set.rank + 1) + 8;
     TRY(hdf5_describe(index->file, address + NODE_HEAD, count * entry, &block, &run, error));
@@ -142,7 +141,7 @@ static enum berth_status read_implicit(struct index *index, struct berth_error *
     return BERTH_OK;
 }
 
-// A fixed array: `size` bytes an entry, in one run or in pages of `page` entries and a checksum
+// A fixed array: `size` bytes per entry, in one run or in pages of `page` entries with a checksum
 // each.
 struct fixed {
     size_t size;
@@ -166,7 +165,7 @@ static enum berth_status read_fixed_head(struct index *index, struct fixed *fixe
     fits = fits && page_bits > 0 && page_bits < 32 && fixed->count == index->count;
     fits = fits && (filtered ? fixed->size > 12 && fixed->size <= 20 : fixed->size == 8);
     fixed->page = fits ? (uint64_t)1 << page_bits : 1;
-    return fits ? BERTH_OK : bad(index, address, "expected an array of chunks", error);
+    return fits ? BERTH_OK : bad(index, address, "expected a fixed array of chunks", error);
 }
 
 static enum berth_status read_fixed_run(struct index *index, const struct fixed *fixed,
@@ -199,11 +198,11 @@ static enum berth_status read_fixed(struct index *index, struct berth_error *err
     int is_block = memcmp(block, "FADB\0", 5) == 0;
     memory_free(block);
     if (!is_block) {
-        return bad(index, fixed.block, "expected an array of chunks", error);
+        return bad(index, fixed.block, "expected a fixed array of chunks", error);
     }
     uint64_t at = fixed.block + FIXED_BLOCK_HEAD,
              pages = (fixed.count + fixed.page - 1) / fixed.page;
-    at += pages > 1 ? (pages + 7) / 8 + 4 : 0; // which pages are there, and a checksum
+    at += pages > 1 ? (pages + 7) / 8 + 4 : 0; // the bitmap of pages, and a checksum
     for (uint64_t first = 0; first < fixed.count; first += fixed.page) {
         TRY(read_fixed_run(index, &fixed, at, first, error));
         at += fixed.page * fixed.size + 4;
@@ -211,17 +210,16 @@ static enum berth_status read_fixed(struct index *index, struct berth_error *err
     return BERTH_OK;
 }
 
-// --- all ----------------------------------------------------------------------------------------
+// --- all indexes ---------------------------------------------------------------------------------
 
-// How many chunks there must be; each takes a byte of the file at least.
+// Computes the number of chunks; each takes at least one byte of the file.
 static enum berth_status count_chunks(struct index *index, struct berth_error *error) {
     const struct hdf5_dataset *set = &index->object->set;
     uint64_t count = 1;
     for (int i = 0; i < set->rank; i++) {
         uint64_t extent = (uint64_t)set->grid[i];
         if (extent > 0 && count > index->file->size / extent) {
-            return bad(index, index->object->address,
-                       "more chunks are announced than the file has room for", error);
+            return bad(index, index->object->address, "more chunks than fit in the file", error);
         }
         count *= extent;
     }
@@ -253,7 +251,7 @@ enum berth_status hdf5_read_chunks(struct hdf5_file *file, struct hdf5_object *o
     object->set.chunks = index.chunks;
     object->set.chunk_count = index.count;
     TRY(readers[object->index](&index, error));
-    return index.found == index.count ? BERTH_OK
-                                      : bad(&index, object->address,
-                                            "chunks are missing: the file is not complete", error);
+    return index.found == index.count
+               ? BERTH_OK
+               : bad(&index, object->address, "missing chunks: the file is incomplete", error);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An HDF5 object's header: messages in one or several blocks, in the old form and the new.
+// Reads the header of an HDF5 object: messages in one or more blocks, in the old format and the
+// new.
 #include "core/memory.h"
 #include "format/hdf5/hdf5_parts.h"
 
@@ -17,14 +18,14 @@ struct block {
     uint64_t address, length;
 };
 
-// A header while it is read.
+// A header that is being read.
 struct header {
     struct hdf5_file *file;
     struct hdf5_object *object;
-    struct block blocks[BLOCKS_MAX]; // where messages are
+    struct block blocks[BLOCKS_MAX]; // that hold messages
     size_t block_count;
     int version;
-    int tracks_order; // messages of the new form have 2 bytes more
+    int tracks_order; // messages of the new format have 2 more bytes
 };
 
 static enum berth_status bad(const struct header *header, const struct hdf5_run *run,
@@ -39,24 +40,24 @@ static enum berth_status read_space(struct header *header, struct hdf5_run *run,
     struct hdf5_dataset *set = &header->object->set;
     uint64_t version = hdf5_take(run, 1), rank = hdf5_take(run, 1);
     hdf5_skip(run, 1);
-    uint64_t kind = hdf5_take(run, 1); // of version 2; 2: no data at all
+    uint64_t kind = hdf5_take(run, 1); // in version 2; 2: no data
     hdf5_skip(run, version == 1 ? 4 : 0);
     if (version < 1 || version > 2 || rank > TENSOR_MAX_RANK || (version == 2 && kind > 1)) {
-        return bad(header, run, "a kind of shape that is not supported", error);
+        return bad(header, run, "unsupported shape", error);
     }
     set->rank = (int)rank;
     for (uint64_t i = 0; i < rank; i++) {
         uint64_t extent = hdf5_take(run, 8);
         set->shape[i] = (int64_t)extent;
         if (extent > INT64_MAX) {
-            return bad(header, run, "an impossible shape", error);
+            return bad(header, run, "invalid shape", error);
         }
     }
     header->object->has_space = 1;
     return BERTH_OK;
 }
 
-// Types by whether they are floats, signed, and the logarithm of their size.
+// The type for a kind (float, signed) and the logarithm of its size.
 static enum tensor_dtype dtype_of(int is_float, int is_signed, uint64_t size) {
     static const enum tensor_dtype integers[2][4] = {
         {TENSOR_U8, TENSOR_U16, TENSOR_U32, TENSOR_U64},
@@ -77,10 +78,10 @@ static enum berth_status read_type(struct header *header, struct hdf5_run *run,
     enum tensor_dtype dtype = dtype_of(kind == 1, (flags & 8) != 0, size);
     if (kind > 1 || (flags & 1) != 0 || (kind == 1 && (flags & 64) != 0) || offset != 0 ||
         bits != 8 * size || dtype == TENSOR_OTHER) {
-        return bad(header, run,
-                   "a kind of numbers that is not supported: expected little-endian "
-                   "integers or floats of 1 to 8 bytes",
-                   error);
+        return bad(
+            header, run,
+            "unsupported data type: expected little-endian integers or floats of 1 to 8 bytes",
+            error);
     }
     header->object->set.dtype = dtype;
     header->object->has_type = 1;
@@ -93,7 +94,7 @@ static enum berth_status read_filters(struct header *header, struct hdf5_run *ru
     uint64_t version = hdf5_take(run, 1), count = hdf5_take(run, 1);
     hdf5_skip(run, version == 1 ? 6 : 0);
     if (version < 1 || version > 2 || count > 2) {
-        return bad(header, run, "filters that are not supported: expected gzip or shuffle", error);
+        return bad(header, run, "unsupported filters: expected gzip or shuffle", error);
     }
     for (uint64_t i = 0; i < count; i++) {
         uint64_t filter = hdf5_take(run, 2), name = version == 1 ? hdf5_take(run, 2) : 0;
@@ -101,16 +102,15 @@ static enum berth_status read_filters(struct header *header, struct hdf5_run *ru
         uint64_t values = hdf5_take(run, 2);
         hdf5_skip(run, (name + 7) / 8 * 8 + 4 * (values + (version == 1 ? values % 2 : 0)));
         if (filter != HDF5_DEFLATE && filter != HDF5_SHUFFLE) {
-            return bad(header, run, "a filter that is not supported: expected gzip or shuffle",
-                       error);
+            return bad(header, run, "unsupported filter: expected gzip or shuffle", error);
         }
         if (i > 0 && set->filters[0] == (enum hdf5_filter)filter) {
-            return bad(header, run, "a filter stands there twice, which is not supported", error);
+            return bad(header, run, "unsupported: duplicate filter", error);
         }
         set->filters[i] = (enum hdf5_filter)filter;
     }
     if (count == 2 && set->filters[0] == HDF5_DEFLATE) {
-        return bad(header, run, "gzip before shuffle, which is not supported", error);
+        return bad(header, run, "unsupported: gzip before shuffle", error);
     }
     set->filter_count = (int)count;
     return BERTH_OK;
@@ -121,26 +121,24 @@ static void read_chunk_shape(struct header *header, struct hdf5_run *run, uint64
     for (uint64_t i = 0; i < count; i++) {
         header->object->set.chunk[i] = (int64_t)(hdf5_take(run, size) & INT64_MAX);
     }
-    hdf5_skip(run, size); // of one number
+    hdf5_skip(run, size); // of an element
     header->object->chunk_rank = (int)count;
 }
 
-// The newest form: flags, shape, and one of several kinds of index.
+// The newest format: flags, shape, and one of several kinds of index.
 static enum berth_status read_new_chunks(struct header *header, struct hdf5_run *run,
                                          struct berth_error *error) {
     struct hdf5_object *object = header->object;
     uint64_t flags = hdf5_take(run, 1), count = hdf5_take(run, 1), size = hdf5_take(run, 1);
     if (count < 1 || count > TENSOR_MAX_RANK + 1 || size < 1 || size > 8) {
-        return bad(header, run, "an impossible shape of chunks", error);
+        return bad(header, run, "invalid chunk shape", error);
     }
     read_chunk_shape(header, run, count - 1, (size_t)size);
     uint64_t index = hdf5_take(run, 1);
     object->index = (enum hdf5_index)index;
     if (index < HDF5_INDEX_ONE || index > HDF5_INDEX_FIXED) {
         return bad(header, run,
-                   "a kind of index of chunks that is not supported: write the file "
-                   "with h5py's default libver",
-                   error);
+                   "unsupported chunk index: write the file with h5py's default libver", error);
     }
     if (index == HDF5_INDEX_ONE && (flags & 2) != 0) {
         object->one_size = hdf5_take(run, 8);
@@ -162,7 +160,7 @@ static enum berth_status read_chunked(struct header *header, struct hdf5_run *ru
     object->index = HDF5_INDEX_TREE;
     object->index_address = hdf5_take(run, 8);
     if (count < 1 || count > TENSOR_MAX_RANK + 1) {
-        return bad(header, run, "an impossible shape of chunks", error);
+        return bad(header, run, "invalid chunk shape", error);
     }
     read_chunk_shape(header, run, count - 1, 4);
     return BERTH_OK;
@@ -174,7 +172,7 @@ static enum berth_status read_layout(struct header *header, struct hdf5_run *run
     uint64_t version = hdf5_take(run, 1), kind = hdf5_take(run, 1);
     object->has_layout = 1;
     if (version < 3 || version > 5 || kind > 2) {
-        return bad(header, run, "a kind of layout that is not supported", error);
+        return bad(header, run, "unsupported layout", error);
     }
     if (kind == 2) {
         return read_chunked(header, run, version, error);
@@ -214,13 +212,13 @@ static enum berth_status read_link(struct header *header, struct hdf5_run *run,
     uint64_t length = hdf5_take(run, (size_t)1 << (flags & 3));
     const unsigned char *name = run->bytes + run->at;
     hdf5_skip(run, length);
-    if (kind != 0 || header->object->links == NULL) { // a soft link, or nobody asks
+    if (kind != 0 || header->object->links == NULL) { // a soft link, or links are not wanted
         return BERTH_OK;
     }
     uint64_t address = hdf5_take(run, 8);
     if (version != 1 || run->is_short || length == 0 ||
         memchr(name, '\0', (size_t)length) != NULL) {
-        return bad(header, run, "an entry of a group is damaged", error);
+        return bad(header, run, "damaged group entry", error);
     }
     return hdf5_links_put(header->object->links, name, (size_t)length, address, error);
 }
@@ -229,13 +227,13 @@ static enum berth_status read_continuation(struct header *header, struct hdf5_ru
                                            struct berth_error *error) {
     struct block block = {.address = hdf5_take(run, 8)};
     block.length = hdf5_take(run, 8);
-    if (header->version == 2) { // a signature before the messages, a checksum behind
+    if (header->version == 2) { // a signature before the messages, a checksum after them
         int fits = block.length >= 8 && block.address <= UINT64_MAX - 4;
         block.address += fits ? 4 : 0;
         block.length -= fits ? 8 : 0;
     }
     if (header->block_count == BLOCKS_MAX) {
-        return bad(header, run, "the header is in too many pieces", error);
+        return bad(header, run, "too many header blocks", error);
     }
     header->blocks[header->block_count++] = block;
     return BERTH_OK;
@@ -253,7 +251,7 @@ static enum berth_status read_message(struct header *header, uint64_t type, stru
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (kinds[i].type == type) {
             TRY(kinds[i].read(header, run, error));
-            return run->is_short ? bad(header, run, "a part of a header is too short", error)
+            return run->is_short ? bad(header, run, "a header message is too short", error)
                                  : BERTH_OK;
         }
     }
@@ -273,11 +271,10 @@ static enum berth_status read_messages(struct header *header, struct hdf5_run *r
             .bytes = run->bytes + run->at, .length = (size_t)length, .begin = run->begin + run->at};
         hdf5_skip(run, length);
         if (run->is_short) {
-            return bad(header, run, "a part of a header goes beyond it", error);
+            return bad(header, run, "a header message extends beyond its block", error);
         }
         if ((flags & FLAG_SHARED) != 0 && (type == 1 || type == 3 || type == 11)) {
-            return bad(header, run, "a header refers to parts elsewhere, which is not supported",
-                       error);
+            return bad(header, run, "unsupported: a shared header message", error);
         }
         TRY(read_message(header, type, &message, error));
     }
@@ -290,7 +287,8 @@ static enum berth_status read_prefix(struct header *header, uint64_t address,
     struct hdf5_run run;
     uint64_t left = address < header->file->size ? header->file->size - address : 0;
     uint64_t length = left < PREFIX_MAX ? left : PREFIX_MAX;
-    length = length > PREFIX_MIN ? length : PREFIX_MIN; // fewer: describing it fails
+    length =
+        length > PREFIX_MIN ? length : PREFIX_MIN; // if the file has fewer, hdf5_describe fails
     TRY(hdf5_describe(header->file, address, length, &bytes, &run, error));
     if (memcmp(bytes, "OHDR\2", 5) == 0) {
         hdf5_skip(&run, 5);
@@ -310,12 +308,12 @@ static enum berth_status read_prefix(struct header *header, uint64_t address,
     int is_short = run.is_short;
     memory_free(bytes);
     return is_short || header->version < 1 || header->version > 2
-               ? hdf5_wrong(header->file, address, "expected the header of a group or data set",
-                            error)
+               ? hdf5_wrong(header->file, address,
+                            "expected the object header of a group or data set", error)
                : BERTH_OK;
 }
 
-// Elements of `bytes` size each in a shape; 0 in *fits when that is beyond any file.
+// The size of a shape with elements of `bytes` each; *fits is 0 when no file can be that large.
 static uint64_t volume(const int64_t *shape, int rank, uint64_t bytes, int *fits) {
     for (int i = 0; i < rank; i++) {
         if (shape[i] > 0 && bytes > (uint64_t)INT64_MAX / (uint64_t)shape[i]) {
@@ -327,8 +325,8 @@ static uint64_t volume(const int64_t *shape, int rank, uint64_t bytes, int *fits
     return bytes;
 }
 
-// Whether a row of a chunk is out of proportion to one of the data set, which may be narrower where
-// it can grow.
+// Whether a row of a chunk is far wider than one of the data set (which may be narrower if it can
+// grow).
 static int is_wide(const struct hdf5_dataset *set) {
     int fits = 1;
     uint64_t size = tensor_dtype_size(set->dtype);
@@ -360,7 +358,7 @@ static enum berth_status check_set(struct header *header, struct berth_error *er
     return fits && small
                ? BERTH_OK
                : hdf5_wrong(header->file, object->address,
-                            "shape, type and layout of a data set do not fit each other", error);
+                            "shape, type and layout of the data set are inconsistent", error);
 }
 
 enum berth_status hdf5_read_header(struct hdf5_file *file, uint64_t address,

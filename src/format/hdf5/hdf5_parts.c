@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 
-// --- the description ----------------------------------------------------------------------------
+// --- the metadata -------------------------------------------------------------------------------
 
 uint64_t hdf5_take(struct hdf5_run *run, size_t size) {
     if (size > run->length - run->at) {
@@ -35,7 +35,7 @@ enum berth_status hdf5_wrong(const struct hdf5_file *file, uint64_t at, const ch
 
 enum berth_status hdf5_never_written(const struct hdf5_file *file, uint64_t at,
                                      struct berth_error *error) {
-    return hdf5_wrong(file, at, "its numbers were never written: the file is not complete", error);
+    return hdf5_wrong(file, at, "the data was never written: the file is incomplete", error);
 }
 
 enum berth_status hdf5_bytes(const struct hdf5_file *file, uint64_t address, void *to, size_t bytes,
@@ -50,14 +50,11 @@ enum berth_status hdf5_describe(struct hdf5_file *file, uint64_t address, uint64
     *run = (struct hdf5_run){.begin = address};
     if (address > file->size || length > file->size - address) {
         return hdf5_wrong(file, address,
-                          "a part of the file's description lies beyond its end: "
-                          "the file is truncated or damaged",
+                          "metadata extends beyond the end of the file: it is truncated or damaged",
                           error);
     }
     if (length > file->description_left) {
-        return hdf5_wrong(file, address,
-                          "the parts of the file's description overlap or go in "
-                          "circles: the file is damaged",
+        return hdf5_wrong(file, address, "metadata overlaps or forms cycles: the file is damaged",
                           error);
     }
     file->description_left -= length;

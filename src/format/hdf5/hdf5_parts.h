@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the readers of an HDF5 file's parts share: bytes of its description, taken one number at a
-// time, and what an object's header says. Only hdf5*.c include it.
+// Declarations shared by the readers of HDF5's parts: access to metadata, one number at a time, and
+// object headers. Only hdf5*.c include it.
 #ifndef BERTH_FORMAT_HDF5_PARTS_H
 #define BERTH_FORMAT_HDF5_PARTS_H
 
@@ -8,12 +8,12 @@
 
 #define HDF5_NOWHERE UINT64_MAX
 
-// A run of bytes of the file while it is read. `begin` is its address, for messages.
+// A run of bytes of the file that is being read. `begin` is its address, for messages.
 struct hdf5_run {
     const unsigned char *bytes;
     size_t length, at;
     uint64_t begin;
-    int is_short; // more was taken than there is; zeros were given
+    int is_short; // more bytes were taken than the run has; they are zeros
 };
 
 // The next number of `size` bytes (up to 8), little-endian.
@@ -23,13 +23,13 @@ void hdf5_skip(struct hdf5_run *run, uint64_t size);
 // "FILE: HDF5 file, byte N: what".
 enum berth_status hdf5_wrong(const struct hdf5_file *file, uint64_t at, const char *what,
                              struct berth_error *error);
-// Reads bytes of the description; `block` is newly allocated (memory_free) and `run` stands at its
-// begin. What the file has not, or too much in all, is BERTH_BAD_DATA.
+// Reads metadata; `block` is newly allocated (memory_free), and `run` covers it. Bytes beyond the
+// end of the file, or too many in all, are BERTH_BAD_DATA.
 enum berth_status hdf5_describe(struct hdf5_file *file, uint64_t address, uint64_t length,
                                 unsigned char **block, struct hdf5_run *run,
                                 struct berth_error *error);
 
-// The same of a data set, at its header, that has no place in the file.
+// The error for a data set without an address in the file; `at` is its header.
 enum berth_status hdf5_never_written(const struct hdf5_file *file, uint64_t at,
                                      struct berth_error *error);
 
@@ -50,45 +50,46 @@ enum berth_status hdf5_links_put(struct hdf5_links *links, const unsigned char *
                                  uint64_t header, struct berth_error *error);
 void hdf5_links_done(struct hdf5_links *links);
 
-// How chunks are found.
+// The kinds of chunk index.
 enum hdf5_index { HDF5_INDEX_TREE, HDF5_INDEX_ONE, HDF5_INDEX_IMPLICIT, HDF5_INDEX_FIXED };
 
-// What an object's header says.
+// The contents of an object header.
 struct hdf5_object {
     uint64_t address;
     int has_space, has_type, has_layout, is_group, is_chunked;
-    int is_dense;        // its links are in a heap
+    int is_dense;        // its links are in a fractal heap
     uint64_t tree, heap; // of a group with a symbol table
     enum hdf5_index index;
-    uint64_t index_address, one_size; // one_size: of a filtered only chunk
+    uint64_t index_address, one_size; // one_size: of a single filtered chunk
     uint32_t one_mask;
     int chunk_rank;
-    uint64_t stored; // of data in one piece
+    uint64_t stored; // of contiguous data
     struct hdf5_dataset set;
-    struct hdf5_links *links; // of a group; NULL: they are left out
+    struct hdf5_links *links; // of a group; NULL: not wanted
 };
-// Reads the header at an address; object->links as the caller set it, the rest is filled in.
+// Reads the header at an address. The caller sets object->links; the rest is filled in.
 enum berth_status hdf5_read_header(struct hdf5_file *file, uint64_t address,
                                    struct hdf5_object *object, struct berth_error *error);
 // Fills the data set's list of chunks.
 enum berth_status hdf5_read_chunks(struct hdf5_file *file, struct hdf5_object *object,
                                    struct berth_error *error);
-// Bytes of an unpacked chunk.
+// The size of a decompressed chunk in bytes.
 uint64_t hdf5_chunk_bytes(const struct hdf5_dataset *set);
 
-// Rows of a packed chunk. Shuffled, the chunk is `planes` parts, of which each holds one byte of
-// every number; else it is one part.
+// Rows of a compressed chunk. A shuffled chunk has `planes` planes, each with one byte of every
+// number; any other chunk has one.
 struct hdf5_slice {
     const struct hdf5_chunk *chunk;
-    size_t planes, plane; // bytes of a plane
-    size_t begin, each;   // of each plane: bytes before the rows, and of the rows
-    int is_last;          // no row that the data set uses follows in the chunk
+    size_t planes, plane; // their number, and the bytes of one
+    size_t begin, each;   // in each plane: bytes before the rows, and bytes of the rows
+    int is_last;          // the rest of the chunk has no row of the data set
 };
-// Unpacks the rows of each plane, one plane after the other, to to[planes * each].
+// Decompresses the rows of each plane, one plane after another, to to[planes * each].
 enum berth_status hdf5_unpack(struct hdf5_file *file, const struct hdf5_dataset *set,
                               const struct hdf5_slice *slice, unsigned char *to,
                               struct berth_error *error);
-// Forgets the data set's chunks outside [first, end); those of all data sets when it is NULL.
+// Frees the readers of the data set's chunks outside [first, end); of all data sets if `set` is
+// NULL.
 void hdf5_forget(struct hdf5_file *file, const struct hdf5_dataset *set, size_t first, size_t end);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers of an HDF5 data set: rows are gathered from the chunks that they lie in.
+// Reads rows of an HDF5 data set: gathers them from its chunks.
 #include "core/little_endian.h"
 #include "core/memory.h"
 #include "format/hdf5/hdf5_parts.h"
@@ -15,19 +15,19 @@ uint64_t hdf5_row_bytes(const struct hdf5_dataset *set) {
     return bytes;
 }
 
-// Rows while they are gathered.
+// Rows that are being gathered.
 struct gathering {
     struct hdf5_file *file;
     const struct hdf5_dataset *set;
     int64_t first, rows;
     unsigned char *to;
-    unsigned char *picked, *ordered; // the rows of one chunk that count, shuffled and not
+    unsigned char *picked, *ordered; // the requested rows of one chunk, shuffled and not
     size_t row_bytes, chunk_bytes;   // of a chunk
 };
 
 // --- one chunk ----------------------------------------------------------------------------------
 
-// Byte b of every number stands together; puts them back.
+// Undoes the shuffle filter, which groups byte b of all numbers.
 static void unshuffle(const struct gathering *gathering, const struct hdf5_slice *slice) {
     for (size_t i = 0; i < slice->each; i++) {
         for (size_t b = 0; b < slice->planes; b++) {
@@ -56,13 +56,13 @@ static int has_filter(const struct hdf5_dataset *set, const struct hdf5_chunk *c
     return 0;
 }
 
-// The rows of a chunk that are asked for.
+// The requested rows of a chunk.
 struct span {
     int64_t first, count;
-    int is_last; // the data set has no row after them in the chunk
+    int is_last; // the rest of the chunk has no row of the data set
 };
 
-// Their bytes, within the gathering.
+// Reads their bytes into the gathering.
 static enum berth_status pick(struct gathering *gathering, const struct hdf5_chunk *chunk,
                               const struct span *span, const unsigned char **bytes,
                               struct berth_error *error) {
@@ -85,15 +85,15 @@ static enum berth_status pick(struct gathering *gathering, const struct hdf5_chu
     return BERTH_OK;
 }
 
-// --- its place among the rows -------------------------------------------------------------------
+// --- its part of the rows -----------------------------------------------------------------------
 
-// A part of a chunk: where it begins in the data set, its shape.
+// A part of a chunk: its start in the data set, and its shape.
 struct box {
     int64_t at[TENSOR_MAX_RANK], shape[TENSOR_MAX_RANK];
     int rank;
 };
 
-// Moves to the next line, all dimensions but the last; 0 after the last line.
+// Advances the index to the next line (all dimensions except the last); 0 after the last line.
 static int next_line(const struct box *box, int64_t index[TENSOR_MAX_RANK]) {
     for (int i = box->rank - 2; i >= 0; i--) {
         if (++index[i] < box->shape[i]) {
@@ -104,7 +104,7 @@ static int next_line(const struct box *box, int64_t index[TENSOR_MAX_RANK]) {
     return 0;
 }
 
-// `from` begins with the chunk's first row that is in the box.
+// `from` begins with the first row of the chunk that is in the box.
 static void copy_box(const struct gathering *gathering, const struct box *box,
                      const unsigned char *from) {
     const struct hdf5_dataset *set = gathering->set;
@@ -124,7 +124,7 @@ static void copy_box(const struct gathering *gathering, const struct box *box,
     } while (next_line(box, index));
 }
 
-// The part of chunk number `number` that lies among the rows; 0 when none does.
+// The part of chunk `number` within the rows; 0 when there is none.
 static int box_of(const struct gathering *gathering, size_t number, struct box *box,
                   struct span *span) {
     const struct hdf5_dataset *set = gathering->set;
@@ -217,7 +217,7 @@ static int64_t integer_at(const unsigned char *bytes, size_t size, int is_signed
     return is_signed || number <= INT64_MAX ? (int64_t)number : INT64_MAX;
 }
 
-// Whether the type is an integer's, and a signed one.
+// Whether the type is an integer type, and whether it is signed.
 static int is_integer(enum tensor_dtype dtype, int *is_signed) {
     *is_signed =
         dtype == TENSOR_I8 || dtype == TENSOR_I16 || dtype == TENSOR_I32 || dtype == TENSOR_I64;
@@ -238,7 +238,7 @@ static enum berth_status convert(const struct hdf5_file *file, const struct hdf5
         int64_t number = integer_at(from + i * size, size, is_signed);
         if (number < INT32_MIN || number > INT32_MAX) {
             return error_set(error, BERTH_BAD_DATA,
-                             "%s: data set %s: a number is beyond 32 bits: the file is damaged",
+                             "%s: data set %s: a number exceeds 32 bits: the file is damaged",
                              file->file.path, set->name);
         }
         to[i] = (int32_t)number;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of packed chunks. The first rows that are asked for go with a pass over the whole
-// chunk, which checks it and leaves a reader after those rows in each plane; later rows are
-// unpacked from there. So a chunk that is read from its first to its last row is unpacked less than
-// twice, whatever its size and in however many calls.
+// Decompresses chunks. The first read of a chunk passes over the whole chunk, which checks it, and
+// keeps a reader after the requested rows in each plane; later rows are decompressed from there. So
+// a chunk that is read from its first to its last row is decompressed less than twice, whatever its
+// size and the number of calls.
 #include "core/memory.h"
 #include "format/hdf5/hdf5_parts.h"
 
 #include <inttypes.h>
 
-// A reader takes 40 KiB: 10 MiB for a file. Where the chunks beside each other need more, those
-// left over are unpacked from their beginning each time.
+// A reader takes 40 KiB: 10 MiB per file. When neighbouring chunks need more, the others are
+// decompressed from their start each time.
 enum { READERS_MAX = 256, PLANES_MAX = 8 };
 
-// A chunk of which rows were read and more may follow.
+// A chunk that was read in part, and its readers.
 struct hdf5_unpacking {
     struct hdf5_unpacking *next;
     const struct hdf5_dataset *set;
@@ -21,7 +21,7 @@ struct hdf5_unpacking {
     struct deflate_reader readers[PLANES_MAX];
 };
 
-// What one call works with.
+// The state of one call.
 struct unpack {
     struct hdf5_file *file;
     const struct hdf5_dataset *set;
@@ -39,9 +39,9 @@ static size_t give(void *context, uint64_t at, unsigned char *to, size_t room) {
     return unpack->status == BERTH_OK ? length : 0;
 }
 
-// --- the chunks in reading ----------------------------------------------------------------------
+// --- chunks read in part ----------------------------------------------------------------------
 
-// Takes the one that `at` points to out of the list.
+// Removes the one that `at` points to from the list.
 static void drop(struct hdf5_file *file, struct hdf5_unpacking **at) {
     struct hdf5_unpacking *unpacking = *at;
     *at = unpacking->next;
@@ -72,7 +72,7 @@ static struct hdf5_unpacking **find(struct hdf5_file *file, const struct hdf5_ch
     return at;
 }
 
-// A new one at the list's begin, its readers not yet open; NULL without memory.
+// Adds one at the head of the list, with closed readers; NULL when out of memory.
 static struct hdf5_unpacking *add(const struct unpack *unpack) {
     struct hdf5_unpacking *made = memory_array_zeroed(1, sizeof *made);
     if (made != NULL) {
@@ -88,7 +88,7 @@ static struct hdf5_unpacking *add(const struct unpack *unpack) {
 
 // --- unpacking ----------------------------------------------------------------------------------
 
-// The rows' bytes of plane number i, from a reader that has not passed them.
+// Reads the rows of plane i with a reader that has not passed them.
 static int take_plane(struct unpack *unpack, struct deflate_reader *reader, size_t i,
                       unsigned char *to) {
     const struct hdf5_slice *slice = unpack->slice;
@@ -107,7 +107,7 @@ static int take_on(struct unpack *unpack, struct hdf5_unpacking *unpacking, unsi
     return result;
 }
 
-// The whole chunk; `kept`, unless NULL, gets a reader after the rows of each plane.
+// Reads the whole chunk; `kept`, unless NULL, gets a reader after the rows of each plane.
 static int take_through(struct unpack *unpack, struct deflate_reader *reader,
                         struct hdf5_unpacking *kept, unsigned char *to) {
     const struct hdf5_slice *slice = unpack->slice;
@@ -164,9 +164,11 @@ enum berth_status hdf5_unpack(struct hdf5_file *file, const struct hdf5_dataset 
     if (result < 0) {
         return error_no_memory(error, slice->planes * slice->plane, set->name);
     }
-    return result > 0 ? BERTH_OK
-                      : error_set(error, BERTH_BAD_DATA,
-                                  "%s: HDF5 file: data set %s: its chunk at byte %" PRIu64
-                                  " cannot be unpacked: the file is damaged",
-                                  file->file.path, set->name, slice->chunk->address);
+    return result > 0
+               ? BERTH_OK
+               : error_set(
+                     error, BERTH_BAD_DATA,
+                     "%s: HDF5 file: data set %s: cannot decompress the chunk at byte %" PRIu64
+                     ": the file is damaged",
+                     file->file.path, set->name, slice->chunk->address);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing HDF5: superblock 0, the root group's header, B-tree, names and symbol nodes, a header of
-// each data set, the B-trees of their chunks, then the chunks. Every place is worked out before the
-// first byte is written, since a file is written from its beginning to its end.
+// Writes HDF5: superblock 0, the root group's header, B-tree, names and symbol nodes, the header of
+// each data set, the B-trees of the chunks, then the chunks. All offsets are computed before the
+// first byte is written, because a file is written from start to end.
 #include "core/little_endian.h"
 #include "core/memory.h"
 #include "format/hdf5/hdf5.h"
@@ -11,11 +11,11 @@
 #include <string.h>
 
 enum {
-    CHUNK_BYTES = 128 << 10, // of a chunk, unpacked, about
+    CHUNK_BYTES = 128 << 10, // of a chunk, uncompressed, approximately
     SUPERBLOCK_BYTES = 96,
     ROOT_HEADER_BYTES = 40,
     HEAP_BYTES = 32,
-    SYMBOLS = 8, // of a symbol node
+    SYMBOLS = 8, // entries of a symbol node
     SYMBOL_NODE_BYTES = 8 + SYMBOLS * 40,
     GROUP_CHILDREN = 32,
     GROUP_TREE_BYTES = 24 + (2 * GROUP_CHILDREN + 1) * 8,
@@ -46,7 +46,7 @@ enum berth_status hdf5_writer_open(struct hdf5_writer *writer, const struct hdf5
                                    size_t count, int level, struct berth_error *error) {
     *writer = (struct hdf5_writer){.level = level};
     if (count > HDF5_COLUMNS_MAX) {
-        return error_set(error, BERTH_INTERNAL, "%zu columns for an HDF5 file, at most %d fit",
+        return error_set(error, BERTH_INTERNAL, "%zu columns for an HDF5 file; the limit is %d",
                          count, HDF5_COLUMNS_MAX);
     }
     for (size_t i = 0; i < count; i++) {
@@ -60,7 +60,7 @@ static int is_shuffled(const struct hdf5_written *written) {
     return tensor_dtype_size(written->column.dtype) > 1;
 }
 
-// The first bytes of all numbers, then the second ones, ...
+// Groups the first bytes of all numbers, then the second ones, and so on.
 static const unsigned char *shuffle(struct hdf5_written *written, size_t bytes) {
     size_t size = tensor_dtype_size(written->column.dtype), count = bytes / size;
     if (!is_shuffled(written)) {
@@ -74,7 +74,7 @@ static const unsigned char *shuffle(struct hdf5_written *written, size_t bytes) 
     return written->shuffled;
 }
 
-// Compresses what waits; a chunk that is not full is padded with zeros.
+// Compresses the filled rows; an incomplete chunk is padded with zeros.
 static enum berth_status flush(struct hdf5_writer *writer, struct hdf5_written *written,
                                struct berth_error *error) {
     size_t before = written->data.length, full = written->chunk_rows * written->row_bytes;
@@ -118,7 +118,7 @@ void hdf5_writer_done(struct hdf5_writer *writer) {
     *writer = (struct hdf5_writer){0};
 }
 
-// --- places -------------------------------------------------------------------------------------
+// --- offsets -------------------------------------------------------------------------------------
 
 static int rank_of(const struct hdf5_written *written) {
     return written->column.width > 0 ? 2 : 1;
@@ -136,7 +136,7 @@ static uint64_t chunk_count(const struct hdf5_written *written) {
     return written->index.length / 8;
 }
 
-// Nodes of a level whose children are `count`.
+// The number of nodes of a level with `count` children.
 static uint64_t nodes_for(uint64_t count) {
     return (count + CHUNK_CHILDREN - 1) / CHUNK_CHILDREN;
 }
@@ -213,7 +213,7 @@ static void pad(struct buffer *bytes, uint64_t length) {
 static void put_symbol(struct buffer *bytes, uint64_t name, uint64_t header, int is_group) {
     put(bytes, name, 8);
     put(bytes, header, 8);
-    put(bytes, (uint64_t)is_group, 8); // what the 16 bytes behind it hold
+    put(bytes, (uint64_t)is_group, 8); // the contents of the next 16 bytes
 }
 
 static void put_superblock(struct buffer *bytes, const struct places *places) {
@@ -246,7 +246,7 @@ static void put_message(struct buffer *bytes, uint64_t type, uint64_t length, ui
     put(bytes, flags, 4);
 }
 
-// A node of a B-tree, to its first key. Siblings: NOWHERE.
+// Writes a B-tree node up to its first key. Siblings: NOWHERE.
 static void put_node_head(struct buffer *bytes, uint64_t type, uint64_t level, uint64_t entries) {
     buffer_put_text(bytes, "TREE");
     put(bytes, type, 1);
@@ -254,7 +254,7 @@ static void put_node_head(struct buffer *bytes, uint64_t type, uint64_t level, u
     put(bytes, entries, 2);
 }
 
-// Where each name begins among the names; the heap begins with an empty one.
+// The offset of a name in the heap, which begins with an empty name.
 static uint64_t name_place(const struct places *places, size_t index) {
     uint64_t at = 8;
     for (size_t i = 0; i < index; i++) {
@@ -281,7 +281,7 @@ static void put_heap(struct buffer *bytes, const struct places *places) {
     buffer_put_text(bytes, "HEAP");
     put(bytes, 0, 4);
     put(bytes, places->names_bytes, 8);
-    put(bytes, 1, 8); // nothing is free
+    put(bytes, 1, 8); // no free block
     put(bytes, places->names, 8);
     put(bytes, 0, 8);
     for (size_t i = 0; i < places->count; i++) {
@@ -324,7 +324,7 @@ static void put_space(struct buffer *bytes, const struct hdf5_written *written) 
     put_message(bytes, 1, 8 + 16 * (uint64_t)rank, 0);
     put(bytes, 1, 1);
     put(bytes, (uint64_t)rank, 1);
-    put(bytes, 1, 6); // with the largest shape
+    put(bytes, 1, 6); // has the maximum shape
     for (int i = 0; i < 2; i++) {
         put(bytes, written->row_count, 8);
         if (rank == 2) {
@@ -364,12 +364,12 @@ static void put_layout(struct buffer *bytes, const struct hdf5_written *written)
     pad(bytes, begin + length);
 }
 
-// A filter with one value.
+// Writes a filter with one parameter.
 static void put_filter(struct buffer *bytes, enum hdf5_filter filter, const char name[8],
                        uint64_t value) {
     put(bytes, filter, 2);
     put(bytes, 8, 2);
-    put(bytes, 1, 2); // may be left out
+    put(bytes, 1, 2); // optional
     put(bytes, 1, 2);
     buffer_put(bytes, name, 8);
     put(bytes, value, 8);
@@ -399,7 +399,7 @@ static void put_dataset_header(struct buffer *bytes, const struct hdf5_writer *w
 
 // --- the B-tree of a data set's chunks ----------------------------------------------------------
 
-// What the nodes of one level have for children.
+// The children of the nodes of one level.
 struct level {
     uint64_t number;      // 0: the children are chunks
     uint64_t count;       // of children
@@ -411,7 +411,7 @@ static uint64_t chunk_size(const struct hdf5_written *written, uint64_t chunk) {
     return little_endian(written->index.bytes + 8 * chunk, 8);
 }
 
-// The key in front of a chunk, or behind the last.
+// Writes the key before a chunk, or after the last.
 static void put_key(struct buffer *bytes, const struct hdf5_written *written, uint64_t chunk) {
     int last = chunk >= chunk_count(written);
     put(bytes, last ? 0 : chunk_size(written, chunk), 4);
@@ -423,7 +423,7 @@ static void put_key(struct buffer *bytes, const struct hdf5_written *written, ui
     put(bytes, last ? tensor_dtype_size(written->column.dtype) : 0, 8);
 }
 
-// One level's nodes, behind those of the level below.
+// Writes the nodes of one level, after those of the level below.
 static void put_level(struct buffer *bytes, const struct hdf5_written *written,
                       const struct level *level) {
     uint64_t nodes = nodes_for(level->count), size = node_bytes(written);
@@ -445,7 +445,8 @@ static void put_level(struct buffer *bytes, const struct hdf5_written *written,
     }
 }
 
-// Levels from the chunks up; h5py's own files have the root anywhere, so it is the last node here.
+// Writes the levels from the chunks up. The root may be anywhere (as in h5py's files); here it is
+// the last node.
 static void put_chunk_tree(struct buffer *bytes, const struct hdf5_written *written) {
     struct level level = {.count = chunk_count(written), .chunks_each = 1};
     put_level(bytes, written, &level);
@@ -461,7 +462,7 @@ static void put_chunk_tree(struct buffer *bytes, const struct hdf5_written *writ
     }
 }
 
-// Where the root of the tree is: its last node.
+// The offset of the root, which is the last node.
 static uint64_t root_of(const struct hdf5_written *written) {
     return written->tree + tree_bytes(written) - node_bytes(written);
 }
@@ -511,7 +512,7 @@ static enum berth_status finish_columns(struct hdf5_writer *writer, const char *
         struct hdf5_written *written = &writer->columns[i];
         if (written->row_count == 0 || written->row_count != writer->columns->row_count) {
             return error_set(error, BERTH_INTERNAL,
-                             "%s: data set %s has %" PRIu64 " rows, %s %" PRIu64
+                             "%s: data set %s has %" PRIu64 " rows, %s has %" PRIu64
                              ": expected the same number, and at least one",
                              path, written->column.name, written->row_count,
                              writer->columns->column.name, writer->columns->row_count);

@@ -12,8 +12,8 @@
 
 #define STAMP_SIZE 128
 
-// "SIZE NUMBER MODIFIED CHANGED": another content has another time of change at least, which no
-// program can set.
+// Prints "SIZE NUMBER MODIFIED CHANGED": a change of the content also changes the time of change,
+// which no program can set.
 static void print_stamp(const struct file_stamp *stamp, char text[STAMP_SIZE]) {
     snprintf(text, STAMP_SIZE, "%" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64, stamp->size,
              stamp->number, stamp->modified_ns, stamp->changed_ns);
@@ -30,7 +30,7 @@ static int is_remembered(const char *note, const char *wanted) {
     return same;
 }
 
-// Failing is no error: the next look at the file hashes it again.
+// A failure is no error: the next check hashes the file again.
 static void remember(const char *repo, const char *note, const char *stamp) {
     char *folder = path_join(repo, "verified");
     if (folder != NULL && dir_make(folder, NULL) == BERTH_OK && file_lies_in(folder, repo)) {
@@ -46,7 +46,7 @@ static enum berth_status check_content(const char *blob, const char *name, enum 
     return strcmp(found, name) == 0
                ? BERTH_OK
                : error_set(error, BERTH_BAD_DATA,
-                           "%s: the cached file is damaged: expected the %s of its name, found %s; "
+                           "%s: the cached file is damaged: expected the %s in its name, found %s; "
                            "remove it and run `berth fetch` again",
                            blob, digest_name(kind), found);
 }
@@ -80,7 +80,7 @@ enum berth_status hub_blob_check(const char *repo, const char *path, struct bert
     static const enum digest_kind kinds[] = {DIGEST_SHA256, DIGEST_GIT_BLOB};
     char *blob = file_resolve(path);
     if (blob == NULL) {
-        return error_set(error, BERTH_NO_INPUT, "%s: cannot find the file it leads to", path);
+        return error_set(error, BERTH_NO_INPUT, "%s: cannot find the file that it links to", path);
     }
     const char *name = strrchr(blob, '/') + 1;
     enum berth_status status = BERTH_OK;

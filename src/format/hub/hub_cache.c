@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names and places of Hugging Face's cache.
+// Names and paths in Hugging Face's cache.
 #include "format/hub/hub_cache.h"
 
 #include "core/file_partial.h"
@@ -18,9 +18,9 @@
 #define PATH_LIMIT 1024
 #define SNAPSHOT_DEPTH 4
 
-// --- places -------------------------------------------------------------------------------------
+// --- paths --------------------------------------------------------------------------------------
 
-// The variable's value; NULL when it is not set or empty.
+// The value of an environment variable; NULL when unset or empty.
 static const char *variable(const char *name) {
     const char *value = getenv(name);
     return value != NULL && *value != '\0' ? value : NULL;
@@ -81,7 +81,7 @@ static int is_plain(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-// One half of an id.
+// Whether the text is valid as one half of an id.
 static int is_id_part(const char *text, size_t length) {
     if (length == 0 || !is_plain(text[0]) || !is_plain(text[length - 1])) {
         return 0;
@@ -148,7 +148,7 @@ char *hub_repo_folder(const char *root, const char *type, const char *id) {
 
 // --- finding ------------------------------------------------------------------------------------
 
-// The commit of a branch or tag; empty when there is no such ref.
+// Reads the commit of a branch or tag; empty when there is no such ref.
 static enum berth_status read_ref(const char *repo, const char *revision,
                                   char commit[HUB_COMMIT_SIZE], struct berth_error *error) {
     char *path = below(path_join(repo, "refs"), revision);
@@ -175,7 +175,7 @@ static enum berth_status read_ref(const char *repo, const char *revision,
     return status;
 }
 
-// Blobs that several repositories share lie in ROOT/blobs.
+// Whether the path is inside the repository, or in ROOT/blobs, which holds blobs shared by several.
 static int stays_inside(const char *path, const char *repo) {
     char *parent = below(path_join(repo, ".."), "blobs");
     int inside = file_lies_in(path, repo) || (parent != NULL && file_lies_in(path, parent));
@@ -186,19 +186,18 @@ static int stays_inside(const char *path, const char *repo) {
 static enum berth_status check_entry(const char *path, const char *repo,
                                      struct berth_error *error) {
     if (!file_exists(path) && !dir_exists(path)) {
-        return error_set(error, BERTH_NO_INPUT,
-                         "%s: a link to a file that is not there: the snapshot is incomplete; "
-                         "`berth fetch` completes it",
-                         path);
+        return error_set(
+            error, BERTH_NO_INPUT,
+            "%s: broken link: the snapshot is incomplete; complete it with `berth fetch`", path);
     }
     if (!stays_inside(path, repo)) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: a link that leaves the cache's folder %s: refused", path, repo);
+                         "%s: a link to a file outside the cache's folder %s: refused", path, repo);
     }
     return file_exists(path) ? hub_blob_check(repo, path, error) : BERTH_OK;
 }
 
-// The folder, and what is in it down to `depth` folders more: nobody reads what lies deeper.
+// Checks the folder and its contents down to `depth` more levels: nothing reads deeper files.
 static enum berth_status check_folder(const char *folder, const char *repo, int depth,
                                       struct berth_error *error) {
     char **names;
@@ -252,8 +251,8 @@ enum berth_status hub_snapshot_find(const char *root, const char *type, const ch
     }
     if (!hub_is_safe_path(revision)) {
         hub_snapshot_done(snapshot);
-        return error_set(error, BERTH_USAGE, "revision \"%s\": no name of a branch or commit",
-                         revision);
+        return error_set(error, BERTH_USAGE,
+                         "revision \"%s\": expected the name of a branch or a commit", revision);
     }
     enum berth_status status = find_folder(snapshot, revision, error);
     if (status != BERTH_OK) {
@@ -270,7 +269,7 @@ void hub_snapshot_done(struct hub_snapshot *snapshot) {
 
 // --- publishing ---------------------------------------------------------------------------------
 
-// Makes the folder of `path`, which must lie in `folder`, whatever links others have put there.
+// Creates the folder of `path`, which must be inside `folder` even if others have put links there.
 static enum berth_status make_parent(const char *path, const char *folder,
                                      struct berth_error *error) {
     char *parent = memory_string_of(path, (size_t)(strrchr(path, '/') - path));
@@ -279,7 +278,7 @@ static enum berth_status make_parent(const char *path, const char *folder,
     }
     enum berth_status status = dir_make(parent, error);
     if (status == BERTH_OK && !file_lies_in(parent, folder)) {
-        status = error_set(error, BERTH_BAD_DATA, "%s leaves the cache's folder %s: refused",
+        status = error_set(error, BERTH_BAD_DATA, "%s is outside the cache's folder %s: refused",
                            parent, folder);
     }
     memory_free(parent);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// {"sha": COMMIT, ...} and [{"type": "file", "path", "size", "oid", "lfs": {"oid", "size"}}, ...]
-// into a table.
+// Parses {"sha": COMMIT, ...} and [{"type": "file", "path", "size", "oid", "lfs": {"oid", "size"}},
+// ...] into a table.
 #include "format/hub/hub_listing.h"
 
 #include "core/file.h"
@@ -19,12 +19,11 @@ static enum berth_status no_memory(struct berth_error *error) {
 
 static enum berth_status bad_entry(const char *id, const char *path, struct berth_error *error) {
     return error_set(error, BERTH_BAD_DATA,
-                     "%s: the hub lists \"%.100s\" with a path, a size or a digest that is none: "
-                     "refused",
+                     "%s: the hub lists \"%.100s\" with an invalid path, size or digest: refused",
                      id, path != NULL ? path : "");
 }
 
-// The digest `text` of that kind, or 0.
+// Copies the digest of that kind; 0 when `text` is not one.
 static int take_digest(enum digest_kind kind, const json *text, char to[DIGEST_HEX_SIZE]) {
     const char *hex = json_text(text);
     if (hex == NULL || !digest_is_hex(kind, hex)) {
@@ -63,7 +62,7 @@ static enum berth_status add_entry(const char *id, const json *entry, struct hub
                                    struct berth_error *error) {
     const char *type = json_text(json_member(entry, "type"));
     if (type == NULL || strcmp(type, "file") != 0) {
-        return BERTH_OK; // a folder: its files are listed themselves
+        return BERTH_OK; // a folder: its files are listed separately
     }
     struct hub_file file = {.path = NULL};
     const char *path = json_text(json_member(entry, "path"));
@@ -79,13 +78,13 @@ static enum berth_status add_entry(const char *id, const json *entry, struct hub
     return BERTH_OK;
 }
 
-// The JSON of an answer.
+// Parses the JSON of an answer.
 static enum berth_status parse(const char *id, const char *text, size_t length, json **value,
                                struct berth_error *error) {
     enum berth_status status = json_read_memory(id, text, length, value, error);
     return status == BERTH_OK || status == BERTH_NO_MEMORY
                ? status
-               : error_prefix(error, BERTH_BAD_DATA, "the hub's answer makes no sense");
+               : error_prefix(error, BERTH_BAD_DATA, "invalid answer from the hub");
 }
 
 enum berth_status hub_listing_take_commit(struct hub_listing *listing, const char *id,
@@ -98,7 +97,7 @@ enum berth_status hub_listing_take_commit(struct hub_listing *listing, const cha
     if (sha != NULL && hub_is_commit(sha)) {
         memcpy(listing->commit, sha, HUB_COMMIT_SIZE);
     } else {
-        status = error_set(error, BERTH_BAD_DATA, "%s: the hub names no commit", id);
+        status = error_set(error, BERTH_BAD_DATA, "%s: the hub's answer has no commit", id);
     }
     json_free(value);
     return status;
@@ -111,7 +110,7 @@ enum berth_status hub_listing_add(struct hub_listing *listing, const char *id, c
     enum berth_status status =
         json_is_array_value(page)
             ? BERTH_OK
-            : error_set(error, BERTH_BAD_DATA, "%s: the hub's listing is no list", id);
+            : error_set(error, BERTH_BAD_DATA, "%s: the hub's listing is not an array", id);
     for (size_t i = 0; i < json_length(page) && status == BERTH_OK; i++) {
         status = add_entry(id, json_at(page, i), listing, error);
     }
@@ -131,7 +130,7 @@ enum berth_status hub_listing_sort(struct hub_listing *listing, const char *id,
     }
     for (size_t i = 1; i < listing->count; i++) {
         if (strcmp(listing->files[i - 1].path, listing->files[i].path) == 0) {
-            return error_set(error, BERTH_BAD_DATA, "%s: the hub lists \"%s\" twice", id,
+            return error_set(error, BERTH_BAD_DATA, "%s: duplicate \"%s\" in the hub's listing", id,
                              listing->files[i].path);
         }
     }
@@ -148,7 +147,7 @@ void hub_listing_done(struct hub_listing *listing) {
 
 // --- writing ------------------------------------------------------------------------------------
 // {"format_version": 1, "files": {PATH: {"size", "blob_id", "lfs_sha256", "lfs_size"}}}, as
-// huggingface_hub keeps it.
+// huggingface_hub stores it.
 
 static json *tree_entry(const struct hub_file *file) {
     json *entry = json_new_object();

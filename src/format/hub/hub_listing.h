@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the hub's API answers about a repository: the commit of a revision, the files of a commit.
-// It comes from the network, so every name, size and digest is checked before anybody uses it.
+// The answers of the hub's API about a repository: the commit of a revision, the files of a commit.
+// They come from the network, so every name, size and digest is checked here.
 #ifndef BERTH_FORMAT_HUB_LISTING_H
 #define BERTH_FORMAT_HUB_LISTING_H
 
@@ -16,17 +16,17 @@ struct hub_file {
     int64_t size;
     char etag[DIGEST_HEX_SIZE];    // its name in blobs/, and its digest
     enum digest_kind kind;         // of the etag
-    char blob_id[DIGEST_HEX_SIZE]; // git's name of what lies in git: of the file, or of a pointer
+    char blob_id[DIGEST_HEX_SIZE]; // git's id of the file, or of its LFS pointer
 };
 
 // Zero-initialise.
 struct hub_listing {
     char commit[HUB_COMMIT_SIZE];
-    struct hub_file *files; // all of the commit
+    struct hub_file *files; // all files of the commit
     size_t count, capacity;
 };
 
-// Answers that make no sense are BERTH_BAD_DATA; `id` names the repository in errors.
+// An invalid answer is BERTH_BAD_DATA; `id` names the repository in messages.
 
 // Takes listing->commit from {"sha": COMMIT, ...}.
 enum berth_status hub_listing_take_commit(struct hub_listing *listing, const char *id,
@@ -35,7 +35,7 @@ enum berth_status hub_listing_take_commit(struct hub_listing *listing, const cha
 // Adds the files of a page.
 enum berth_status hub_listing_add(struct hub_listing *listing, const char *id, const char *text,
                                   size_t length, struct berth_error *error);
-// Puts the files in the order of their paths, once all are there; none may be there twice.
+// Sorts the complete list by path; a duplicate path is BERTH_BAD_DATA.
 enum berth_status hub_listing_sort(struct hub_listing *listing, const char *id,
                                    struct berth_error *error);
 // Writes the listing to the repository's folder in the cache, trees/COMMIT.json.

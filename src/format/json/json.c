@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only file that includes jansson, which parses and keeps the values; json_write.c writes them.
+// JSON values through jansson, which parses and stores them; no other file includes it.
+// json_write.c writes them.
 //
-// Leaves out: comments, NaN and Infinity, and everything else that RFC 8259 leaves out.
+// Leaves out comments, NaN, Infinity and everything else outside RFC 8259.
 #include "format/json/json.h"
 
 #include "core/encoding.h"
@@ -11,14 +12,15 @@
 #include <math.h>
 #include <string.h>
 
-// A macro of jansson's; json.h's own name is meant below.
+// Removes jansson's macro: json.h declares a function of this name.
 #undef json_is_boolean
 
 #define JSON_FILE_LIMIT ((size_t)512 << 20)
 
 // --- reading ------------------------------------------------------------------------------------
 
-// jansson parses by recursion; this bounds it beforehand. Brackets inside strings do not count.
+// Limits the depth before jansson, which is recursive, parses the text. Ignores brackets in
+// strings.
 static int is_too_deep(const char *bytes, size_t length) {
     size_t depth = 0;
     int in_string = 0;
@@ -37,7 +39,7 @@ static int is_too_deep(const char *bytes, size_t length) {
     return 0;
 }
 
-// jansson passes over some NUL bytes between values. None may stand in JSON.
+// Refuses NUL bytes, which jansson ignores in some places between values.
 static enum berth_status refuse_nul(const char *name, const char *bytes, size_t length,
                                     struct berth_error *error) {
     const char *nul = length > 0 ? memchr(bytes, '\0', length) : NULL;
@@ -65,7 +67,7 @@ static enum berth_status parse(const char *name, const char *bytes, size_t lengt
     json_error_t problem;
     *value = json_loadb(bytes, length, flags, &problem);
     if (*value == NULL && json_error_code(&problem) == json_error_numeric_overflow) {
-        // Tokenizer settings hold integers such as 1000000000000000019884624838656 for "no limit".
+        // Tokenizer settings use integers such as 1000000000000000019884624838656 for "no limit".
         *value = json_loadb(bytes, length, flags | JSON_DECODE_INT_AS_REAL, &problem);
     }
     if (*value != NULL) {
@@ -178,7 +180,9 @@ int json_truth(const json *value) {
 }
 
 int json_walk_next(struct json_walk *walk) {
-    json_t *object = (json_t *)walk->object; // iterators may change an object; this one does not
+    json_t *object =
+        (json_t *)
+            walk->object; // jansson's iterators take a mutable object; this code does not change it
     walk->iterator = walk->key == NULL ? json_object_iter(object)
                                        : json_object_iter_next(object, walk->iterator);
     if (walk->iterator == NULL) {
@@ -202,7 +206,7 @@ static const char *type_name(const json *value) {
     case JSON_ARRAY:
         return "an array";
     case JSON_STRING:
-        return "text";
+        return "a string";
     case JSON_INTEGER:
         return "an integer";
     case JSON_REAL:
@@ -268,7 +272,7 @@ enum berth_status json_get_text(const json *object, const char *name, const char
         return BERTH_OK;
     }
     if (!json_is_string(value)) {
-        return wrong_type(name, key, "text", value, error);
+        return wrong_type(name, key, "a string", value, error);
     }
     *result = json_string_value(value);
     return BERTH_OK;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON: the door to jansson. Strict parsing with line and column in every error, typed getters that
-// name the file and the key, and output that does not depend on the locale.
+// JSON through jansson: strict parsing with line and column in every error, typed getters whose
+// errors name the file and the key, and output that does not depend on the locale.
 //
-// Values are jansson's own reference-counted values behind an opaque name; every function that
-// returns a child returns a borrowed pointer.
+// Values are jansson's reference-counted values under an opaque name. Functions that return a child
+// return a borrowed pointer.
 #ifndef BERTH_FORMAT_JSON_H
 #define BERTH_FORMAT_JSON_H
 
@@ -14,12 +14,12 @@
 #include <stdint.h>
 
 struct json_t;              // jansson's value
-typedef struct json_t json; // the one typedef: jansson's own name clashes with nothing of ours
+typedef struct json_t json; // the only typedef: jansson's name would be json_t
 
 #define JSON_DEPTH_LIMIT 512
 
-// Parses a file (of up to 512 MiB) or memory, in UTF-8 or UTF-16, with a byte order mark or
-// without; duplicate keys, invalid UTF-8, NUL bytes and nesting deeper than JSON_DEPTH_LIMIT are
+// Parses a file (of up to 512 MiB) or memory, in UTF-8 or UTF-16, with or without a byte order
+// mark; duplicate keys, invalid UTF-8, NUL bytes and nesting deeper than JSON_DEPTH_LIMIT are
 // errors. Integers beyond 64 bits become reals. Free with json_free.
 enum berth_status json_read_file(const char *path, json **value, struct berth_error *error);
 enum berth_status json_read_memory(const char *name, const char *bytes, size_t length, json **value,
@@ -32,13 +32,13 @@ int json_is_array_value(const json *value);
 int json_is_text(const json *value);
 int json_is_number_value(const json *value);
 int json_is_integer_value(const json *value); // integral reals, too
-int json_is_real_value(const json *value);    // written with a fraction or an exponent
+int json_is_real_value(const json *value);    // has a fraction or an exponent
 int json_is_null_value(const json *value);
 int json_is_boolean(const json *value);
 const json *json_member(const json *object, const char *key); // NULL: absent
 size_t json_length(const json *value); // entries of an object or array, else 0
 const json *json_at(const json *array, size_t index);
-const char *json_text(const json *value); // NULL when it is no text
+const char *json_text(const json *value); // NULL when it is not a string
 size_t json_text_length(const json *value);
 int64_t json_as_integer(const json *value); // integers and integral reals; else 0
 double json_as_real(const json *value);
@@ -54,11 +54,11 @@ struct json_walk {
 };
 int json_walk_next(struct json_walk *walk);
 
-// Removes a member; fine when it is absent.
+// Removes a member; a missing one is no error.
 void json_remove(json *object, const char *key);
 
-// Typed members: absent keeps *result as it is and returns BERTH_OK; a wrong type is BERTH_CONFIG
-// and says "<name>: key "<key>": expected an integer, found text".
+// Typed members: when the key is absent, *result stays unchanged and the result is BERTH_OK; a
+// wrong type is BERTH_CONFIG: "<name>: key "<key>": expected an integer, found a string".
 enum berth_status json_get_integer(const json *object, const char *name, const char *key,
                                    int64_t *result, struct berth_error *error);
 enum berth_status json_get_real(const json *object, const char *name, const char *key,
@@ -68,8 +68,8 @@ enum berth_status json_get_boolean(const json *object, const char *name, const c
 enum berth_status json_get_text(const json *object, const char *name, const char *key,
                                 const char **result, struct berth_error *error); // borrowed
 
-// Building. NULL arguments and results mean "out of memory" and pass through every call, so only
-// the final write needs a check. `json_set` and `json_append` take ownership of `value`.
+// Building. NULL arguments and results mean "out of memory" and propagate through every call, so
+// only the final write needs a check. `json_set` and `json_append` take ownership of `value`.
 json *json_new_object(void);
 json *json_new_array(void);
 json *json_new_text(const char *text);
@@ -87,7 +87,7 @@ enum json_style {
     JSON_INDENT_2_SORTED, // Hugging Face config files
     JSON_INDENT_4_ASCII   // predictions.json: indent 4, \uXXXX escapes, insertion order
 };
-// Newly allocated text (memory_free) without a final newline; NULL when memory is out.
+// Newly allocated text (memory_free) without a final newline; NULL when out of memory.
 char *json_write(const json *value, enum json_style style);
 // Writes the text and a newline to a file, atomically.
 enum berth_status json_write_file(const json *value, enum json_style style, const char *path,

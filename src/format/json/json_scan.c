@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scanner. No function calls itself: nested values are skipped with a stack of brackets.
+// The JSON scanner. It is not recursive: nested values are skipped with a stack of brackets.
 #include "format/json/json_scan.h"
 
 #include "core/utf8.h"
@@ -17,7 +17,7 @@ static int is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-// The byte `ahead` of the present one, '\0' behind the end.
+// The byte `ahead` positions after the current one, '\0' past the end.
 static char look(const struct json_scan *scan, size_t ahead) {
     return ahead < scan->length - scan->at ? scan->text[scan->at + ahead] : '\0';
 }
@@ -69,7 +69,7 @@ enum berth_status json_scan_end(struct json_scan *scan, struct berth_error *erro
 
 // --- strings ------------------------------------------------------------------------------------
 
-// Four hexadecimal digits; -1 when they are not there.
+// Reads four hexadecimal digits; -1 when they are missing.
 static long hexadecimal(struct json_scan *scan) {
     long value = 0;
     for (size_t i = 0; i < 4; i++) {
@@ -87,7 +87,7 @@ static long hexadecimal(struct json_scan *scan) {
     return value;
 }
 
-// What follows "\u", written to `to` (never longer than the escape); surrogates come in pairs.
+// Decodes what follows "\u" to `to` (never longer than the escape); surrogates must be paired.
 static enum berth_status unicode_escape(struct json_scan *scan, char *to, size_t *bytes,
                                         struct berth_error *error) {
     long point = hexadecimal(scan);
@@ -98,13 +98,13 @@ static enum berth_status unicode_escape(struct json_scan *scan, char *to, size_t
             low >= 0xDC00 && low < 0xE000 ? 0x10000 + (point - 0xD800) * 0x400 + low - 0xDC00 : -1;
     }
     if (point <= 0 || (point >= 0xD800 && point < 0xE000)) {
-        return json_scan_wrong(scan, "the code of a character after \\u", error);
+        return json_scan_wrong(scan, "a valid code point after \\u", error);
     }
     *bytes = utf8_encode((uint32_t)point, to);
     return BERTH_OK;
 }
 
-// One escape, the backslash being the present byte.
+// Decodes one escape; the current byte is the backslash.
 static enum berth_status escape(struct json_scan *scan, char *to, size_t *bytes,
                                 struct berth_error *error) {
     static const char letters[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
@@ -116,7 +116,7 @@ static enum berth_status escape(struct json_scan *scan, char *to, size_t *bytes,
         return unicode_escape(scan, to, bytes, error);
     }
     if (place == NULL) {
-        return json_scan_wrong(scan, "a letter of an escape", error);
+        return json_scan_wrong(scan, "an escape character", error);
     }
     scan->at++;
     *to = values[place - letters];
@@ -144,7 +144,7 @@ enum berth_status json_scan_text(struct json_scan *scan, char **value, struct be
         to += bytes;
         scan->at += bytes;
     }
-    *to = '\0'; // on the closing quote at the latest
+    *to = '\0'; // at the closing quote or before it
     scan->at++;
     return BERTH_OK;
 }
@@ -218,7 +218,7 @@ static enum berth_status skip_plain(struct json_scan *scan, struct berth_error *
     return skip_number(scan, error);
 }
 
-// The brackets that are open, innermost last, and whether the innermost one has no element yet.
+// The open brackets, innermost last, and whether the innermost has no element yet.
 struct skip_stack {
     char close[SKIP_DEPTH];
     int depth;
@@ -228,7 +228,7 @@ struct skip_stack {
 static enum berth_status skip_open(struct json_scan *scan, struct skip_stack *stack,
                                    struct berth_error *error) {
     if (stack->depth == SKIP_DEPTH) {
-        return json_scan_wrong(scan, "lists nested less deeply", error);
+        return json_scan_wrong(scan, "less deeply nested values", error);
     }
     stack->close[stack->depth++] = look(scan, 0) == '{' ? '}' : ']';
     stack->first = 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of JSON values. jansson's own "%.17g" prints 0.1 as 0.10000000000000001, and readers of
-// predictions compare files with Python's: reals are the shortest text that reads back the same, in
-// Python's spelling.
+// Writes JSON values as text. jansson's "%.17g" prints 0.1 as 0.10000000000000001, but predictions
+// are compared with Python's: reals are the shortest text that reads back the same, in Python's
+// format.
 #include "core/buffer.h"
 #include "core/number.h"
 #include "core/utf8.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 
 struct output {
-    struct buffer text; // failed: memory ran out, or nested too deep
+    struct buffer text; // failed: out of memory, or nested too deeply
     enum json_style style;
 };
 
@@ -35,7 +35,7 @@ static void put_string(struct output *out, const char *text, size_t length) {
     buffer_put(&out->text, "\"", 1);
     for (size_t i = 0, used; i < length; i += used) {
         uint32_t point;
-        used = utf8_decode(text + i, length - i, &point); // which jansson has checked
+        used = utf8_decode(text + i, length - i, &point); // jansson has checked the UTF-8
         const char *escape = short_escapes;
         while (*escape != '\0' && (uint32_t)*escape != point) {
             escape += 2;
@@ -51,11 +51,11 @@ static void put_string(struct output *out, const char *text, size_t length) {
     buffer_put(&out->text, "\"", 1);
 }
 
-// The scientific form with the fewest digits that reads back the same, "1.25e-05", but for zeros at
-// the end of the mantissa.
+// The scientific form with the fewest digits that reads back the same, "1.25e-05"; the mantissa may
+// have trailing zeros.
 static void print_scientific(char *text, size_t size, double value) {
     double back = NAN;
-    int first = fabs(value) < 1e-300 ? 1 : 15; // 15 digits always survive, but for subnormals
+    int first = fabs(value) < 1e-300 ? 1 : 15; // 15 digits always survive, except in subnormals
     for (int digits = first; digits <= 17 && back != value; digits++) {
         number_format(text, size, "%.*e", digits - 1, value);
         if (!number_parse_real(text, &back)) {
@@ -64,12 +64,12 @@ static void print_scientific(char *text, size_t size, double value) {
     }
 }
 
-// Python's repr(): an exponent below 1e-4 and from 1e16 on, else at least one decimal.
+// Python's repr(): an exponent below 1e-4 and from 1e16, else at least one decimal.
 static void put_real(struct output *out, double value) {
     char text[64];
     print_scientific(text, sizeof text, value);
     char *e = strchr(text, 'e');
-    char *last = e - 1; // last digit of the mantissa that is not a zero
+    char *last = e - 1; // last nonzero digit of the mantissa
     while (*last == '0' && last > text + 1) {
         last--;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// expat's events turned into pages. Elements are known by their name and depth: page/title,
+// Turns expat's events into pages. Elements are identified by name and depth: page/title,
 // page/revision/text, siteinfo/namespaces/namespace.
 #include "format/mediawiki/mediawiki.h"
 
@@ -15,7 +15,7 @@
 #define FIELD_MAX ((size_t)64 << 10) // of a title, a number, a namespace's name
 #define NAMESPACES_MAX 1000
 #define FEED_MAX ((size_t)1 << 18)
-// expat keeps a tag until it is whole, and looks at it again with every piece that comes.
+// expat keeps an incomplete tag and scans it again with every new piece.
 #define TAG_MAX ((uint64_t)1 << 20)
 #define PREFIX "<mediawiki>"
 
@@ -23,7 +23,7 @@ enum field { FIELD_NONE, FIELD_BASE, FIELD_NAMESPACE, FIELD_TITLE, FIELD_NS, FIE
 
 static const struct element {
     const char *name, *parent;
-    int depth; // of the element; the root's is 0
+    int depth; // of the element; 0 for the root
     enum field field;
 } elements[] = {
     {"base", "siteinfo", 2, FIELD_BASE}, {"namespace", "namespaces", 3, FIELD_NAMESPACE},
@@ -38,20 +38,20 @@ struct mediawiki_reader {
     void *context;
     struct mediawiki_site site;
     uint64_t from, fed;
-    char first; // the first byte that is neither white space nor of a byte order mark; NUL before
-                // it came
-    size_t prefix; // bytes given to expat that are not the file's
-    char tail[4];  // the first bytes of a character that is not whole yet
+    char
+        first; // the first byte that is neither white space nor of a byte order mark; NUL before it
+    size_t prefix; // bytes fed to expat that are not from the file
+    char tail[4];  // the start of an incomplete character
     size_t tail_length;
 
-    const char *parents[DEPTH_MAX]; // names of the open elements that matter; "" for others
-    int depth;                      // elements that are open
-    enum field field;               // where character data goes
+    const char *parents[DEPTH_MAX]; // names of the open elements that are used; "" for others
+    int depth;                      // number of open elements
+    enum field field;               // the field that character data goes to
     int in_page;
     struct buffer fields[FIELD_TEXT + 1];
     struct mediawiki_page page;
 
-    enum berth_status status; // of a callback that failed
+    enum berth_status status; // of a failed callback
     struct berth_error *error;
 };
 
@@ -92,7 +92,7 @@ static void stop_no_memory(struct mediawiki_reader *reader) {
 // --- fields -------------------------------------------------------------------------------------
 
 static void begin_field(struct mediawiki_reader *reader, enum field field) {
-    // A page's own id comes first; those of its revisions have other parents.
+    // The page's id comes first; those of its revisions have other parents.
     reader->field = field;
     buffer_clear(&reader->fields[field]);
     if (field == FIELD_TEXT) {
@@ -179,7 +179,7 @@ static void end_page(struct mediawiki_reader *reader) {
         stop_no_memory(reader);
         return;
     }
-    for (size_t i = 0; i + 1 < title->length; i++) { // a title is one line, whatever it holds
+    for (size_t i = 0; i + 1 < title->length; i++) { // make the title one line
         title->bytes[i] = (unsigned char)title->bytes[i] < ' ' ? ' ' : title->bytes[i];
     }
     page->title = title->bytes;
@@ -216,7 +216,7 @@ static void on_start(void *context, const char *name, const char **attributes) {
         return;
     }
     if (depth == 0 && strcmp(name, "mediawiki") != 0) {
-        stop_broken(reader, "the outermost element is not <mediawiki>");
+        stop_broken(reader, "the root element is not <mediawiki>");
         return;
     }
     reader->field = FIELD_NONE;
@@ -256,7 +256,7 @@ static void on_text(void *context, const char *text, int length) {
     struct buffer *field = &reader->fields[reader->field];
     if (reader->field == FIELD_TEXT && field->length + (size_t)length > MEDIAWIKI_TEXT_MAX) {
         reader->page.is_oversize = 1;
-        buffer_done(field); // large, and rarely wanted again
+        buffer_done(field); // large, and rarely needed again
     } else if (reader->field != FIELD_TEXT && field->length + (size_t)length > FIELD_MAX) {
         reader->page.is_damaged = 1;
     } else {
@@ -266,7 +266,7 @@ static void on_text(void *context, const char *text, int length) {
 
 static void on_doctype(void *context, const char *name, const char *system, const char *public_id,
                        int internal) {
-    stop_broken(context, "a DOCTYPE, which no dump has: refused");
+    stop_broken(context, "a DOCTYPE, which dumps do not have: refused");
 }
 
 // --- bytes --------------------------------------------------------------------------------------
@@ -291,8 +291,9 @@ static enum berth_status parse(struct mediawiki_reader *reader, const char *byte
                       "%s: not XML; expected a MediaWiki export, .xml or .xml.bz2", reader->name);
     } else if (is_final) {
         reader->status = error_set(error, BERTH_BAD_DATA,
-                                   "%s: ends at byte %" PRIu64 " of the XML, before </mediawiki>: "
-                                   "the dump is cut; fetch the rest and start again",
+                                   "%s: unexpected end of file at byte %" PRIu64
+                                   " of the XML, before </mediawiki>: the dump is truncated; fetch "
+                                   "the rest and start again",
                                    reader->name, reader->from + reader->fed);
     } else {
         reader->status = broken(reader, XML_ErrorString(code), error);
@@ -307,7 +308,7 @@ static enum berth_status feed_valid(struct mediawiki_reader *reader, const char 
         reader->fed += step;
         TRY(parse(reader, bytes, step, 0, error));
         if (reader->from + reader->fed - position(reader) > TAG_MAX) {
-            reader->status = broken(reader, "a tag of more than a mebibyte", error);
+            reader->status = broken(reader, "a tag longer than 1 MiB", error);
             return reader->status;
         }
         bytes += step;
@@ -316,14 +317,14 @@ static enum berth_status feed_valid(struct mediawiki_reader *reader, const char 
     return BERTH_OK;
 }
 
-// A byte that no XML may hold: a question mark keeps its place, and the page is marked.
+// Replaces a byte that is invalid in XML by a question mark, and marks the page as damaged.
 static enum berth_status feed_invalid(struct mediawiki_reader *reader, struct berth_error *error) {
     TRY(feed_valid(reader, "?", 1, error));
     reader->page.is_damaged |= reader->in_page;
     return BERTH_OK;
 }
 
-// The bytes of the character at `bytes` when XML allows it, else 0.
+// The length in bytes of the character at `bytes` if XML allows it, else 0.
 static size_t xml_character(const char *bytes, size_t left) {
     unsigned char lead = (unsigned char)bytes[0];
     if (lead < 0x20) {
@@ -335,7 +336,7 @@ static size_t xml_character(const char *bytes, size_t left) {
     return is_noncharacter ? 0 : length;
 }
 
-// How many bytes from the front are whole good characters.
+// The length of the longest prefix of complete valid characters.
 static size_t good_prefix(const char *bytes, size_t length) {
     size_t at = 0;
     while (at < length) {
@@ -352,7 +353,7 @@ static size_t good_prefix(const char *bytes, size_t length) {
     return at;
 }
 
-// Whether `left` bytes may be the front of a good character.
+// Whether the `left` bytes may be the start of a valid character.
 static int may_go_on(const char *bytes, size_t left) {
     size_t whole = utf8_whole(bytes[0]);
     for (size_t i = 1; i < left && i < whole; i++) {
@@ -393,7 +394,7 @@ static enum berth_status feed_whole(struct mediawiki_reader *reader, const char 
 enum berth_status mediawiki_feed(struct mediawiki_reader *reader, const char *bytes, size_t length,
                                  struct berth_error *error) {
     look_at_first(reader, bytes, length);
-    // A character that was cut is put together with its next byte until it is whole or cannot be.
+    // Completes a split character byte by byte, until it is complete or invalid.
     while (reader->tail_length > 0 && length > 0) {
         char joined[sizeof reader->tail + 1];
         size_t have = reader->tail_length;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading: never looks beyond the message's end and allocates nothing.
+// Reads protocol buffers; never reads beyond the message's end and allocates nothing.
 #include "format/protobuf/protobuf.h"
 
 #include "core/little_endian.h"
-#define VARINT_BYTES 10 // of 64 bits, 7 in a byte
+#define VARINT_BYTES 10 // 64 bits, 7 per byte
 #define LARGEST_NUMBER ((1u << 29) - 1)
 
 struct protobuf_reader protobuf_read(const void *bytes, size_t length, const char *name) {
@@ -33,7 +33,7 @@ enum berth_status protobuf_varint(struct protobuf_reader *reader, uint64_t *valu
     }
     return error_set(error, BERTH_BAD_DATA, "%s: byte %zu of %zu: %s", reader->name, place(reader),
                      (size_t)(reader->end - reader->begin),
-                     left < VARINT_BYTES ? "a number is cut off" : "a number of more than 64 bits");
+                     left < VARINT_BYTES ? "a truncated number" : "a number of more than 64 bits");
 }
 
 static enum berth_status read_tag(struct protobuf_reader *reader, struct protobuf_field *field,
@@ -43,8 +43,8 @@ static enum berth_status read_tag(struct protobuf_reader *reader, struct protobu
     TRY(protobuf_varint(reader, &tag, error));
     *field = (struct protobuf_field){.number = (uint32_t)(tag >> 3), .wire = tag & 7};
     if (tag >> 3 == 0 || tag >> 3 > LARGEST_NUMBER) {
-        return error_set(error, BERTH_BAD_DATA, "%s: byte %zu: no field has this number",
-                         reader->name, begin);
+        return error_set(error, BERTH_BAD_DATA, "%s: byte %zu: invalid field number", reader->name,
+                         begin);
     }
     return BERTH_OK;
 }
@@ -67,9 +67,8 @@ enum berth_status protobuf_next(struct protobuf_reader *reader, struct protobuf_
                          field->number, (int)field->wire);
     }
     if (size > (uint64_t)(reader->end - reader->at)) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: field %u: %llu bytes are announced, %zu are left", reader->name,
-                         field->number, (unsigned long long)size,
+        return error_set(error, BERTH_BAD_DATA, "%s: field %u: expected %llu bytes, %zu are left",
+                         reader->name, field->number, (unsigned long long)size,
                          (size_t)(reader->end - reader->at));
     }
     if (field->wire == PROTOBUF_BYTES) {

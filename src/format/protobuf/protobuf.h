@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Protocol buffers' wire format, field by field, without generated code: whoever reads a message
-// knows its field numbers.
+// Reads and writes protocol buffers' wire format, field by field, without generated code: the
+// caller knows the field numbers.
 #ifndef BERTH_FORMAT_PROTOBUF_H
 #define BERTH_FORMAT_PROTOBUF_H
 
@@ -18,7 +18,7 @@ enum protobuf_wire {
 
 // --- reading ------------------------------------------------------------------------------------
 
-// A message in memory, which the caller keeps.
+// A message in memory, which the caller owns.
 struct protobuf_reader {
     const unsigned char *begin, *at, *end;
     const char *name; // for messages: "x.index: tensor \"y\""
@@ -26,30 +26,30 @@ struct protobuf_reader {
 struct protobuf_field {
     uint32_t number;
     enum protobuf_wire wire;
-    uint64_t value;             // of numbers; negative ones in two's complement
-    const unsigned char *bytes; // of PROTOBUF_BYTES: within the message
+    uint64_t value;             // of numbers, in two's complement
+    const unsigned char *bytes; // of PROTOBUF_BYTES: points into the message
     size_t length;
 };
 
 struct protobuf_reader protobuf_read(const void *bytes, size_t length, const char *name);
-// The next field; *more is 0 at the message's end. A field that leaves the message, an unknown wire
-// type (groups too), a number that is 0 or too large: BERTH_BAD_DATA.
+// The next field; *more is 0 at the message's end. A field that extends beyond the message, an
+// unknown wire type (also groups), a field number that is 0 or too large: BERTH_BAD_DATA.
 enum berth_status protobuf_next(struct protobuf_reader *reader, struct protobuf_field *field,
                                 int *more, struct berth_error *error);
-// BERTH_BAD_DATA when the field is of another wire type.
+// BERTH_BAD_DATA when the field has another wire type.
 enum berth_status protobuf_expect(const struct protobuf_reader *reader,
                                   const struct protobuf_field *field, enum protobuf_wire wire,
                                   struct berth_error *error);
 // The content of a field of PROTOBUF_BYTES as a message.
 struct protobuf_reader protobuf_inside(const struct protobuf_reader *reader,
                                        const struct protobuf_field *field);
-// One bare varint, for packed numbers and for containers around messages.
+// Reads a bare varint, for packed numbers and for containers around messages.
 enum berth_status protobuf_varint(struct protobuf_reader *reader, uint64_t *value,
                                   struct berth_error *error);
 
 // --- writing ------------------------------------------------------------------------------------
 
-// Zero-initialise. `failed` is set when memory ran out; the bytes are then incomplete.
+// Zero-initialise. Running out of memory sets `failed`; the bytes are then incomplete.
 struct protobuf_writer {
     unsigned char *bytes;
     size_t length, capacity;
@@ -64,7 +64,7 @@ void protobuf_put_double(struct protobuf_writer *writer, uint32_t number, double
 void protobuf_put_bytes(struct protobuf_writer *writer, uint32_t number, const void *bytes,
                         size_t length);
 void protobuf_put_text(struct protobuf_writer *writer, uint32_t number, const char *text);
-// A message inside: what is put between begin and end is its content. `end` takes begin's result.
+// A nested message: its content is written between begin and end. `end` takes begin's result.
 size_t protobuf_begin(struct protobuf_writer *writer, uint32_t number);
 void protobuf_end(struct protobuf_writer *writer, size_t begun);
 // Without a field's number.
@@ -72,7 +72,7 @@ void protobuf_raw_varint(struct protobuf_writer *writer, uint64_t value);
 void protobuf_raw_fixed32(struct protobuf_writer *writer, uint32_t value);
 void protobuf_raw(struct protobuf_writer *writer, const void *bytes, size_t length);
 
-void protobuf_clear(struct protobuf_writer *writer); // empties it, keeps the memory
+void protobuf_clear(struct protobuf_writer *writer); // empties it and keeps the memory
 void protobuf_done(struct protobuf_writer *writer);
 
 #endif

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing, into memory that grows.
+// Writes protocol buffers to a growing buffer.
 #include "core/little_endian.h"
 #include "core/memory.h"
 #include "format/protobuf/protobuf.h"
 
 #include <string.h>
 
-#define VARINT_BYTES 10 // of 64 bits, 7 in a byte
+#define VARINT_BYTES 10 // 64 bits, 7 per byte
 
-// Room for so many more bytes; 0 when memory is out.
+// Makes room for `more` bytes; 0 when out of memory.
 static int reserve(struct protobuf_writer *writer, size_t more) {
     if (more > writer->capacity - writer->length && !writer->failed) {
         unsigned char *grown =

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading safetensors. The header of a stranger costs at most four times its size: it is scanned in
-// place (json_scan.h), and names point into it.
+// Reads safetensors. An untrusted header takes at most four times its size in memory: it is scanned
+// in place (json_scan.h), and names point into it.
 //
-// Leaves out: data types without a C type.
+// Leaves out data types without a C type.
 #include "format/safetensors/safetensors.h"
 
 #include "core/little_endian.h"
@@ -19,7 +19,7 @@
 
 // --- the header ---------------------------------------------------------------------------------
 
-// What is known while the header is read.
+// The state while the header is read.
 struct header {
     struct safetensors *container;
     struct json_scan scan;
@@ -92,7 +92,7 @@ static enum berth_status read_dtype(struct json_scan *scan, struct tensor_entry 
     return BERTH_OK;
 }
 
-// The members of a tensor's entry, each needed once.
+// Reads the members of a tensor's entry, each of which is required exactly once.
 static enum berth_status read_entry(struct header *header, struct tensor_entry *entry,
                                     struct berth_error *error) {
     static const struct {
@@ -118,7 +118,7 @@ static enum berth_status read_entry(struct header *header, struct tensor_entry *
             header->container->ignored_keys++;
             TRY(json_scan_skip(scan, error));
         } else if (seen[i]++) {
-            return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\": key \"%s\" is given twice",
+            return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\": duplicate key \"%s\"",
                              scan->name, entry->name, key);
         } else {
             TRY(members[i].read(scan, entry, error));
@@ -126,14 +126,14 @@ static enum berth_status read_entry(struct header *header, struct tensor_entry *
     }
     for (size_t i = 0; i < MEMBERS; i++) {
         if (!seen[i]) {
-            return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\": key \"%s\" is missing",
+            return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\": missing key \"%s\"",
                              scan->name, entry->name, members[i].key);
         }
     }
     return BERTH_OK;
 }
 
-// The entry's bytes must be what its shape and type need.
+// Checks that the entry's size matches its shape and type.
 static enum berth_status check_size(const char *path, const struct tensor_entry *entry,
                                     struct berth_error *error) {
     uint64_t bits = tensor_dtype_bits(entry->dtype_name);
@@ -188,7 +188,7 @@ static enum berth_status read_header(struct header *header, struct berth_error *
         if (strcmp(name, "__metadata__") != 0) {
             TRY(add_entry(header, name, error));
         } else if (metadata_seen++) {
-            return error_set(error, BERTH_BAD_DATA, "%s: key \"__metadata__\" is given twice",
+            return error_set(error, BERTH_BAD_DATA, "%s: duplicate key \"__metadata__\"",
                              scan->name);
         } else {
             TRY(read_metadata(header, error));
@@ -209,7 +209,7 @@ static int compare_offsets(const void *a, const void *b) {
     return strcmp(left->name, right->name);
 }
 
-// The tensors must cover the data part from its first byte to its last, without gap or overlap.
+// Checks that the tensors cover the data part exactly, without gap or overlap.
 static enum berth_status check_order(struct safetensors *container, const char *path,
                                      struct berth_error *error) {
     uint64_t end = 0, data_size = container->file.size - container->data_begin;
@@ -221,7 +221,7 @@ static enum berth_status check_order(struct safetensors *container, const char *
         if (entry->begin != end) {
             return error_set(error, BERTH_BAD_DATA,
                              "%s: tensor \"%s\": its data begins at byte %" PRIu64
-                             ", the tensor before it ends at %" PRIu64,
+                             ", but the tensor before it ends at %" PRIu64,
                              path, entry->name, entry->begin, end);
         }
         end = entry->end;
@@ -230,14 +230,14 @@ static enum berth_status check_order(struct safetensors *container, const char *
         return error_set(
             error, BERTH_BAD_DATA,
             "%s: the tensors need %" PRIu64 " bytes of data, the file has %" PRIu64 ": it is %s",
-            path, end, data_size, end > data_size ? "truncated" : "followed by something else");
+            path, end, data_size, end > data_size ? "truncated" : "followed by other data");
     }
     return BERTH_OK;
 }
 
 // --- opening ------------------------------------------------------------------------------------
 
-// The header's length, checked against the file before anything is allocated for it.
+// Reads the header's length and checks it against the file's size before any allocation.
 static enum berth_status read_length(const struct file_reader *file, uint64_t *length,
                                      struct berth_error *error) {
     unsigned char bytes[LENGTH_BYTES];
@@ -250,13 +250,13 @@ static enum berth_status read_length(const struct file_reader *file, uint64_t *l
     *length = little_endian(bytes, sizeof bytes);
     if (*length > file->size - LENGTH_BYTES) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: a header of %" PRIu64 " bytes is announced, the file has %" PRIu64
-                         ": truncated, or no safetensors file",
+                         "%s: expected a header of %" PRIu64 " bytes, the file has %" PRIu64
+                         ": truncated, or not a safetensors file",
                          file->path, *length, file->size - LENGTH_BYTES);
     }
     if (*length > HEADER_LIMIT) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: a header of %" PRIu64 " bytes, the limit is %" PRIu64, file->path,
+                         "%s: a header of %" PRIu64 " bytes; the limit is %" PRIu64, file->path,
                          *length, HEADER_LIMIT);
     }
     return BERTH_OK;
@@ -322,7 +322,9 @@ enum berth_status safetensors_read_raw(const struct safetensors *container,
                                        size_t bytes, void *to, struct berth_error *error) {
     uint64_t size = entry->end - entry->begin;
     if (first > size || bytes > size - first) {
-        return error_set(error, BERTH_INTERNAL, "%s: tensor \"%s\": no bytes %" PRIu64 " to %zu",
+        return error_set(error, BERTH_INTERNAL,
+                         "%s: tensor \"%s\": read at offset %" PRIu64
+                         " of %zu bytes is out of range",
                          container->file.path, entry->name, first, bytes);
     }
     return file_reader_at(&container->file, container->data_begin + entry->begin + first, to, bytes,
@@ -340,7 +342,7 @@ enum berth_status safetensors_read_f32(const struct safetensors *container,
 
 // --- as one of many containers -------------------------------------------------------------------
 
-// After the header's length stands, but for odd writers, its brace.
+// The header's brace follows its length in all but unusual files.
 static int recognise(const char *path, const unsigned char *head, size_t length) {
     return tensor_path_ends(path, ".safetensors") ||
            (length > LENGTH_BYTES && head[LENGTH_BYTES] == '{');

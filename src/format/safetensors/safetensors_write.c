@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing safetensors: the same bytes as the reference implementation writes. Its order of tensors
-// is by data type, falling in the order of enum tensor_dtype, then by name; so each tensor is
-// aligned to its type's size.
+// Writes safetensors, byte for byte as the reference implementation does. It sorts tensors by data
+// type, in descending order of enum tensor_dtype, then by name; so each tensor is aligned to the
+// size of its type.
 #include "core/json_line.h"
 #include "core/little_endian.h"
 #include "core/memory.h"
@@ -64,9 +64,9 @@ static void put_header(struct json_line *header, const struct tensor_out *const 
     json_line_close(header, '}');
 }
 
-// What a file begins with: the length of the header, the header, and spaces up to a multiple of 8.
+// The start of a file: the length of the header, the header, and spaces up to a multiple of 8.
 struct head {
-    const struct tensor_out **sorted; // the tensors as they follow
+    const struct tensor_out **sorted; // the tensors in file order
     unsigned char *bytes;
     size_t length;
 };
@@ -83,7 +83,7 @@ static enum berth_status lay_out_head(struct head *head, const struct json_line 
     }
     if (header->length > HEADER_LIMIT) {
         return error_set(error, BERTH_CANT_CREATE,
-                         "cannot create %s: its header would have %zu bytes, the limit is %zu",
+                         "cannot create %s: its header would have %zu bytes; the limit is %zu",
                          path, header->length, HEADER_LIMIT);
     }
     const uint64_t length = (header->length + 7) / 8 * 8;

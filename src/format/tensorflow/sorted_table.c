@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading sorted tables, in one pass from the first key to the last: the restarts and the keys of
-// the index, which are for searching, are checked but not needed.
+// Reads sorted tables in one pass from the first key to the last: the restarts and the index keys,
+// which are for searching, are checked but not used.
 #include "format/tensorflow/sorted_table.h"
 
 #include "core/little_endian.h"
@@ -26,14 +26,13 @@ struct handle {
     uint64_t begin, size;
 };
 
-// A varint of the shortest form: any other could hide a flipped bit.
+// Reads a varint in its shortest form: any other form could hide a flipped bit.
 static enum berth_status read_shortest(struct protobuf_reader *reader, uint64_t *value,
                                        struct berth_error *error) {
     const unsigned char *begin = reader->at;
     TRY(protobuf_varint(reader, value, error));
     return reader->at - begin > 1 && reader->at[-1] == 0
-               ? error_set(error, BERTH_BAD_DATA, "%s: a place that is written too long",
-                           reader->name)
+               ? error_set(error, BERTH_BAD_DATA, "%s: an overlong varint", reader->name)
                : BERTH_OK;
 }
 
@@ -43,12 +42,12 @@ static enum berth_status read_handle(struct protobuf_reader *reader, struct hand
     return read_shortest(reader, &handle->size, error);
 }
 
-// The block must lie at [begin, end), its trailer included.
+// Checks that the block, with its trailer, is within [begin, end).
 static enum berth_status check_place(const struct sorted_table *table, const struct handle *handle,
                                      size_t begin, size_t end, struct berth_error *error) {
     if (handle->begin != begin || end - begin < TRAILER_BYTES ||
         handle->size > end - begin - TRAILER_BYTES) {
-        return damaged(table, begin, "expected a block here that ends before the next part", error);
+        return damaged(table, begin, "expected a block that ends before the next part", error);
     }
     return BERTH_OK;
 }
@@ -64,8 +63,8 @@ static enum berth_status check_trailer(const struct sorted_table *table,
     }
     if (*trailer == 1) {
         return damaged(table, (size_t)handle->begin,
-                       "a block compressed with Snappy, which is not supported; TensorFlow writes "
-                       "checkpoints without compression",
+                       "a block with Snappy compression, which is not supported; TensorFlow writes "
+                       "checkpoints uncompressed",
                        error);
     }
     return *trailer == 0
@@ -73,7 +72,7 @@ static enum berth_status check_trailer(const struct sorted_table *table,
                : damaged(table, (size_t)handle->begin, "a block of an unknown type", error);
 }
 
-// Opens a block whose place has been checked.
+// Opens a block whose position has been checked.
 static enum berth_status open_block(const struct sorted_table *table, const struct handle *handle,
                                     struct sorted_table_block *block, struct berth_error *error) {
     TRY(check_trailer(table, handle, error));
@@ -81,7 +80,7 @@ static enum berth_status open_block(const struct sorted_table *table, const stru
     const unsigned char *begin = table->bytes + handle->begin;
     uint64_t restarts = size >= 4 ? little_endian_u32(begin + size - 4) : 0;
     if (restarts == 0 || restarts > (size - 4) / 4) {
-        return damaged(table, (size_t)handle->begin, "a block without a list of restarts", error);
+        return damaged(table, (size_t)handle->begin, "a block without restarts", error);
     }
     size_t entries = size - 4 - 4 * (size_t)restarts;
     block->begin = (size_t)handle->begin;
@@ -93,7 +92,7 @@ static enum berth_status open_block(const struct sorted_table *table, const stru
     return BERTH_OK;
 }
 
-// Where in the table the block is read.
+// The offset in the table of the block's next entry.
 static size_t place(const struct sorted_table_block *block) {
     return block->begin + (size_t)(block->entries.at - block->entries.begin);
 }
@@ -104,7 +103,7 @@ static int restarts_here(const struct sorted_table_block *block) {
                (size_t)(block->entries.at - block->entries.begin);
 }
 
-// Below 0, 0 or above 0 as memcmp; a key is above those that it begins with.
+// Less than, equal to or greater than 0, as memcmp; a key is greater than its prefixes.
 static int compare(const unsigned char *a, size_t a_length, const unsigned char *b,
                    size_t b_length) {
     int order = memcmp(a, b, a_length < b_length ? a_length : b_length);
@@ -120,23 +119,24 @@ static void copy_key(struct sorted_table_key *to, const struct sorted_table_key 
     memcpy(to->bytes, from->bytes, from->length + 1);
 }
 
-// The block's key becomes `own` bytes behind the first `shared` of the one before.
+// Sets the block's key to the first `shared` bytes of the previous key, followed by `own` bytes.
 static enum berth_status take_key(const struct sorted_table *table,
                                   struct sorted_table_block *block, uint64_t shared, uint64_t own,
                                   struct berth_error *error) {
     size_t left = (size_t)(block->entries.end - block->entries.at);
     if (shared > (block->has_key ? block->key.length : 0) || own > left) {
-        return damaged(table, place(block), "a key that leaves its block", error);
+        return damaged(table, place(block), "a key that extends beyond its block", error);
     }
     if (own > SORTED_TABLE_KEY_LIMIT - shared) {
-        return damaged(table, place(block), "a key that is longer than 1024 bytes", error);
+        return damaged(table, place(block), "a key longer than 1024 bytes", error);
     }
     struct sorted_table_key *key = &block->key;
     const unsigned char *bytes = block->entries.at;
     size_t common = (size_t)shared;
     if (block->has_key &&
         compare(bytes, (size_t)own, key->bytes + common, key->length - common) <= 0) {
-        return damaged(table, place(block), "a key that is not above the one before it", error);
+        return damaged(table, place(block), "a key that is not greater than the previous one",
+                       error);
     }
     memcpy(key->bytes + common, bytes, (size_t)own);
     key->length = common + (size_t)own;
@@ -146,7 +146,7 @@ static enum berth_status take_key(const struct sorted_table *table,
     return BERTH_OK;
 }
 
-// The next entry of a block; block->key is its key.
+// Reads the next entry of a block; block->key is its key.
 static enum berth_status next_in_block(const struct sorted_table *table,
                                        struct sorted_table_block *block,
                                        struct sorted_table_entry *entry, int *more,
@@ -159,7 +159,8 @@ static enum berth_status next_in_block(const struct sorted_table *table,
     if (!*more) {
         return block->restarts_seen == block->restart_count
                    ? BERTH_OK
-                   : damaged(table, place(block), "restarts that are no entries' places", error);
+                   : damaged(table, place(block), "a restart that is not the offset of an entry",
+                             error);
     }
     if (entries->at == entries->begin && !restart) {
         return damaged(table, place(block), "the first entry is not the first restart", error);
@@ -169,12 +170,12 @@ static enum berth_status next_in_block(const struct sorted_table *table,
     TRY(protobuf_varint(entries, &own, error));
     TRY(protobuf_varint(entries, &value, error));
     if (restart && shared != 0) {
-        return damaged(table, place(block), "a restart that shares bytes with the key before it",
+        return damaged(table, place(block), "a restart that shares bytes with the previous key",
                        error);
     }
     TRY(take_key(table, block, shared, own, error));
     if (value > (uint64_t)(entries->end - entries->at)) {
-        return damaged(table, place(block), "a value that leaves its block", error);
+        return damaged(table, place(block), "a value that extends beyond its block", error);
     }
     *entry = (struct sorted_table_entry){.key = (const char *)block->key.bytes,
                                          .key_length = block->key.length,
@@ -195,11 +196,10 @@ static enum berth_status read_footer(const struct sorted_table *table, struct ha
     }
     const unsigned char *footer = table->bytes + table->length - FOOTER_BYTES;
     if (memcmp(footer + FOOTER_BYTES - MAGIC_BYTES, magic, MAGIC_BYTES) != 0) {
-        return error_set(
-            error, BERTH_BAD_DATA,
-            "%s: does not end like the index of a TensorFlow checkpoint: truncated, or "
-            "another kind of file",
-            table->name);
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: expected the end of a TensorFlow checkpoint's index: the file is "
+                         "truncated, or of another kind",
+                         table->name);
     }
     struct protobuf_reader reader = protobuf_read(footer, FOOTER_BYTES - MAGIC_BYTES, table->name);
     TRY(read_handle(&reader, empty, error));
@@ -213,7 +213,7 @@ static enum berth_status read_footer(const struct sorted_table *table, struct ha
     return BERTH_OK;
 }
 
-// The block for which TensorFlow has no use.
+// Checks the block that TensorFlow leaves empty.
 static enum berth_status check_empty(const struct sorted_table *table, const struct handle *handle,
                                      struct berth_error *error) {
     struct sorted_table_block block = {0};
@@ -231,7 +231,7 @@ enum berth_status sorted_table_open(struct sorted_table *table, const void *byte
     TRY(read_footer(table, &empty, &index, error));
     size_t end = length - FOOTER_BYTES;
     if (index.begin > end) {
-        return damaged(table, end, "the index begins behind its end", error);
+        return damaged(table, end, "the index begins after its end", error);
     }
     TRY(check_place(table, &index, (size_t)index.begin, end, error));
     if (empty.begin > index.begin) {
@@ -240,7 +240,7 @@ enum berth_status sorted_table_open(struct sorted_table *table, const void *byte
     TRY(check_place(table, &empty, (size_t)empty.begin, (size_t)index.begin, error));
     if (index.begin + index.size + TRAILER_BYTES != end ||
         empty.begin + empty.size + TRAILER_BYTES != index.begin) {
-        return damaged(table, end, "there is something between the parts of the file", error);
+        return damaged(table, end, "unused bytes between the parts of the file", error);
     }
     TRY(check_empty(table, &empty, error));
     TRY(open_block(table, &index, &table->index, error));
@@ -248,7 +248,7 @@ enum berth_status sorted_table_open(struct sorted_table *table, const void *byte
     return BERTH_OK;
 }
 
-// The block that has been read to its end must not have a key above its entry of the index.
+// Checks that the last key of the block just read is not greater than its index entry.
 static enum berth_status leave_block(struct sorted_table *table, struct berth_error *error) {
     if (!table->has_key) {
         return BERTH_OK;
@@ -257,10 +257,10 @@ static enum berth_status leave_block(struct sorted_table *table, struct berth_er
     return compare_keys(&table->separator, &table->last) >= 0
                ? BERTH_OK
                : damaged(table, place(&table->index),
-                         "a key of the index that is below its block's last", error);
+                         "an index key that is less than the last key of its block", error);
 }
 
-// Opens the next data block; *more is 0 when there is none.
+// Opens the next data block; *more is 0 after the last.
 static enum berth_status next_block(struct sorted_table *table, int *more,
                                     struct berth_error *error) {
     struct sorted_table_entry entry;
@@ -275,15 +275,14 @@ static enum berth_status next_block(struct sorted_table *table, int *more,
     struct handle handle;
     TRY(read_handle(&value, &handle, error));
     if (value.at != value.end) {
-        return damaged(table, place(&table->index), "an entry of the index that is too long",
-                       error);
+        return damaged(table, place(&table->index), "an index entry that is too long", error);
     }
     TRY(check_place(table, &handle, table->read_end, table->data_end, error));
     table->read_end += (size_t)handle.size + TRAILER_BYTES;
     return open_block(table, &handle, &table->data, error);
 }
 
-// The first entry of the next block, above what separates it from the one before.
+// Reads the first entry of the next block, which must be greater than the index key before it.
 static enum berth_status first_of_block(struct sorted_table *table,
                                         struct sorted_table_entry *entry, int *more,
                                         struct berth_error *error) {
@@ -297,8 +296,8 @@ static enum berth_status first_of_block(struct sorted_table *table,
     }
     return !table->has_key || compare_keys(&table->data.key, &table->separator) > 0
                ? BERTH_OK
-               : damaged(table, place(&table->data), "a key that is not above the block before it",
-                         error);
+               : damaged(table, place(&table->data),
+                         "a key that is not greater than the previous block", error);
 }
 
 enum berth_status sorted_table_next(struct sorted_table *table, struct sorted_table_entry *entry,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing sorted tables with TensorFlow's settings: blocks of 256 KiB, a restart at every 16th key
-// of a data block and at every key of the index, no compression.
+// Writes sorted tables with TensorFlow's settings: blocks of 256 KiB, a restart at every 16th key
+// of a data block and at every index key, no compression.
 #include "format/checksum/crc32c.h"
 #include "format/tensorflow/sorted_table.h"
 
@@ -53,12 +53,12 @@ static void add(struct sorted_table_builder *block, const char *key, size_t key_
     block->entries_since_restart++;
 }
 
-// Its size with the restarts.
+// The size of a block with its restarts.
 static size_t block_size(const struct sorted_table_builder *block) {
     return block->bytes.length + block->restarts.length + 4;
 }
 
-// The block with its trailer at the file's end.
+// Appends the block and its trailer to the file.
 static void write_block(struct sorted_table_writer *writer,
                         const struct sorted_table_builder *block) {
     struct protobuf_writer *bytes = &writer->bytes;
@@ -76,7 +76,7 @@ static void write_block(struct sorted_table_writer *writer,
 
 // --- the table ----------------------------------------------------------------------------------
 
-// Makes key[length] the shortest text from itself to below `next`, which is above it.
+// Shortens the key to the shortest one that is not less than it and less than `next`.
 static size_t shorten_below(struct sorted_table_key *key, const char *next, size_t next_length) {
     size_t shared = shared_bytes(key, next, next_length);
     if (shared < key->length && shared < next_length && key->bytes[shared] < 0xff &&
@@ -87,7 +87,7 @@ static size_t shorten_below(struct sorted_table_key *key, const char *next, size
     return key->length;
 }
 
-// The shortest text above all that begin like the key's first byte below 255.
+// Shortens the key to a greater one: up to its first byte below 255, which is incremented.
 static size_t shorten_above(struct sorted_table_key *key) {
     for (size_t i = 0; i < key->length; i++) {
         if (key->bytes[i] != 0xff) {
@@ -103,7 +103,7 @@ static void put_handle(struct protobuf_writer *to, size_t begin, size_t size) {
     protobuf_raw_varint(to, size);
 }
 
-// The index entry of the block written last, once the key behind it (NULL: none) is known.
+// Writes the index entry of the last block; `next` is the key after it, or NULL.
 static void put_index(struct sorted_table_writer *writer, const char *next, size_t next_length) {
     struct sorted_table_key key = writer->data.last;
     struct protobuf_writer handle = {0};

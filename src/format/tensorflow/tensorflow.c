@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading TensorFlow's checkpoints. The index is read whole (it has a limit), data stay on disk.
+// Reads TensorFlow's checkpoints. The index is read into memory (up to a limit); the data stays on
+// disk.
 //
-// Leaves out: slices of partitioned variables, big-endian files, quantized types, text.
+// Leaves out slices of partitioned variables, big-endian files, quantized types and strings.
 #include "format/tensorflow/tensorflow.h"
 
 #include "core/memory.h"
@@ -15,9 +16,10 @@
 #include <string.h>
 
 #define INDEX_LIMIT ((size_t)16 << 20)
-#define NAMES_LIMIT ((size_t)64 << 20) // of all names together: a table may repeat itself cheaply
-#define SHARD_LIMIT 1000               // each is kept open
-#define FORMAT_VERSION 1               // of the bundle
+#define NAMES_LIMIT                                                                                \
+    ((size_t)64 << 20)   // of all names together: shared prefixes make long names cheap in a file
+#define SHARD_LIMIT 1000 // all stay open
+#define FORMAT_VERSION 1 // of the bundle
 #define PIECE_BYTES 32768
 
 #define INDEX_ENDING ".index"
@@ -57,7 +59,7 @@ unsigned tensorflow_dtype_number(enum tensor_dtype dtype) {
 
 // --- the container ------------------------------------------------------------------------------
 
-// What the index says of a tensor beyond its entry.
+// Facts about a tensor that are not in its entry.
 struct extra {
     uint32_t shard;
     uint32_t checksum; // not masked
@@ -74,7 +76,7 @@ struct bundle {
     char *names;
     size_t names_length, names_capacity;
     size_t ignored_fields;
-    struct file_reader *shards; // opened when a tensor lies in them
+    struct file_reader *shards; // opened when a tensor is in them
     uint64_t shard_count;
 };
 
@@ -91,7 +93,7 @@ static void close_file(void *container) {
 
 // --- reading messages ---------------------------------------------------------------------------
 
-// The fields of a message that may stand at most once; a table of them is one reader's memory.
+// The fields of a message that have been seen; each may occur at most once.
 struct seen {
     uint32_t fields; // bit k: field k
 };
@@ -100,14 +102,15 @@ static enum berth_status once(struct seen *seen, const struct protobuf_reader *r
                               const struct protobuf_field *field, enum protobuf_wire wire,
                               struct berth_error *error) {
     if (seen->fields & 1u << field->number) {
-        return error_set(error, BERTH_BAD_DATA, "%s: field %u is given twice", reader->name,
+        return error_set(error, BERTH_BAD_DATA, "%s: duplicate field %u", reader->name,
                          field->number);
     }
     seen->fields |= 1u << field->number;
     return protobuf_expect(reader, field, wire, error);
 }
 
-// VersionDef {1 producer, 2 min_consumer, 3 bad_consumers}: whether version 1 may read the file.
+// VersionDef {1 producer, 2 min_consumer, 3 bad_consumers}: checks that version 1 may read the
+// file.
 static enum berth_status check_version(struct protobuf_reader reader, struct berth_error *error) {
     struct protobuf_field field;
     int more;
@@ -118,8 +121,8 @@ static enum berth_status check_version(struct protobuf_reader reader, struct ber
         }
         if (field.number == 2 && (field.wire != PROTOBUF_VARINT || field.value > FORMAT_VERSION)) {
             return error_set(error, BERTH_BAD_DATA,
-                             "%s: asks for a reader of version %llu of the format, this is %d: the "
-                             "file is from a newer TensorFlow",
+                             "%s: requires format version %llu, this reader has %d: the file is "
+                             "from a newer TensorFlow",
                              reader.name, (unsigned long long)field.value, FORMAT_VERSION);
         }
     }
@@ -141,17 +144,16 @@ static enum berth_status read_header(struct bundle *bundle, const struct sorted_
             TRY(once(&seen, &reader, &field, PROTOBUF_VARINT, error));
             bundle->shard_count = field.value;
         } else if (field.number == 2 && (field.wire != PROTOBUF_VARINT || field.value != 0)) {
-            return error_set(error, BERTH_BAD_DATA,
-                             "%s: its numbers are big-endian, which is not supported", reader.name);
+            return error_set(error, BERTH_BAD_DATA, "%s: big-endian, which is not supported",
+                             reader.name);
         } else if (field.number == 3) {
             TRY(once(&seen, &reader, &field, PROTOBUF_BYTES, error));
             TRY(check_version(protobuf_inside(&reader, &field), error));
         }
     }
     if (bundle->shard_count == 0 || bundle->shard_count > SHARD_LIMIT) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: %llu files of data are announced; expected 1 to %d", bundle->path,
-                         (unsigned long long)bundle->shard_count, SHARD_LIMIT);
+        return error_set(error, BERTH_BAD_DATA, "%s: expected 1 to %d data files, found %llu",
+                         bundle->path, SHARD_LIMIT, (unsigned long long)bundle->shard_count);
     }
     return BERTH_OK;
 }
@@ -186,7 +188,7 @@ static enum berth_status read_shape(struct protobuf_reader reader, struct tensor
             return BERTH_OK;
         }
         if (field.number != 2) {
-            return error_set(error, BERTH_BAD_DATA, "%s: a shape that is not known", reader.name);
+            return error_set(error, BERTH_BAD_DATA, "%s: unknown shape", reader.name);
         }
         TRY(protobuf_expect(&reader, &field, PROTOBUF_BYTES, error));
         if (entry->rank == TENSOR_MAX_RANK) {
@@ -217,7 +219,7 @@ static enum berth_status set_type(const struct protobuf_reader *reader, uint64_t
     return BERTH_OK;
 }
 
-// What a BundleEntryProto says, before it is checked.
+// The contents of a BundleEntryProto, before checks.
 struct raw_entry {
     uint64_t shard, offset, size;
     struct seen seen;
@@ -268,10 +270,10 @@ static enum berth_status read_entry(struct bundle *bundle, struct protobuf_reade
             break;
         }
         if (field.number == FIELD_SLICES) {
-            return error_set(error, BERTH_BAD_DATA,
-                             "%s: is cut into slices (a partitioned variable), which is not "
-                             "supported; save it whole",
-                             reader.name);
+            return error_set(
+                error, BERTH_BAD_DATA,
+                "%s: partitioned variables are not supported; save the tensor as a whole",
+                reader.name);
         }
         if (field.number < FIELD_SLICES) {
             TRY(read_field(&reader, &field, raw, entry, extra, error));
@@ -280,8 +282,7 @@ static enum berth_status read_entry(struct bundle *bundle, struct protobuf_reade
         }
     }
     if (!(raw->seen.fields & 1u << FIELD_DTYPE) || !(raw->seen.fields & 1u << FIELD_CRC)) {
-        return error_set(error, BERTH_BAD_DATA, "%s: without a data type or a checksum",
-                         reader.name);
+        return error_set(error, BERTH_BAD_DATA, "%s: missing data type or checksum", reader.name);
     }
     return BERTH_OK;
 }
@@ -301,10 +302,10 @@ static enum berth_status check_size(const char *name, const struct raw_entry *ra
         return error_set(error, BERTH_BAD_DATA,
                          "%s: its shape has more elements than can be counted", name);
     }
-    // Every text has at least the byte of its length.
+    // Every string has at least one byte for its length.
     if (is_text ? raw->size < bytes : raw->size != bytes) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: %" PRIu64 " bytes, but %" PRIu64 " elements of %s need %" PRIu64,
+                         "%s: %" PRIu64 " bytes, but %" PRIu64 " elements of type %s need %" PRIu64,
                          name, raw->size, count, entry->dtype_name, bytes);
     }
     return BERTH_OK;
@@ -316,33 +317,34 @@ static enum berth_status check_entry(const struct bundle *bundle, const char *na
     TRY(check_size(name, raw, entry, extra->is_text, error));
     if (raw->shard >= bundle->shard_count) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: lies in file %" PRIu64 " of the %" PRIu64 " files of data", name,
-                         raw->shard, bundle->shard_count);
+                         "%s: data file %" PRIu64 " does not exist: the checkpoint has %" PRIu64,
+                         name, raw->shard, bundle->shard_count);
     }
     entry->begin = raw->offset;
     if (__builtin_add_overflow(raw->offset, raw->size, &entry->end) || entry->end > INT64_MAX) {
-        return error_set(error, BERTH_BAD_DATA, "%s: lies at byte %" PRIu64 ", beyond any file",
+        return error_set(error, BERTH_BAD_DATA, "%s: its offset %" PRIu64 " is beyond any file",
                          name, raw->offset);
     }
     extra->shard = (uint32_t)raw->shard;
     return BERTH_OK;
 }
 
-// A key that begins with a byte 0 is that of a slice: the tensor's name follows up to the next 0.
+// A key that begins with a NUL byte belongs to a slice: the tensor's name follows up to the next
+// NUL.
 static enum berth_status check_name(const struct bundle *bundle,
                                     const struct sorted_table_entry *key,
                                     struct berth_error *error) {
     if (key->key[0] == '\0') {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: tensor \"%.200s\" is cut into slices (a partitioned variable), which "
-                         "is not supported; save it whole",
+                         "%s: tensor \"%.200s\": partitioned variables are not supported; save the "
+                         "tensor as a whole",
                          bundle->path, key->key + 1);
     }
     for (size_t i = 0; i < key->key_length; i++) {
         unsigned char byte = (unsigned char)key->key[i];
         if (byte < ' ' || byte == 0x7f) {
             return error_set(error, BERTH_BAD_DATA,
-                             "%s: a tensor whose name has the control character %u at place %zu",
+                             "%s: the name of a tensor has control character %u at offset %zu",
                              bundle->path, byte, i);
         }
     }
@@ -355,7 +357,7 @@ static enum berth_status keep_name(struct bundle *bundle, const struct sorted_ta
                                    size_t *at, struct berth_error *error) {
     size_t needed = bundle->names_length + key->key_length + 1;
     if (needed > NAMES_LIMIT) {
-        return error_set(error, BERTH_BAD_DATA, "%s: its names have more than %zu bytes",
+        return error_set(error, BERTH_BAD_DATA, "%s: the names of the tensors exceed %zu bytes",
                          bundle->path, NAMES_LIMIT);
     }
     char *grown = memory_grow(bundle->names, &bundle->names_capacity, needed, 1);
@@ -370,7 +372,7 @@ static enum berth_status keep_name(struct bundle *bundle, const struct sorted_ta
 }
 
 static enum berth_status make_room(struct bundle *bundle, struct berth_error *error) {
-    size_t needed = bundle->count + 1, capacity = bundle->capacity; // that of the extras
+    size_t needed = bundle->count + 1, capacity = bundle->capacity; // of the extras
     struct tensor_entry *entries = memory_grow(bundle->entries, &capacity, needed, sizeof *entries);
     if (entries == NULL) {
         return error_no_memory(error, needed * sizeof *entries, bundle->path);
@@ -411,7 +413,7 @@ static enum berth_status read_table(struct bundle *bundle, const char *bytes, si
     TRY(sorted_table_open(&table, bytes, length, bundle->path, error));
     TRY(sorted_table_next(&table, &entry, &more, error));
     if (!more || entry.key_length != 0) {
-        return error_set(error, BERTH_BAD_DATA, "%s: without the header of a TensorFlow checkpoint",
+        return error_set(error, BERTH_BAD_DATA, "%s: missing header of a TensorFlow checkpoint",
                          bundle->path);
     }
     TRY(read_header(bundle, &entry, error));
@@ -437,7 +439,7 @@ static enum berth_status read_index(struct bundle *bundle, struct berth_error *e
     return status;
 }
 
-// --- the files of data --------------------------------------------------------------------------
+// --- the data files -----------------------------------------------------------------------------
 
 static enum berth_status open_shard(struct bundle *bundle, uint32_t shard,
                                     struct berth_error *error) {
@@ -453,7 +455,7 @@ static enum berth_status open_shard(struct bundle *bundle, uint32_t shard,
     return status;
 }
 
-// Every file is as long as its tensors need, no more and no less.
+// Checks that every file is exactly as large as its tensors need.
 static enum berth_status check_shards(const struct bundle *bundle, const uint64_t *ends,
                                       struct berth_error *error) {
     for (uint64_t i = 0; i < bundle->shard_count; i++) {
@@ -463,7 +465,7 @@ static enum berth_status check_shards(const struct bundle *bundle, const uint64_
                              "%s: the tensors need %" PRIu64 " bytes, the file has %" PRIu64
                              ": it is %s",
                              shard->path, ends[i], shard->size,
-                             ends[i] > shard->size ? "truncated" : "followed by something else");
+                             ends[i] > shard->size ? "truncated" : "followed by other data");
         }
     }
     return BERTH_OK;
@@ -500,8 +502,8 @@ static enum berth_status compare_checksum(const struct bundle *bundle, size_t i,
     struct extra *extra = &bundle->extras[i];
     if (computed != extra->checksum) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: tensor \"%s\": the checksum of its data is %08" PRIx32
-                         ", the index says %08" PRIx32 ": the file is damaged",
+                         "%s: tensor \"%s\": wrong checksum %08" PRIx32 ", expected %08" PRIx32
+                         ": the file is damaged",
                          bundle->shards[extra->shard].path, bundle->entries[i].name, computed,
                          extra->checksum);
     }
@@ -509,7 +511,7 @@ static enum berth_status compare_checksum(const struct bundle *bundle, size_t i,
     return BERTH_OK;
 }
 
-// Reads the tensor once over for its checksum alone.
+// Reads the whole tensor to verify its checksum.
 static enum berth_status verify(const struct bundle *bundle, size_t i, struct berth_error *error) {
     const struct tensor_entry *entry = &bundle->entries[i];
     const struct file_reader *shard = &bundle->shards[bundle->extras[i].shard];
@@ -532,13 +534,16 @@ static enum berth_status read_data(const struct tensor_file *file, const struct 
     size_t i = (size_t)(entry - bundle->entries);
     uint64_t size = entry->end - entry->begin;
     if (first > size || bytes > size - first) {
-        return error_set(error, BERTH_INTERNAL, "%s: tensor \"%s\": no bytes %" PRIu64 " to %zu",
+        return error_set(error, BERTH_INTERNAL,
+                         "%s: tensor \"%s\": read at offset %" PRIu64
+                         " of %zu bytes is out of range",
                          file->path, entry->name, first, bytes);
     }
     if (bundle->extras[i].is_text) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: tensor \"%s\": expected numbers, found text, which is not read",
-                         file->path, entry->name);
+        return error_set(
+            error, BERTH_BAD_DATA,
+            "%s: tensor \"%s\": expected numbers, found strings, which are not supported",
+            file->path, entry->name);
     }
     int verified = atomic_load(&bundle->extras[i].verified), whole = bytes == size;
     if (!verified && !whole) {
@@ -551,8 +556,8 @@ static enum berth_status read_data(const struct tensor_file *file, const struct 
 
 // --- as one of many containers -------------------------------------------------------------------
 
-// By the name: the format's magic is at the end of the file, and the prefix in front of ".index" is
-// needed to find the data.
+// By name: the magic number is at the end of the file, and the data files need the prefix before
+// ".index".
 static int recognise(const char *path, const unsigned char *head, size_t length) {
     return tensor_path_ends(path, INDEX_ENDING);
 }

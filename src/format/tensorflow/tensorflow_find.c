@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which bundle of a folder is meant. The text file `checkpoint` is a CheckpointState in protocol
-// buffers' text form; its line model_checkpoint_path: "..." names the newest prefix, often by a
+// Finds the newest bundle of a folder. The file `checkpoint` is a CheckpointState in protocol
+// buffers' text format; its line model_checkpoint_path: "..." names the newest prefix, often with a
 // path on the machine that wrote it: only its last part counts.
 #include "core/memory.h"
 #include "format/tensorflow/tensorflow.h"
@@ -11,8 +11,7 @@
 #define STATE_KEY "model_checkpoint_path:"
 #define INDEX_ENDING ".index"
 
-// The text between quotes that begins at `at`, in place and without backslashes; "" when it has
-// none.
+// Unquotes the string that begins at `at`, in place; "" when there is no quoted string.
 static char *unquote(char *at) {
     at += strspn(at, " \t");
     if (*at != '"') {
@@ -27,7 +26,7 @@ static char *unquote(char *at) {
     return begin;
 }
 
-// The value of the state's key, within the text, or NULL.
+// The value of model_checkpoint_path in the text, or NULL.
 static char *find_newest(char *state) {
     size_t length = strlen(STATE_KEY);
     for (char *line = state; line != NULL; line = strchr(line, '\n')) {
@@ -39,7 +38,7 @@ static char *find_newest(char *state) {
     return NULL;
 }
 
-// FOLDER/NAME.index if it is there, newly allocated.
+// FOLDER/NAME.index if it exists, newly allocated.
 static enum berth_status take(const char *folder, const char *name, char **path,
                               struct berth_error *error) {
     size_t length = strlen(name);
@@ -94,8 +93,8 @@ enum berth_status tensorflow_find(const char *folder, char **path, struct berth_
         if (tensor_path_ends(names[i], INDEX_ENDING)) {
             if (only != NULL) {
                 status = error_set(error, BERTH_NO_INPUT,
-                                   "%s: holds the TensorFlow checkpoints %s and %s, and no file "
-                                   "\"checkpoint\" says which is meant; leave one of them there",
+                                   "%s: several TensorFlow checkpoints (%s and %s), and no file "
+                                   "\"checkpoint\" names one of them; keep only one",
                                    folder, only, names[i]);
             }
             only = names[i];

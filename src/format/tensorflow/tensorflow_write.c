@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing TensorFlow's checkpoints: one file of data, no gaps. For the same tensors the index is
+// Writes TensorFlow's checkpoints: one data file without gaps. For the same tensors the index is
 // byte for byte TensorFlow's.
 #include "core/memory.h"
 #include "format/checksum/crc32c.h"
@@ -71,13 +71,13 @@ static enum berth_status check_tensor(const struct tensorflow_writer *writer,
     size_t length = strlen(tensor->name);
     if (length == 0 || length > SORTED_TABLE_KEY_LIMIT) {
         return error_set(error, BERTH_CANT_CREATE,
-                         "cannot write %s: a tensor's name of %zu bytes; expected 1 to %d",
+                         "cannot write %s: the name of a tensor has %zu bytes; expected 1 to %d",
                          writer->prefix, length, SORTED_TABLE_KEY_LIMIT);
     }
     return tensorflow_dtype_number(tensor->dtype) != 0
                ? BERTH_OK
                : error_set(error, BERTH_CANT_CREATE,
-                           "cannot write %s: tensor \"%s\" is of type %s, which TensorFlow lacks",
+                           "cannot write %s: tensor \"%s\" has type %s, which TensorFlow lacks",
                            writer->prefix, tensor->name, tensor_dtype_name(tensor->dtype));
 }
 
@@ -118,7 +118,7 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(left->name, right->name);
 }
 
-// BundleHeaderProto: one file of data, little-endian (0, which is not written), version 1.
+// BundleHeaderProto: one data file, little-endian (0, which is not written), version 1.
 static void put_header(struct sorted_table_writer *table, struct protobuf_writer *message) {
     protobuf_clear(message);
     protobuf_put_varint(message, 1, 1);
@@ -128,7 +128,7 @@ static void put_header(struct sorted_table_writer *table, struct protobuf_writer
     sorted_table_put(table, "", message->bytes, message->length);
 }
 
-// BundleEntryProto; numbers that are 0 are not written, as proto3 has it.
+// BundleEntryProto; zeros are not written, as in proto3.
 static void put_entry(struct sorted_table_writer *table, struct protobuf_writer *message,
                       const struct tensorflow_written *tensor) {
     protobuf_clear(message);
@@ -165,7 +165,7 @@ static enum berth_status make_index(struct tensorflow_writer *writer,
         put_entry(table, &message, &writer->tensors[i]);
         if (i > 0 && strcmp(writer->tensors[i - 1].name, writer->tensors[i].name) == 0) {
             protobuf_done(&message);
-            return error_set(error, BERTH_INTERNAL, "cannot write %s: tensor \"%s\" is given twice",
+            return error_set(error, BERTH_INTERNAL, "cannot write %s: duplicate tensor \"%s\"",
                              writer->prefix, writer->tensors[i].name);
         }
     }
@@ -178,7 +178,7 @@ static enum berth_status make_index(struct tensorflow_writer *writer,
 
 // --- the file `checkpoint` ----------------------------------------------------------------------
 
-// A quoted text of protocol buffers' text form.
+// Writes a quoted string of protocol buffers' text format.
 static void put_quoted(struct file_writer *file, const char *text, struct berth_error *error) {
     (void)file_writer_put(file, "\"", 1, error);
     for (; *text != '\0'; text++) {
@@ -238,7 +238,7 @@ enum berth_status tensorflow_writer_commit(struct tensorflow_writer *writer,
         status = commit(writer, &table, error);
     }
     sorted_table_writer_done(&table);
-    tensorflow_writer_abort(writer); // frees; what is committed stays
+    tensorflow_writer_abort(writer); // frees the writer; what is committed stays
     return status;
 }
 

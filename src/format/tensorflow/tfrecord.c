@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records are read through a buffer of the file that grows to the largest record.
+// Reads and writes TFRecord files. The read buffer grows to the size of the largest record.
 #include "format/tensorflow/tfrecord.h"
 
 #include "core/little_endian.h"
@@ -29,7 +29,7 @@ static uint64_t left(const struct tfrecord_reader *reader) {
     return reader->file.size - reader->at;
 }
 
-// Makes the `size` bytes from reader->at on, which the file has, stand in the buffer.
+// Reads the `size` bytes at reader->at, which the file has, into the buffer.
 static enum berth_status fill(struct tfrecord_reader *reader, size_t size,
                               const unsigned char **bytes, struct berth_error *error) {
     if (reader->at > reader->buffer_at + reader->filled) { // records were skipped
@@ -69,7 +69,7 @@ static enum berth_status check(const struct tfrecord_reader *reader, const unsig
                ? BERTH_OK
                : error_set(error, BERTH_BAD_DATA,
                            "%s: record at byte %" PRIu64 ": the checksum of its %s is %08" PRIx32
-                           ", the file says %08" PRIx32 ": the file is damaged or no TFRecord file",
+                           ", expected %08" PRIx32 ": the file is damaged or not a TFRecord file",
                            reader->file.path, reader->at, what, computed, stored);
 }
 
@@ -80,11 +80,12 @@ static enum berth_status cut(struct tfrecord_reader *reader, int *more, struct b
         return BERTH_OK;
     }
     return error_set(error, BERTH_BAD_DATA,
-                     "%s: the file ends within the record at byte %" PRIu64 ": it is truncated",
+                     "%s: the file is truncated within the record at byte %" PRIu64,
                      reader->file.path, reader->at);
 }
 
-// The length of the next record's data, of which the file has all; *more 0: there is none.
+// Reads the length of the next record's data, which the file has in full; *more 0: no record is
+// left.
 static enum berth_status next_frame(struct tfrecord_reader *reader, uint64_t *size, int *more,
                                     struct berth_error *error) {
     const unsigned char *at = NULL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types of numbers, and numbers of other types to f32: bf16 is the upper half of an f32; f16 has 1
-// sign, 5 exponent (bias 15) and 10 mantissa bits.
+// The data types, and conversion to f32: bf16 is the upper half of an f32; f16 has 1 sign, 5
+// exponent (bias 15) and 10 mantissa bits.
 #include "format/tensors/tensor.h"
 
 #include <stdio.h>
@@ -69,7 +69,7 @@ size_t tensor_dtype_size(enum tensor_dtype dtype) {
     return dtype < TENSOR_OTHER ? dtype_rows[dtype].bits / 8 : 0;
 }
 
-// --- to f32 ---------------------------------------------------------------------------------
+// --- to f32 -------------------------------------------------------------------------------------
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files and memory have one byte order");
 
@@ -118,7 +118,7 @@ void tensor_convert(enum tensor_dtype dtype, const void *from, size_t count, flo
 }
 
 // --- f32 to f16 and bf16 ------------------------------------------------------------------------
-// Rounded to nearest, ties to even. NaNs stay NaNs, what is too large becomes an infinity.
+// Rounded to nearest, ties to even. NaNs stay NaNs; too large values become infinities.
 
 static uint32_t to_bits(float value) {
     uint32_t bits;
@@ -126,7 +126,7 @@ static uint32_t to_bits(float value) {
     return bits;
 }
 
-// `bits` without its `dropped` lowest ones, rounded; a carry moves into the exponent, as it should.
+// `bits` without its `dropped` lowest bits, rounded; a carry correctly increments the exponent.
 static uint32_t shift_rounded(uint32_t bits, unsigned dropped) {
     uint32_t half = (uint32_t)1 << (dropped - 1);
     uint32_t odd = bits >> dropped & 1;
@@ -166,10 +166,10 @@ void tensor_narrow(enum tensor_dtype dtype, const float *from, size_t count, voi
 
 // --- transposing --------------------------------------------------------------------------------
 
-// The side of a square: both sides of it stay within the nearest cache.
+// The side of a square block: source and destination fit the nearest cache.
 #define SQUARE 32
 
-// Inlined once for each size that is a constant.
+// Inlined for each constant size.
 static inline void transpose(const char *from, int64_t rows, int64_t cols, size_t size, char *to) {
     for (int64_t row = 0; row < rows; row += SQUARE) {
         int64_t row_end = row + SQUARE < rows ? row + SQUARE : rows;

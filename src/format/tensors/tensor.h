@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Named tensors: the nouns of every container of weights.
+// Named tensors and their data types, as all weight formats share them.
 #ifndef BERTH_FORMAT_TENSOR_H
 #define BERTH_FORMAT_TENSOR_H
 
@@ -31,7 +31,8 @@ struct tensor_entry {
     enum tensor_dtype dtype;
     int rank;
     int64_t shape[TENSOR_MAX_RANK];
-    uint64_t begin, end; // bytes within the container's data; end - begin is the tensor's size
+    uint64_t begin,
+        end; // offsets in the container's data; end - begin is the tensor's size in bytes
 };
 
 // A tensor to be written: `data` in the given dtype, row-major (little-endian).
@@ -43,8 +44,8 @@ struct tensor_out {
     const void *data;
 };
 
-// Data types go by safetensors' names: "F32", "BF16", ... tensor_dtype_of fills the entry's dtype
-// and dtype_name; 0 when the name is unknown. tensor_dtype_bits of an unknown name is 0.
+// Data types have safetensors' names: "F32", "BF16", ... tensor_dtype_of sets the entry's dtype and
+// dtype_name; 0 when the name is unknown. tensor_dtype_bits of an unknown name is 0.
 int tensor_dtype_of(const char *name, struct tensor_entry *entry);
 unsigned tensor_dtype_bits(const char *name);
 const char *tensor_dtype_name(enum tensor_dtype dtype);
@@ -52,12 +53,13 @@ size_t tensor_dtype_size(enum tensor_dtype dtype); // bytes; 0 for TENSOR_OTHER
 
 // Whether tensor_convert knows the type: F32, F16, BF16, F64.
 int tensor_is_convertible(enum tensor_dtype dtype);
-// `count` little-endian numbers at `from`, of any alignment, to f32. F64 is rounded to nearest.
+// Converts `count` little-endian numbers at `from`, of any alignment, to f32. F64 is rounded to
+// nearest.
 void tensor_convert(enum tensor_dtype dtype, const void *from, size_t count, float *to);
-// The way back for F16 and BF16, rounded to nearest (ties to even); `to` may have any alignment.
+// Converts f32 to F16 or BF16, rounded to nearest (ties to even); `to` may have any alignment.
 void tensor_narrow(enum tensor_dtype dtype, const float *from, size_t count, void *to);
 
-// The matrix from[rows, cols], whose elements have `size` bytes, as to[cols, rows].
+// Transposes from[rows, cols], with elements of `size` bytes, to to[cols, rows].
 void tensor_transpose(const void *from, int64_t rows, int64_t cols, size_t size, void *to);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the containers share.
+// The code that all weight formats share.
 #include "format/tensors/tensor_file.h"
 
 #include "core/file.h"
@@ -29,10 +29,10 @@ static enum berth_status recognise(struct tensor_file *file, struct berth_error 
             return BERTH_OK;
         }
     }
-    return status != BERTH_OK ? status
-                              : error_set(error, BERTH_BAD_DATA,
-                                          "%s: a file of weights of no known format (known: %s)",
-                                          file->path, formats->names);
+    return status != BERTH_OK
+               ? status
+               : error_set(error, BERTH_BAD_DATA, "%s: unknown format of weights (known: %s)",
+                           file->path, formats->names);
 }
 
 static int compare_names(const void *a, const void *b) {
@@ -54,7 +54,7 @@ enum berth_status tensor_index_new(const struct tensor_entry *entries, size_t co
     qsort(index, count, sizeof *index, compare_names);
     for (size_t i = 1; i < count; i++) {
         if (strcmp(index[i - 1]->name, index[i]->name) == 0) {
-            return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\" is given twice", path,
+            return error_set(error, BERTH_BAD_DATA, "%s: duplicate tensor \"%s\"", path,
                              index[i]->name);
         }
     }

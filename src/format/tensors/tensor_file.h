@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file of named tensors, whatever its format: opened by what the file is, read tensor by tensor.
-// Which formats there are is in format/containers/containers.h.
+// A file of named tensors in any format: the format is recognised on opening, and tensors are read
+// one by one. format/containers/containers.h has the list of formats.
 #ifndef BERTH_FORMAT_TENSOR_FILE_H
 #define BERTH_FORMAT_TENSOR_FILE_H
 
@@ -9,31 +9,32 @@
 
 struct tensor_file {
     const struct tensor_format *format;
-    char *path;                         // for messages; of the file that was opened
+    char *path;                         // of the file that was opened, for messages
     void *container;                    // the format's own
     const struct tensor_entry *entries; // borrowed from the container
     size_t count;
-    size_t ignored_keys; // in the file's description, without a meaning here: worth a warning
+    size_t ignored_keys; // unknown keys in the file's description: worth a warning
     const struct tensor_entry **by_name;
-    const struct tensor_formats *formats; // that it was opened by: so are the files it consists of
+    const struct tensor_formats
+        *formats; // the formats for this file and the files that it consists of
 };
 
 struct tensor_format {
     const char *name; // "safetensors"
-    // Whether a file with this path and these first bytes (up to TENSOR_HEAD_BYTES) is one.
+    // Whether a file with this path and these first bytes (up to TENSOR_HEAD_BYTES) has the format.
     int (*recognise)(const char *path, const unsigned char *head, size_t length);
     size_t container_size;
-    // Reads file->path's description into the container, which is zeroed; sets entries, count and
-    // ignored_keys. The entries' names need not be distinct: tensor_file_open_as checks.
+    // Reads file->path's description into the zeroed container; sets entries, count and
+    // ignored_keys. Names may repeat: tensor_file_open_as checks that.
     enum berth_status (*open)(struct tensor_file *file, struct berth_error *error);
-    // Bytes [first, first + bytes) of a tensor in row-major order, little-endian; both are
-    // multiples of the data type's size. Threads may read at the same time.
+    // Reads bytes [first, first + bytes) of a tensor in row-major order, little-endian; both are
+    // multiples of the data type's size. Thread-safe.
     enum berth_status (*read)(const struct tensor_file *file, const struct tensor_entry *entry,
                               uint64_t first, size_t bytes, void *to, struct berth_error *error);
-    // Also after `open` failed. The container's own memory is the caller's.
+    // Called also after `open` failed. The caller owns the container's memory.
     void (*close)(void *container);
-    // The newest file of the format in a folder where others of any name may lie: *path is newly
-    // allocated, NULL when there is none. NULL: its files have fixed names (folder.c).
+    // Finds the newest file of the format in a folder with other files: *path is newly allocated,
+    // NULL when there is none. find is NULL for formats with fixed file names (folder.c).
     enum berth_status (*find)(const char *folder, char **path, struct berth_error *error);
 };
 #define TENSOR_HEAD_BYTES 64
@@ -44,32 +45,33 @@ struct tensor_formats {
     const char *names; // for messages
 };
 
-// Recognises and opens the file. One of no known format is BERTH_BAD_DATA, naming what is known.
+// Recognises and opens the file. An unknown format is BERTH_BAD_DATA; the message names the known
+// ones.
 enum berth_status tensor_file_open_as(struct tensor_file *file, const char *path,
                                       const struct tensor_formats *formats,
                                       struct berth_error *error);
 void tensor_file_close(struct tensor_file *file);
 // The tensor of that name, or NULL.
 const struct tensor_entry *tensor_file_find(const struct tensor_file *file, const char *name);
-// All of a tensor in its own type into to[end - begin].
+// Reads a whole tensor in its own type to to[end - begin].
 enum berth_status tensor_file_read(const struct tensor_file *file, const struct tensor_entry *entry,
                                    void *to, struct berth_error *error);
-// Elements [first, first + count) as f32, converting from F32, F16, BF16 or F64; other types are
-// BERTH_BAD_DATA naming the tensor and its type.
+// Reads elements [first, first + count) as f32, converted from F32, F16, BF16 or F64; other types
+// are BERTH_BAD_DATA, with the tensor and its type in the message.
 enum berth_status tensor_file_read_f32(const struct tensor_file *file,
                                        const struct tensor_entry *entry, int64_t first,
                                        int64_t count, float *to, struct berth_error *error);
 
-// entries[count] sorted by name: a new array (also after a failure, where it may be NULL), to be
-// freed with memory_free. Two of one name are BERTH_BAD_DATA, naming `path` and the tensor. find:
-// the entry of that name, or NULL.
+// tensor_index_new sorts entries[count] by name into a new array (memory_free; after a failure,
+// too, when it may be NULL). A duplicate name is BERTH_BAD_DATA, with `path` and the tensor in the
+// message. tensor_index_find: the entry of that name, or NULL.
 enum berth_status tensor_index_new(const struct tensor_entry *entries, size_t count,
                                    const char *path, const struct tensor_entry ***by_name,
                                    struct berth_error *error);
 const struct tensor_entry *tensor_index_find(const struct tensor_entry *const *by_name,
                                              size_t count, const char *name);
 
-// For recognise(): whether the path ends so.
+// For recognise(): whether the path has this ending.
 int tensor_path_ends(const char *path, const char *ending);
 
 #endif

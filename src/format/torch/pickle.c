@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The opcodes (protocol 2, as torch.save writes it): one table, each a short function on the
-// machine of pickle_machine.h. What a finished pickle offers is in pickle_tree.c.
+// machine of pickle_machine.h. pickle_tree.c has the functions on a finished pickle.
 #include "format/torch/pickle.h"
 
 #include "core/little_endian.h"
@@ -19,16 +19,16 @@ typedef enum berth_status operation(struct machine *machine);
 static const struct opcode {
     const char *name;
     operation *run;    // NULL: known, and refused
-    unsigned argument; // bytes of the number that follows, items of a tuple, truth
+    unsigned argument; // bytes of the number that follows, items of a tuple, or a truth value
 } opcodes[256];
 
-// --- texts --------------------------------------------------------------------------------------
+// --- strings -------------------------------------------------------------------------------------
 
-// Room for a text of `bytes` bytes, and the NUL behind it.
+// Makes room for a string of `bytes` bytes and its NUL.
 static enum berth_status new_text(struct machine *machine, size_t bytes, uint64_t *place) {
     struct pickle *pickle = machine->pickle;
     if (bytes >= PICKLE_MAX_TEXTS - pickle->text_bytes) {
-        return machine_wrong(machine, "more than %u bytes of text", PICKLE_MAX_TEXTS);
+        return machine_wrong(machine, "more than %u bytes of strings", PICKLE_MAX_TEXTS);
     }
     char *texts = machine_reserve(machine, pickle->texts, &machine->text_room,
                                   pickle->text_bytes + bytes + 1, 1);
@@ -42,17 +42,17 @@ static enum berth_status new_text(struct machine *machine, size_t bytes, uint64_
     return BERTH_OK;
 }
 
-// A text from the file, its length first, in as many bytes as the opcode says.
+// Reads a string with its length before it, in as many bytes as the opcode says.
 static enum berth_status take_text(struct machine *machine, struct pickle_value *value) {
     uint64_t bytes = 0;
     TRY(machine_take_number(machine, opcodes[machine->opcode].argument, &bytes));
     if (bytes > PICKLE_MAX_TEXT) {
-        return machine_wrong(machine, "a text of %" PRIu64 " bytes, the limit is %u", bytes,
+        return machine_wrong(machine, "a string of %" PRIu64 " bytes; the limit is %u", bytes,
                              PICKLE_MAX_TEXT);
     }
     if (bytes > machine_bytes_left(machine)) {
         return machine_wrong(machine,
-                             "a text of %" PRIu64 " bytes, %" PRIu64 " are left: it is truncated",
+                             "truncated: a string of %" PRIu64 " bytes, %" PRIu64 " are left",
                              bytes, machine_bytes_left(machine));
     }
     *value = (struct pickle_value){.kind = PICKLE_TEXT, .count = (uint32_t)bytes};
@@ -68,10 +68,10 @@ static enum berth_status run_text(struct machine *machine) {
     struct pickle_value value = {0};
     TRY(take_text(machine, &value));
     return is_utf8(machine, &value) ? machine_push_value(machine, value)
-                                    : machine_wrong(machine, "a text that is not UTF-8");
+                                    : machine_wrong(machine, "a string that is not UTF-8");
 }
 
-// Python 2's str: text, or any bytes.
+// Python 2's str: a string, or arbitrary bytes.
 static enum berth_status run_bytes(struct machine *machine) {
     struct pickle_value value = {0};
     TRY(take_text(machine, &value));
@@ -162,14 +162,14 @@ static enum berth_status run_tuple(struct machine *machine) {
     return machine_push_tuple(machine, machine->depth, count);
 }
 
-// The values stack[first .. first + count) go into the container that lies below them.
+// Moves the values stack[first .. first + count) into the container below them.
 static enum berth_status fill(struct machine *machine, enum pickle_kind kind, size_t first,
                               size_t count) {
     uint32_t container = 0;
     TRY(machine_top(machine, &container));
     const struct pickle_value *value = machine_value(machine, container);
     if (value->kind != kind && value->kind != PICKLE_OPAQUE) {
-        return machine_wrong(machine, "what is to be filled is no %s",
+        return machine_wrong(machine, "expected a %s to fill",
                              kind == PICKLE_DICT ? "dictionary" : "list");
     }
     if (kind == PICKLE_DICT && count % 2 != 0) {
@@ -205,15 +205,15 @@ static enum berth_status run_set_items(struct machine *machine) {
 
 // --- the memo -----------------------------------------------------------------------------------
 
-// Indices are counted from 0 or 1, one for each put: one beyond the bytes read so far is a trick.
+// Indices count up from 0 or 1, one per put, so an index beyond the number of bytes read so far is
+// hostile.
 static enum berth_status run_put(struct machine *machine) {
     uint64_t index = 0;
     uint32_t value = 0;
     TRY(machine_take_number(machine, opcodes[machine->opcode].argument, &index));
     TRY(machine_top(machine, &value));
     if (index >= PICKLE_MAX_MEMO || index > machine->at - machine->source.begin) {
-        return machine_wrong(machine, "memo %" PRIu64 " is beyond what can have been stored",
-                             index);
+        return machine_wrong(machine, "memo index %" PRIu64 " is out of range", index);
     }
     size_t room = machine->memo_count;
     if (index >= room) {
@@ -241,7 +241,7 @@ static enum berth_status run_get(struct machine *machine) {
 
 // --- names and calls ----------------------------------------------------------------------------
 
-// A line of printable ASCII, appended to text[*length].
+// Reads a line of printable ASCII, appended to text[*length].
 static enum berth_status take_line(struct machine *machine, char *text, size_t *length) {
     for (size_t i = 0; i <= PICKLE_MAX_NAME; i++) {
         char c;
@@ -250,11 +250,11 @@ static enum berth_status take_line(struct machine *machine, char *text, size_t *
             return BERTH_OK;
         }
         if (c <= ' ' || c >= 0x7F) {
-            return machine_wrong(machine, "a name with the byte 0x%02x", (unsigned char)c);
+            return machine_wrong(machine, "a name with byte 0x%02x", (unsigned char)c);
         }
         text[(*length)++] = c;
     }
-    return machine_wrong(machine, "a name of more than %u bytes", PICKLE_MAX_NAME);
+    return machine_wrong(machine, "a name longer than %u bytes", PICKLE_MAX_NAME);
 }
 
 static enum berth_status run_name(struct machine *machine) {
@@ -266,8 +266,8 @@ static enum berth_status run_name(struct machine *machine) {
     name[length] = '\0';
     unsigned row = pickle_find_name(name);
     if (row == 0 && machine->trust == PICKLE_KNOWN_NAMES) {
-        return machine_wrong(machine, "the name %s, which no checkpoint needs; nothing was run",
-                             name);
+        return machine_wrong(machine,
+                             "refused: checkpoints do not need the name %s; nothing was run", name);
     }
     struct pickle_value value = {
         .kind = PICKLE_NAME, .detail = (uint8_t)row, .count = (uint32_t)length};
@@ -296,7 +296,7 @@ static enum berth_status call_first(struct machine *machine, uint32_t arguments)
     return machine_wrong(machine, "the first argument is neither a tensor nor a tuple");
 }
 
-// Empty, but for ordered dictionaries that Python 2 wrote: ([[key, value], ...],).
+// Makes an empty dictionary, or an ordered one from Python 2: ([[key, value], ...],).
 static enum berth_status call_dict(struct machine *machine, uint32_t arguments) {
     TRY(machine_push_kind(machine, PICKLE_DICT));
     uint32_t dict = machine->stack[machine->depth - 1];
@@ -309,7 +309,7 @@ static enum berth_status call_dict(struct machine *machine, uint32_t arguments) 
         uint32_t pair = machine_item(machine, pairs, i);
         const struct pickle_value *value = machine_value(machine, pair);
         if ((value->kind != PICKLE_LIST && value->kind != PICKLE_TUPLE) || value->count != 2) {
-            return machine_wrong(machine, "entry %zu of a dictionary is no pair", i);
+            return machine_wrong(machine, "entry %zu of a dictionary is not a pair", i);
         }
         for (size_t k = 0; k < 2; k++) {
             TRY(machine_push(machine, machine_item(machine, pair, k)));
@@ -325,21 +325,21 @@ static enum berth_status call_opaque(struct machine *machine, uint32_t arguments
         machine, (struct pickle_value){.kind = PICKLE_OPAQUE, .count = 1, .place = arguments});
 }
 
-// The callable and its tuple of arguments, taken from the stack.
+// Pops the callable and its tuple of arguments.
 static enum berth_status pop_call(struct machine *machine, uint32_t *called, uint32_t *arguments) {
     TRY(machine_pop(machine, arguments));
     TRY(machine_pop(machine, called));
     const struct pickle_value *value = machine_value(machine, *called);
     if (value->kind != PICKLE_NAME && value->kind != PICKLE_OPAQUE) {
-        return machine_wrong(machine, "what is to be called is no name");
+        return machine_wrong(machine, "expected the name of a callable");
     }
     if (machine_value(machine, *arguments)->kind != PICKLE_TUPLE) {
-        return machine_wrong(machine, "the arguments are no tuple");
+        return machine_wrong(machine, "expected a tuple of arguments");
     }
     return BERTH_OK;
 }
 
-// A call of what the table of names does not know, or means nothing to call.
+// Handles a call of a name that is not in the table, or not callable.
 static enum berth_status call_unknown(struct machine *machine, uint32_t called, uint32_t arguments,
                                       enum pickle_trust needed) {
     const struct pickle_value *value = machine_value(machine, called);
@@ -348,7 +348,8 @@ static enum berth_status call_unknown(struct machine *machine, uint32_t called, 
     }
     const char *name =
         value->kind == PICKLE_NAME ? machine->pickle->texts + value->place : "an opaque value";
-    return machine_wrong(machine, "calls %s, which no checkpoint needs; nothing was run", name);
+    return machine_wrong(machine, "refused: checkpoints do not need to call %s; nothing was run",
+                         name);
 }
 
 static enum berth_status (*const calls[])(struct machine *, uint32_t) = {
@@ -366,7 +367,7 @@ static enum berth_status run_call(struct machine *machine) {
                                   : call_unknown(machine, called, arguments, PICKLE_CALLS);
 }
 
-// An object made without a call of its class: of interest are torch's Parameter and dictionaries.
+// Handles an object created without a call of its class: torch's Parameter, or a dictionary.
 static enum berth_status run_new_object(struct machine *machine) {
     uint32_t called = 0, arguments = 0;
     TRY(pop_call(machine, &called, &arguments));
@@ -376,7 +377,7 @@ static enum berth_status run_new_object(struct machine *machine) {
                : call_unknown(machine, called, arguments, PICKLE_OBJECTS);
 }
 
-// An object's state: attributes of dictionaries (_metadata) and of parameters mean nothing here.
+// Handles an object's state; ignores attributes of dictionaries (_metadata) and of parameters.
 static enum berth_status run_build(struct machine *machine) {
     uint32_t state = 0, object = 0;
     TRY(machine_pop(machine, &state));
@@ -384,7 +385,7 @@ static enum berth_status run_build(struct machine *machine) {
     unsigned kind = machine_value(machine, object)->kind;
     return kind == PICKLE_DICT || kind == PICKLE_TENSOR || kind == PICKLE_OPAQUE
                ? BERTH_OK
-               : machine_wrong(machine, "a state for something that is no object");
+               : machine_wrong(machine, "a state for a value that is not an object");
 }
 
 static enum berth_status run_storage(struct machine *machine) {
@@ -402,9 +403,9 @@ static enum berth_status run_storage(struct machine *machine) {
 static enum berth_status run_protocol(struct machine *machine) {
     uint64_t protocol = 0;
     TRY(machine_take_number(machine, 1, &protocol));
-    return protocol == PROTOCOL ? BERTH_OK
-                                : machine_wrong(machine, "protocol %" PRIu64 ", only %d is read",
-                                                protocol, PROTOCOL);
+    return protocol == PROTOCOL
+               ? BERTH_OK
+               : machine_wrong(machine, "expected protocol %d, found %" PRIu64, PROTOCOL, protocol);
 }
 
 static enum berth_status run_stop(struct machine *machine) {
@@ -452,7 +453,7 @@ static const struct opcode opcodes[256] = {
     [0x81] = {"NEWOBJ", run_new_object, 0},
     ['b'] = {"BUILD", run_build, 0},
     ['Q'] = {"BINPERSID", run_storage, 0},
-    // Refused, by name.
+    // Refused, with the name in the message.
     ['0'] = {"POP", NULL, 0},
     ['1'] = {"POP_MARK", NULL, 0},
     ['2'] = {"DUP", NULL, 0},
@@ -492,11 +493,12 @@ static const struct opcode opcodes[256] = {
 static enum berth_status run(struct machine *machine) {
     while (!machine->stopped) {
         machine->opcode_at = machine->at;
-        machine->opcode_name = opcodes['.'].name; // what is missing when nothing follows
+        machine->opcode_name = opcodes['.'].name; // the opcode that is missing if nothing follows
         TRY(machine_take(machine, &machine->opcode, 1));
         machine->opcode_name = opcodes[machine->opcode].name;
         if (opcodes[machine->opcode].run == NULL) {
-            return machine_wrong(machine, "an opcode that no checkpoint needs; nothing was run");
+            return machine_wrong(machine,
+                                 "refused: checkpoints do not need this opcode; nothing was run");
         }
         TRY(opcodes[machine->opcode].run(machine));
     }

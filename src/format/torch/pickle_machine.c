@@ -50,7 +50,7 @@ static enum berth_status fill_window(struct machine *machine) {
 
 enum berth_status machine_take(struct machine *machine, void *to, size_t bytes) {
     if (bytes > machine_bytes_left(machine)) {
-        return machine_wrong(machine, "%zu bytes are needed, %" PRIu64 " are left: it is truncated",
+        return machine_wrong(machine, "truncated: %zu bytes are needed, %" PRIu64 " are left",
                              bytes, machine_bytes_left(machine));
     }
     for (size_t done = 0; done < bytes;) {
@@ -134,7 +134,7 @@ enum berth_status machine_top(struct machine *machine, uint32_t *index) {
 
 enum berth_status machine_pop_mark(struct machine *machine, size_t *first, size_t *count) {
     if (machine->mark_count == 0) {
-        return machine_wrong(machine, "there is no mark on the stack");
+        return machine_wrong(machine, "no mark on the stack");
     }
     *first = machine->marks[--machine->mark_count];
     *count = machine->depth - *first;
@@ -144,11 +144,11 @@ enum berth_status machine_pop_mark(struct machine *machine, size_t *first, size_
 
 // --- containers ---------------------------------------------------------------------------------
 
-// The first of `count` new items behind the others.
+// Appends `count` new items; *first is the first of them.
 static enum berth_status new_items(struct machine *machine, size_t count, uint64_t *place) {
     struct pickle *pickle = machine->pickle;
     if (count > PICKLE_MAX_ITEMS - pickle->item_count) {
-        return machine_wrong(machine, "more than %u items in lists", PICKLE_MAX_ITEMS);
+        return machine_wrong(machine, "more than %u items in containers", PICKLE_MAX_ITEMS);
     }
     uint32_t *items = machine_reserve(machine, pickle->items, &machine->item_room,
                                       pickle->item_count + count, sizeof *items);
@@ -165,8 +165,8 @@ static size_t room_of(const struct pickle_value *value) {
     return value->detail == 0 ? 0 : (size_t)1 << value->detail;
 }
 
-// Adds the values at stack[first] to a list or dictionary; one that has outgrown its room moves
-// behind the others, into twice the room.
+// Adds the values at stack[first] to a list or dictionary; a full one moves to the end of `items`,
+// with twice the capacity.
 enum berth_status machine_append(struct machine *machine, uint32_t container, size_t first,
                                  size_t count) {
     struct pickle_value *value = machine_value(machine, container);
@@ -181,7 +181,7 @@ enum berth_status machine_append(struct machine *machine, uint32_t container, si
             bits++;
         }
         TRY(new_items(machine, (size_t)1 << bits, &place));
-        if (value->count > 0) { // else there may be no items at all
+        if (value->count > 0) { // else `items` may be NULL
             memcpy(machine->pickle->items + place, machine->pickle->items + value->place,
                    value->count * sizeof *machine->pickle->items);
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table. A name that is not here is never called, whatever it does; one that is here is not
-// called either: the row says what its result would be.
+// The table of known names. Neither unknown nor known names are ever called: a row says what the
+// result of the call would be.
 #include "format/torch/pickle_names.h"
 
 #include <stddef.h>
@@ -24,7 +24,7 @@ const struct pickle_name pickle_names[] = {
     {"torch.ByteStorage", PICKLE_MEANS_STORAGE, "U8"},
     {"torch.BoolStorage", PICKLE_MEANS_STORAGE, "BOOL"},
     {"torch.ComplexFloatStorage", PICKLE_MEANS_STORAGE, "C64"},
-    // What training scripts put beside their weights.
+    // Objects that training scripts save with their weights.
     {"collections.defaultdict", PICKLE_MEANS_DICT, NULL},
     {"torch.device", PICKLE_MEANS_OPAQUE, NULL},
     {"__builtin__.set", PICKLE_MEANS_OPAQUE, NULL},

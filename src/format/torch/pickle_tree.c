@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a finished pickle offers: look-ups, and the meaning of storages and tensors.
+// Functions on a finished pickle: look-ups, and the meaning of storages and tensors.
 #include "format/torch/pickle_tree.h"
 
 #include "core/memory.h"
@@ -96,7 +96,7 @@ static int is_name_text(const struct pickle *pickle, const struct pickle_value *
 // ("storage", type, key, device, numel[, None]); the sixth field is that of the older format.
 const char *pickle_check_storage(const struct pickle *pickle, const struct pickle_value *id) {
     if (!pickle_is(id, PICKLE_TUPLE) || (id->count != 5 && id->count != 6)) {
-        return "that is no tuple of five or six fields";
+        return "that is not a tuple of five or six fields";
     }
     const struct pickle_value *what = slot(pickle, id, 0), *type = slot(pickle, id, 1);
     if (!pickle_is(what, PICKLE_TEXT) || strcmp(pickle->texts + what->place, "storage") != 0) {
@@ -132,7 +132,7 @@ const char *pickle_check_tensor(const struct pickle *pickle, const struct pickle
     const struct pickle_value *stride = slot(pickle, arguments, 3);
     if (!is_size(slot(pickle, arguments, 1)) || !are_sizes(pickle, shape) ||
         !are_sizes(pickle, stride) || shape->count != stride->count) {
-        return "whose offset, shape or strides are no integers of 0 or more";
+        return "whose offset, shape or strides are negative or not integers";
     }
     return shape->count > TENSOR_MAX_RANK ? "of more than 8 dimensions" : NULL;
 }
@@ -204,10 +204,10 @@ static enum berth_status check_dict(const struct pickle *pickle, const struct pi
             const struct pickle_value *key = &pickle->values[keys[i]];
             return key->kind == PICKLE_TEXT
                        ? error_set(error, BERTH_BAD_DATA,
-                                   "%s: a dictionary has the key \"%.200s\" twice", path,
+                                   "%s: duplicate key \"%.200s\" in a dictionary", path,
                                    pickle->texts + key->place)
                        : error_set(error, BERTH_BAD_DATA,
-                                   "%s: a dictionary has the key %" PRId64 " twice", path,
+                                   "%s: duplicate key %" PRId64 " in a dictionary", path,
                                    key->integer);
         }
     }

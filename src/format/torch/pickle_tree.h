@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks on a pickle's values, for the machine that makes them.
+// Checks on a pickle's values, for the machine that creates them.
 #ifndef BERTH_FORMAT_PICKLE_TREE_H
 #define BERTH_FORMAT_PICKLE_TREE_H
 
 #include "format/torch/pickle.h"
 
-// What is wrong with the arguments of a storage or a tensor ("has ..."), NULL when nothing is.
+// What is wrong with the arguments of a storage or a tensor ("without ..."), or NULL.
 const char *pickle_check_storage(const struct pickle *pickle, const struct pickle_value *id);
 const char *pickle_check_tensor(const struct pickle *pickle, const struct pickle_value *arguments);
 
-// No dictionary gives a text or an integer twice as a key: readers would disagree on its value.
+// Refuses duplicate keys in dictionaries (strings and integers): readers would disagree on the
+// value.
 enum berth_status pickle_check_keys(const struct pickle *pickle, const char *path,
                                     struct berth_error *error);
 

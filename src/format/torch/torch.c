@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From pickled values to named tensors, and from tensors to numbers. What a file claims is checked
-// against its storages before anything is allocated for it: a tensor lies within its storage and is
-// no larger than the file.
+// Finds named tensors in pickled values, and reads their data. A tensor must be within its storage
+// and no larger than the file, which is checked before any allocation for it.
 #include "format/torch/torch.h"
 
 #include "core/memory.h"
@@ -12,13 +11,13 @@
 #include <string.h>
 
 #define PATH_SIZE 4096u
-// A strided read fetches everything between its first and its last element at once when that is at
-// most this much, and four times what is wanted, more.
+// A strided read fetches everything between its first and last element at once if that is at most
+// this large, or at most four times the wanted bytes.
 #define SPAN_BYTES ((uint64_t)16 << 20)
 
-// --- the way to the tensors ---------------------------------------------------------------------
+// --- finding the tensors ------------------------------------------------------------------------
 
-// Made twice: without `entries` it only counts.
+// A walk over the values, done twice: without `entries` it only counts.
 struct walk {
     struct torch_file *file;
     char path[PATH_SIZE];
@@ -42,12 +41,12 @@ static void measure_shape(const struct pickle_tensor *tensor, struct torch_view 
         view->stride[i] = tensor->stride[i];
         view->contiguous &= tensor->shape[i] <= 1 || tensor->stride[i] == expected;
         if (__builtin_mul_overflow(expected, tensor->shape[i], &expected)) {
-            expected = 0; // refused when the elements are counted
+            expected = 0; // refused later, when the elements are counted
         }
     }
 }
 
-// The number of elements, and where in the storage the last one ends; 0 when either overflows.
+// Computes the number of elements and the end of the last one in the storage; 0 on overflow.
 static int measure_extent(const struct pickle_tensor *tensor, int64_t *elements, int64_t *end) {
     int overflow = 0;
     int64_t last = tensor->offset, reach;
@@ -77,13 +76,13 @@ static enum berth_status describe(const struct walk *walk, const struct pickle_t
     memcpy(entry->shape, tensor->shape, sizeof entry->shape);
     view->storage = torch_find_storage(file, tensor->storage.key);
     if (view->storage == NULL) {
-        return wrong(walk, "the file does not hold its data");
+        return wrong(walk, "its data is missing from the file");
     }
     if (numel > view->storage->size / size || numel * size != view->storage->size) {
-        return wrong(walk, "its storage has another size than the pickle says");
+        return wrong(walk, "the size of its storage differs from the pickle's");
     }
     if (!measure_extent(tensor, &elements, &end) || (uint64_t)end > numel) {
-        return wrong(walk, "it reaches beyond its storage");
+        return wrong(walk, "it extends beyond its storage");
     }
     if (__builtin_mul_overflow((uint64_t)elements, size, &bytes) ||
         bytes > file->archive.file.size) {
@@ -116,7 +115,7 @@ static enum berth_status add_tensor(struct walk *walk, const struct pickle_value
     return BERTH_OK;
 }
 
-// Adds a part to the path: a key, or the number of an item.
+// Appends a part to the path: a key, or the index of an item.
 static enum berth_status enter(struct walk *walk, const struct pickle_value *parent, size_t index) {
     const struct pickle *pickle = &walk->file->pickle;
     const struct pickle_value *key = pickle_key(pickle, parent, index);
@@ -128,7 +127,7 @@ static enum berth_status enter(struct walk *walk, const struct pickle_value *par
         snprintf(number, sizeof number, "%" PRId64, value);
         text = number;
     } else if (strlen(text) != key->count) {
-        return wrong(walk, "a key below it holds a NUL");
+        return wrong(walk, "a key in it contains a NUL");
     }
     const char *dot = walk->depth > 1 ? "." : "";
     size_t room = sizeof walk->path - walk->length;
@@ -149,14 +148,14 @@ static enum berth_status walk_value(struct walk *walk, const struct pickle_value
         return add_tensor(walk, value);
     }
     if (walk->depth == TORCH_MAX_DEPTH) {
-        return wrong(walk, "dictionaries and lists more than 64 deep");
+        return wrong(walk, "dictionaries and lists nested deeper than 64");
     }
     walk->depth++;
     size_t length = walk->length, count = pickle_length(value);
     for (size_t i = 0; i < count; i++) {
         const struct pickle_value *child = pickle_item(&walk->file->pickle, value, i);
         if (++walk->visits > walk->visit_limit) {
-            return wrong(walk, "values that hold one another many times over");
+            return wrong(walk, "too many references between values");
         }
         if (!is_inner(child)) {
             continue;
@@ -214,7 +213,7 @@ static enum berth_status open_layout(struct torch_file *file, const char *path,
     return torch_is_legacy(head, length)
                ? torch_open_legacy(file, path, trust, error)
                : error_set(error, BERTH_BAD_DATA,
-                           "%s: neither a zip archive nor a pickle as PyTorch writes them", path);
+                           "%s: not a PyTorch file: neither a zip archive nor a pickle", path);
 }
 
 enum berth_status torch_open(struct torch_file *file, const char *path, enum pickle_trust trust,
@@ -254,11 +253,11 @@ const struct tensor_entry *torch_tensor(const struct torch_file *file,
 
 static enum berth_status damaged(const struct torch_file *file, const struct tensor_entry *entry,
                                  struct berth_error *error) {
-    return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\" is damaged: its CRC-32 is wrong",
+    return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\" is damaged: wrong CRC-32",
                      file->archive.file.path, entry->name);
 }
 
-// Reads the storage that the tensor views once over for its CRC alone.
+// Reads the whole storage of the tensor to verify its CRC.
 static enum berth_status check_storage(const struct torch_file *file,
                                        const struct tensor_entry *entry,
                                        struct berth_error *error) {
@@ -296,8 +295,8 @@ struct strides {
     int outer;   // dimensions above the runs
     int64_t run; // elements in a whole run
     int64_t index[TENSOR_MAX_RANK];
-    int64_t within; // elements of the present run that are done
-    int64_t place;  // of the present run in the storage, from the tensor's first element
+    int64_t within; // elements of the current run that are done
+    int64_t place;  // offset of the current run in the storage, from the tensor's first element
 };
 
 static void find_runs(struct strides *walk) {
@@ -332,8 +331,8 @@ static void next_run(struct strides *walk) {
     }
 }
 
-// The least and the largest place of elements [first, last]: they share their indices down to some
-// dimension, below which all may occur.
+// The least and the largest offset of elements [first, last]: they share their indices down to some
+// dimension; below it all indices may occur.
 static void find_span(struct strides *walk, int64_t first, int64_t last, int64_t *low,
                       int64_t *high) {
     int64_t index[TENSOR_MAX_RANK] = {0};
@@ -356,8 +355,8 @@ static void find_span(struct strides *walk, int64_t first, int64_t last, int64_t
     }
 }
 
-// Copies runs from the bytes of the storage that are in memory (`span`), or from the file (NULL);
-// `base` is the place of the first of them.
+// Copies runs from the bytes of the storage in memory (`span`), or from the file (NULL); `base` is
+// the offset of the first byte of `span`.
 static enum berth_status copy_runs(const struct torch_file *file, struct strides *walk,
                                    const char *span, int64_t base, size_t bytes, char *to,
                                    struct berth_error *error) {
@@ -407,7 +406,9 @@ enum berth_status torch_read(const struct torch_file *file, const struct tensor_
                              uint64_t first, size_t bytes, void *to, struct berth_error *error) {
     uint64_t size = entry->end - entry->begin;
     if (first > size || bytes > size - first) {
-        return error_set(error, BERTH_INTERNAL, "%s: tensor \"%s\": no bytes %" PRIu64 " to %zu",
+        return error_set(error, BERTH_INTERNAL,
+                         "%s: tensor \"%s\": read at offset %" PRIu64
+                         " of %zu bytes is out of range",
                          file->archive.file.path, entry->name, first, bytes);
     }
     if (bytes == 0) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// PyTorch's checkpoints (.bin, .pt, .pth): the zip archive of today and the stacked pickles of
-// before 1.6. The pickle is read as data (pickle.h): nothing in a file is ever run, imported or
-// opened, whatever `trust` says; trust decides only what is refused.
+// Reads and writes PyTorch's checkpoints (.bin, .pt, .pth): zip archives, and the sequences of
+// pickles from before version 1.6 (read only). The pickle is read as data (pickle.h): nothing in a
+// file is ever run, imported or opened; `trust` only decides what is refused.
 //
-// A tensor's name is the way to it through nested dictionaries and lists, joined with '.':
-// "model.bert.pooler.dense.bias", "optimizer.state.0.exp_avg". A tensor alone in its file is
-// "tensor". Tied tensors and views are tensors of their own that share bytes of the file.
+// A tensor's name is its path through nested dictionaries and lists, joined with '.':
+// "model.bert.pooler.dense.bias", "optimizer.state.0.exp_avg". A file that is a single tensor names
+// it "tensor". Tied tensors and views are separate tensors that share bytes of the file.
 //
-// Leaves out: TorchScript, whole modules, the tar files of before 0.1.10, big-endian files,
+// Leaves out TorchScript, whole modules, the tar files from before 0.1.10, big-endian files,
 // quantised and sparse tensors.
 #ifndef BERTH_FORMAT_TORCH_H
 #define BERTH_FORMAT_TORCH_H
@@ -22,15 +22,15 @@
 
 #define TORCH_MAX_TENSORS 1000000u
 #define TORCH_MAX_NAMES (16u << 20) // bytes of all names
-#define TORCH_MAX_DEPTH 64u         // dictionaries and lists on the way to a tensor
+#define TORCH_MAX_DEPTH 64u         // nesting depth of dictionaries and lists
 
-// A block of numbers in the file, which tensors view.
+// A block of numbers in the file; tensors are views of it.
 struct torch_storage {
     const char *key;
-    uint64_t begin, size; // bytes in the file
-    uint64_t numel;       // elements; 0 in a zip archive, which does not tell
+    uint64_t begin, size; // offset and size in the file, in bytes
+    uint64_t numel;       // elements; 0 in a zip archive, which does not say
     uint32_t crc;         // CRC-32
-    int has_crc;          // the older format has none
+    int has_crc;          // the older format has no CRC
 };
 
 struct torch_view {
@@ -41,38 +41,40 @@ struct torch_view {
 };
 
 struct torch_file {
-    struct zip archive; // of the older format only its file
+    struct zip archive; // for the older format only its file is used
     struct pickle pickle;
-    struct torch_storage *storages; // by key
+    struct torch_storage *storages; // sorted by key
     size_t storage_count;
-    struct tensor_entry *entries; // in the order of the dictionaries; begin and end are of the file
-    struct torch_view *views;     // of the same tensors
+    struct tensor_entry
+        *entries;             // in the order of the dictionaries; begin and end are file offsets
+    struct torch_view *views; // of the same tensors
     size_t count;
     char *names;
 };
 
-// Opens either kind. The pickled values are in file->pickle, for what stands beside the tensors.
+// Opens either format. file->pickle holds all pickled values, also those that are not tensors.
 enum berth_status torch_open(struct torch_file *file, const char *path, enum pickle_trust trust,
                              struct berth_error *error);
 void torch_close(struct torch_file *file);
-// The tensor that a pickled value is (the first of its names), or NULL.
+// The tensor of a pickled value (under the first of its names), or NULL.
 const struct tensor_entry *torch_tensor(const struct torch_file *file,
                                         const struct pickle_value *value);
-// As tensor_format's read. A storage is compared with its CRC when its
-// first byte is read through a contiguous tensor.
+// As tensor_format's read. The CRC of a storage is checked when its first byte is read through a
+// contiguous tensor.
 enum berth_status torch_read(const struct torch_file *file, const struct tensor_entry *entry,
                              uint64_t first, size_t bytes, void *to, struct berth_error *error);
 
-// ckpt_<step>.pt of the highest step in the folder, as NVIDIA's and Habana's scripts name their
-// checkpoints; as tensor_format's find.
+// Finds the ckpt_<step>.pt of the highest step in the folder, as NVIDIA's and Habana's scripts name
+// their checkpoints. Otherwise as find of tensor_format.
 enum berth_status torch_find(const char *folder, char **path, struct berth_error *error);
 
-// As two of many containers, opened with PICKLE_OBJECTS.
+// The two formats for tensor_file.h, opened with PICKLE_OBJECTS.
 extern const struct tensor_format torch_zip_format, torch_legacy_format;
 
 // --- writing -------------------------------------------------------------------------------------
 
-// What is to be pickled: a tree of dictionaries and lists. `key` is that of the parent dictionary.
+// The values to pickle: a tree of dictionaries and lists. `key` is the key in the parent
+// dictionary.
 enum torch_kind {
     TORCH_NONE,
     TORCH_TRUTH,   // integer: 0 or 1
@@ -83,7 +85,7 @@ enum torch_kind {
     TORCH_LIST,    // children[count]
     TORCH_DICT,    // children[count]
     TORCH_TENSOR,  // tensors[0]
-    TORCH_TENSORS  // tensors[count]: an ordered dictionary of them, as a state_dict is
+    TORCH_TENSORS  // tensors[count]: an ordered dictionary of tensors, like a state_dict
 };
 struct torch_node {
     const char *key;
@@ -96,9 +98,9 @@ struct torch_node {
     const struct torch_node *children;
     const struct tensor_out *tensors;
 };
-// Writes the zip archive atomically; torch.load(weights_only=True) takes it. Every tensor gets a
-// storage of its own. A data type that torch has no storage for, and trees deeper than
-// TORCH_MAX_DEPTH: BERTH_CANT_CREATE.
+// Writes the zip archive atomically; torch.load(weights_only=True) accepts it. Tensors of one list
+// with the same data share a storage. BERTH_CANT_CREATE: a data type without a torch storage, or a
+// tree deeper than TORCH_MAX_DEPTH.
 enum berth_status torch_write(const char *path, const struct torch_node *root,
                               struct berth_error *error);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which checkpoint of a folder is the newest: the one of the highest step.
+// Finds the newest checkpoint of a folder: that of the highest step.
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
@@ -11,7 +11,7 @@
 #define ENDING ".pt"
 #define STEP_DIGITS ((size_t)18)
 
-// The step in "ckpt_<step>.pt", -1 when the name is another.
+// The step in "ckpt_<step>.pt", -1 for any other name.
 static int64_t step_of(const char *name) {
     char digits[STEP_DIGITS + 1];
     int64_t step;

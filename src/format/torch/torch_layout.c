@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two layouts of a checkpoint. Today's: a zip archive of one folder with data.pkl and a file
-// data/KEY for each storage. Before 1.6: a magic number, the protocol, facts about the machine, the
+// The two layouts of a checkpoint. Since version 1.6: a zip archive of one folder with data.pkl and
+// a file data/KEY per storage. Before: a magic number, the protocol, facts about the machine, the
 // object and the list of storage keys, each a pickle, then each storage as its number of elements
 // (8 bytes) and its bytes.
 #include "format/torch/torch_layout.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define LEGACY_PROTOCOL 1001
-#define FOLDER_LIMIT ((size_t)4096) // bytes of the folder's name in the archive
+#define FOLDER_LIMIT ((size_t)4096) // bytes of the name of the archive's folder
 
 static const unsigned char zip_magic[] = {'P', 'K', 3, 4};
 // The pickle of 0x1950a86a20f9469cfc6c.
@@ -64,14 +64,14 @@ static enum berth_status find_folder(const struct torch_file *file, struct folde
     folder->length = slash != NULL ? (size_t)(slash - first) + 1 : 0;
     if (folder->length == 0 || folder->length > FOLDER_LIMIT) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: a zip archive without a folder: no PyTorch checkpoint",
+                         "%s: not a PyTorch checkpoint: a zip archive without a folder",
                          zip->file.path);
     }
     memcpy(folder->path, first, folder->length);
     for (size_t i = 0; i < zip->count; i++) {
         if (strncmp(zip->entries[i].name, folder->path, folder->length) != 0) {
             return error_set(error, BERTH_BAD_DATA,
-                             "%s: a zip archive of several folders: no PyTorch checkpoint",
+                             "%s: not a PyTorch checkpoint: a zip archive of several folders",
                              zip->file.path);
         }
     }
@@ -88,7 +88,7 @@ static enum berth_status check_byte_order(const struct torch_file *file, struct 
                                           struct berth_error *error) {
     char order[7] = "";
     const struct zip_entry *entry = find_in(file, folder, "byteorder");
-    if (entry == NULL) { // older than the question
+    if (entry == NULL) { // older files do not have it
         return BERTH_OK;
     }
     if (entry->size < sizeof order) {
@@ -97,7 +97,7 @@ static enum berth_status check_byte_order(const struct torch_file *file, struct 
     return strcmp(order, "little") == 0
                ? BERTH_OK
                : error_set(error, BERTH_BAD_DATA,
-                           "%s: byte order \"%s\": only \"little\" can be read",
+                           "%s: expected byte order \"little\", found \"%s\"",
                            file->archive.file.path, order);
 }
 
@@ -117,7 +117,7 @@ static enum berth_status list_storages(struct torch_file *file, struct folder *f
                                        .has_crc = 1};
         }
     }
-    return BERTH_OK; // sorted, as the entries are
+    return BERTH_OK; // sorted, because the entries are
 }
 
 enum berth_status torch_open_zip(struct torch_file *file, const char *path, enum pickle_trust trust,
@@ -126,14 +126,15 @@ enum berth_status torch_open_zip(struct torch_file *file, const char *path, enum
     TRY(zip_open(&file->archive, path, error));
     TRY(find_folder(file, &folder, error));
     if (find_in(file, &folder, "constants.pkl") != NULL) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: a TorchScript program, not a checkpoint: save the model's state_dict",
-                         path);
+        return error_set(
+            error, BERTH_BAD_DATA,
+            "%s: expected a checkpoint, found a TorchScript program: save the model's state_dict",
+            path);
     }
     const struct zip_entry *entry = find_in(file, &folder, "data.pkl");
     if (entry == NULL) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: a zip archive without data.pkl: no PyTorch checkpoint", path);
+                         "%s: not a PyTorch checkpoint: a zip archive without data.pkl", path);
     }
     TRY(check_byte_order(file, &folder, error));
     TRY(zip_check(&file->archive, entry, error));
@@ -154,7 +155,7 @@ static enum berth_status wrong(const struct torch_file *file, uint64_t at, const
                      what);
 }
 
-// The next pickle; source->begin moves behind it.
+// Reads the next pickle; source->begin moves past it.
 static enum berth_status read_next(struct pickle *pickle, struct pickle_source *source,
                                    enum pickle_trust trust, struct berth_error *error) {
     return pickle_read(pickle, source, trust, &source->begin, error);
@@ -168,22 +169,21 @@ static enum berth_status read_preface(const struct torch_file *file, struct pick
     pickle_integer(pickle.root, &protocol);
     pickle_done(&pickle);
     if (protocol != LEGACY_PROTOCOL) {
-        return wrong(file, source->begin, "the protocol is not 1001", error);
+        return wrong(file, source->begin, "expected protocol 1001", error);
     }
     TRY(read_next(&pickle, source, PICKLE_KNOWN_NAMES, error));
     const struct pickle_value *little = pickle_member(&pickle, pickle.root, "little_endian");
     int is_little = pickle_is(little, PICKLE_TRUTH) && little->integer == 1;
     pickle_done(&pickle);
     return is_little ? BERTH_OK
-                     : wrong(file, source->begin, "the file does not say that it is little-endian",
-                             error);
+                     : wrong(file, source->begin, "the file is not marked as little-endian", error);
 }
 
 static size_t element_size(const struct pickle_storage *storage) {
     return tensor_dtype_bits(storage->dtype_name) / 8;
 }
 
-// The storages that the object speaks of, each once, with the bytes it must have and begin = 0.
+// Collects the distinct storages that the object refers to, with their required size and begin = 0.
 static enum berth_status collect_storages(struct torch_file *file, struct berth_error *error) {
     struct pickle_storage found;
     size_t count = 0, kept = 0;
@@ -197,7 +197,7 @@ static enum berth_status collect_storages(struct torch_file *file, struct berth_
             *storage = (struct torch_storage){.key = found.key, .numel = (uint64_t)found.numel};
             if (__builtin_mul_overflow((uint64_t)found.numel, element_size(&found),
                                        &storage->size)) {
-                return wrong(file, 0, "a storage of more bytes than can be counted", error);
+                return wrong(file, 0, "the size of a storage overflows", error);
             }
         }
     }
@@ -208,7 +208,7 @@ static enum berth_status collect_storages(struct torch_file *file, struct berth_
         if (kept > 0 && strcmp(file->storages[kept - 1].key, file->storages[i].key) == 0) {
             if (file->storages[kept - 1].size != file->storages[i].size ||
                 file->storages[kept - 1].numel != file->storages[i].numel) {
-                return wrong(file, 0, "a storage of two sizes", error);
+                return wrong(file, 0, "a storage with two different sizes", error);
             }
             continue;
         }
@@ -218,24 +218,25 @@ static enum berth_status collect_storages(struct torch_file *file, struct berth_
     return BERTH_OK;
 }
 
-// The storage whose key comes next: its number of bytes is known from the object, its number of
-// elements is given here once more.
+// Locates the storage of the next key: its size in bytes is known from the object; its number of
+// elements is repeated here.
 static enum berth_status place_storage(struct torch_file *file, const char *key, uint64_t *at,
                                        struct berth_error *error) {
     unsigned char raw[8];
     struct torch_storage *storage = (struct torch_storage *)torch_find_storage(file, key);
     if (storage == NULL || storage->begin != 0) {
-        return wrong(file, *at, "the list of storages names one twice, or one of no tensor", error);
+        return wrong(file, *at, "the list of storages has a duplicate, or a storage of no tensor",
+                     error);
     }
     if (file->archive.file.size - *at < sizeof raw) {
-        return wrong(file, *at, "a storage is missing: truncated", error);
+        return wrong(file, *at, "the file is truncated: missing storage", error);
     }
     TRY(file_reader_at(&file->archive.file, *at, raw, sizeof raw, error));
     uint64_t elements = little_endian(raw, sizeof raw);
     storage->begin = *at + sizeof raw;
     if (elements != storage->numel || storage->size > file->archive.file.size - storage->begin) {
-        return wrong(file, *at, "a storage's size is not what its tensors say, or it is truncated",
-                     error);
+        return wrong(file, *at,
+                     "the size of a storage differs from its tensors', or it is truncated", error);
     }
     *at = storage->begin + storage->size;
     return BERTH_OK;
@@ -245,7 +246,7 @@ static enum berth_status place_storages(struct torch_file *file, const struct pi
                                         uint64_t at, struct berth_error *error) {
     size_t count = pickle_length(keys->root);
     if (!pickle_is(keys->root, PICKLE_LIST) || count != file->storage_count) {
-        return wrong(file, at, "no list of the storages that the tensors need", error);
+        return wrong(file, at, "missing list of the storages that the tensors need", error);
     }
     for (size_t i = 0; i < count; i++) {
         const char *key = pickle_text(keys, pickle_item(keys, keys->root, i));
@@ -253,7 +254,7 @@ static enum berth_status place_storages(struct torch_file *file, const struct pi
     }
     return at == file->archive.file.size
                ? BERTH_OK
-               : wrong(file, at, "something follows the last storage", error);
+               : wrong(file, at, "unexpected data after the last storage", error);
 }
 
 enum berth_status torch_open_legacy(struct torch_file *file, const char *path,

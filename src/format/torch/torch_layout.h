@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts that torch.c opens a file with: each layout leaves the pickle and the storages.
+// The two layouts, for torch.c: each fills in the pickle and the storages.
 #ifndef BERTH_FORMAT_TORCH_LAYOUT_H
 #define BERTH_FORMAT_TORCH_LAYOUT_H
 
 #include "format/torch/torch.h"
 
-// Whether a file that begins so has the layout.
+// Whether a file with these first bytes has the layout.
 int torch_is_zip(const unsigned char *head, size_t length);
 int torch_is_legacy(const unsigned char *head, size_t length);
 
-// Fill archive, pickle and storages. On failure the caller closes what there is.
+// Fill archive, pickle and storages. After a failure the caller closes the file.
 enum berth_status torch_open_zip(struct torch_file *file, const char *path, enum pickle_trust trust,
                                  struct berth_error *error);
 enum berth_status torch_open_legacy(struct torch_file *file, const char *path,

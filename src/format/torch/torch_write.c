@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing checkpoints: the pickle is made in memory (it holds names and shapes only), then it and
-// the tensors go into a zip archive in torch's order. Plain dictionaries, lists and numbers, and
-// for tensors the calls that torch itself writes, so that its restricted loader takes the file.
+// Writes checkpoints: builds the pickle in memory (it holds names and shapes only), then writes it
+// and the tensors to a zip archive in torch's order. The pickle has plain dictionaries, lists and
+// numbers, and for tensors the calls that torch itself writes, so that its restricted loader
+// accepts the file.
 #include "core/memory.h"
 #include "format/torch/torch.h"
 
@@ -9,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BATCH 1000 // entries between two marks, as Python's pickler does
+#define BATCH 1000 // entries per mark, as in Python's pickler
 #define ROOT_SIZE 256
 
 // torch's class for a storage of each data type; NULL: none.
@@ -22,7 +23,7 @@ static const char *const storages[TENSOR_OTHER] = {
 struct output {
     const char *path;
     struct buffer pickle;
-    size_t tensors; // so far: the number is the storage's key
+    size_t tensors; // number so far: the key of the next storage
     struct berth_error *error;
 };
 
@@ -39,7 +40,7 @@ static void put_text(struct output *out, const char *text) {
     buffer_put(&out->pickle, text, length);
 }
 
-// BININT for what fits, else LONG1.
+// BININT if it fits, else LONG1.
 static void put_integer(struct output *out, int64_t value) {
     int small = value >= INT32_MIN && value <= INT32_MAX;
     put_code(out, small ? 'J' : '\x8a');
@@ -104,8 +105,8 @@ static int64_t count_elements(const struct tensor_out *tensor) {
     return count;
 }
 
-// The first of a list that is the same block of numbers as list[index]: they share a storage, as
-// tied weights do in torch.
+// The index of the first tensor with the same data as list[index]: they share a storage, as tied
+// weights do in torch.
 static size_t find_storage(const struct tensor_out *list, size_t index) {
     const struct tensor_out *tensor = &list[index];
     int64_t elements = count_elements(tensor);
@@ -118,7 +119,7 @@ static size_t find_storage(const struct tensor_out *list, size_t index) {
     return index;
 }
 
-// `number`: of its storage.
+// `number` is the key of its storage.
 static enum berth_status put_tensor(struct output *out, const struct tensor_out *tensor,
                                     size_t number) {
     int64_t stride[TENSOR_MAX_RANK], step = 1;
@@ -144,8 +145,8 @@ static enum berth_status put_tensor(struct output *out, const struct tensor_out 
 
 // --- the tree -----------------------------------------------------------------------------------
 
-// Entry `index` of `count` of a dictionary or list begins, or has ended: `fill` is the opcode that
-// takes a batch of them.
+// Called before and after entry `index` of `count` of a dictionary or list: `fill` is the opcode
+// that adds a batch of entries.
 static void begin_entry(struct output *out, size_t index) {
     if (index % BATCH == 0) {
         put_code(out, '(');
@@ -211,8 +212,8 @@ static enum berth_status put_node(struct output *out, const struct torch_node *n
                                   unsigned depth) {
     if (depth > TORCH_MAX_DEPTH) {
         return error_set(out->error, BERTH_CANT_CREATE,
-                         "cannot create %s: dictionaries and lists more than %u deep", out->path,
-                         TORCH_MAX_DEPTH);
+                         "cannot create %s: dictionaries and lists nested deeper than %u",
+                         out->path, TORCH_MAX_DEPTH);
     }
     if (node->kind == TORCH_TENSORS) {
         return put_tensors(out, node);
@@ -229,7 +230,7 @@ static enum berth_status put_node(struct output *out, const struct torch_node *n
 
 // --- the archive --------------------------------------------------------------------------------
 
-// An archive while it is written; `root` is its folder and a slash.
+// An archive in progress; `root` is its folder with a slash.
 struct archive {
     struct zip_writer zip;
     char root[ROOT_SIZE];
@@ -264,7 +265,7 @@ static enum berth_status add_data(struct archive *archive, const struct torch_no
     return BERTH_OK;
 }
 
-// As torch names the folder: the file's name without its ending.
+// The folder's name as in torch: the name of the file without its ending.
 static void name_root(const char *path, char *root) {
     const char *name = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
     const char *dot = strrchr(name, '.');

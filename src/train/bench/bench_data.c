@@ -264,9 +264,10 @@ static enum berth_status read_task(struct bench_data *data, const struct bench_s
                                    struct berth_config *config, struct berth_error *error) {
     enum task_use use = settings->kind != BENCH_PREDICT ? TASK_TRAIN : TASK_PREDICT;
     TRY(data->task->settle(config, use, error)); // what follows needs the files' names
-    const struct length_limits limits = {.usual = data->task->max_seq_length,
-                                         .positions = data->files.shape.max_position_embeddings,
-                                         .source = settings->geometry};
+    const struct length_limits limits = {
+        .usual = option_default_integer("max_seq_length", data->task->defaults),
+        .positions = data->files.shape.max_position_embeddings,
+        .source = settings->geometry};
     TRY(inputs_fit_length(config, &limits, &settings->log, error));
     TRY(check(data, settings, config->max_seq_length, error));
     TRY(open_tokenizer(data, settings, error));

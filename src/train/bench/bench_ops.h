@@ -11,13 +11,13 @@
 // One measured operation: the best of several runs. max(flops / peak, bytes / bandwidth) is a lower
 // bound of its time.
 struct bench_line {
-    char name[64];
+    const char *name;
     double seconds;
     double flops; // of the matrix products; 0 without any
     double bytes; // memory traffic if nothing is in a cache
 };
 
-#define BENCH_LINES 40
+#define BENCH_LINES 60
 
 struct bench_lines {
     struct bench_line line[BENCH_LINES];
@@ -44,14 +44,10 @@ clockid_t bench_clock(const struct device *dev, int threads);
 // memory.
 double bench_bandwidth(struct device *dev, clockid_t clock, double seconds);
 
-// Runs every operation of the interface in the order of a training step. Each runs once before it
-// is timed. Errors: the device's.
+// Runs every use of every operation in op_table.h, or of the matrix products only, each once before
+// its time is taken. Errors: memory, the device's.
 enum berth_status bench_ops(struct device *dev, const struct bench_geometry *geometry,
-                            struct bench_timing timing, struct bench_lines *lines,
-                            struct berth_error *error);
-// The same, for the matrix products only.
-enum berth_status bench_gemm(struct device *dev, const struct bench_geometry *geometry,
-                             struct bench_timing timing, struct bench_lines *lines,
-                             struct berth_error *error);
+                            int products_only, struct bench_timing timing,
+                            struct bench_lines *lines, struct berth_error *error);
 
 #endif

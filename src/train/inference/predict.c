@@ -139,8 +139,9 @@ static enum berth_status run(struct predict_job *job, struct berth_run_result *r
     if (!config->dry_run && dir_exists(config->output_dir)) {
         TRY(output_take(config, &job->lock, error));
     }
-    TRY(predictor_open(&job->predictor, config, job->task->head, job->task->max_seq_length,
-                       &job->log, error));
+    TRY(predictor_open(&job->predictor, config, job->task->head,
+                       option_default_integer("max_seq_length", job->task->defaults), &job->log,
+                       error));
     struct task_open args = {
         .use = job->use, .config = config, .files = &job->predictor.files, .log = &job->log};
     TRY(evaluation_open(&job->evaluation, job->task, &args, error));

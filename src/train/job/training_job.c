@@ -196,8 +196,9 @@ static enum berth_status open_feed(struct job *job, struct berth_error *error) {
 static enum berth_status read_inputs(struct job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
     TRY(open_model(job, error));
-    const struct length_limits limits =
-        model_files_limits(&job->files, job->task->max_seq_length, job->model_folder);
+    const struct length_limits limits = model_files_limits(
+        &job->files, option_default_integer("max_seq_length", job->task->defaults),
+        job->model_folder);
     TRY(inputs_fit_length(config, &limits, &job->log, error));
     // A missing file is reported before the training file is read.
     TRY(job->task->validates(config, &job->has_evaluation, error));

@@ -11,100 +11,6 @@
 
 #define HISTORY_FORMAT 1
 
-// Settings that determine the order of the data, the shape of the numbers, the meaning of the
-// moments or the head's initial values: a run cannot resume with another value. (train_batch_size
-// is compared as resolved.)
-static const char *const fixed_settings[] = {
-    "seed",
-    "precision",
-    "max_seq_length",
-    "doc_stride",
-    "max_query_length",
-    "max_train_samples",
-    "tokenizer",
-    "max_word_length",
-    "split_special",
-    "features",
-    "keras_answers",
-    "keras_end",
-    "window_filter",
-    "max_steps_per_epoch",
-    "max_predictions_per_seq",
-    "optimizer",
-    "task_name",
-    "text_column",
-    "text_pair_column",
-    "label_column",
-    "problem_type",
-    "language",
-};
-// Settings that may change without a message.
-static const char *const free_settings[] = {
-    "cache_dir",
-    "skip_cache",
-    "strict_answers",
-    "overwrite_cache",
-    "resume_from_checkpoint",
-    "overwrite_output_dir",
-    "threads",
-    "quiet",
-    "no_progress",
-    "log_format",
-    "json_summary",
-    "logging_dir",
-    "loss_plot_alpha",
-    "output_dir",
-    "data_dir",
-    "split",
-    "pre_layer_norm",
-    "gradient_checkpointing",
-    "device",
-    "instructions",
-    "save_steps",
-    "save_total_limit",
-    "save_strategy",
-    "eval_strategy",
-    "load_best_model_at_end",
-    "metric_for_best_model",
-    "greater_is_better",
-    "early_stopping_patience",
-    "early_stopping_threshold",
-    "eval_steps",
-    "dry_run",
-    "logging_steps",
-    "on_save_error",
-    "predict_batch_size",
-    "n_best_size",
-    "train_batch_size",
-    "do_eval",
-    "evaluate_every_epoch",
-    "do_predict",
-    "predict_file",
-    "model_name_or_path",
-    "vocab_file",
-    "wall_clock_breakdown",
-    "input_dir",
-    "eval_dir",
-    "config_file",
-    "recipe",
-    "phase2",
-    "phase1_end_step",
-    "resume_step",
-    "steps_this_run",
-    "skip_checkpoint",
-    "vocab_multiple",
-    "initializer",
-};
-
-static int is_in(const char *name, const char *const *names, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(names[i], name) == 0) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
 enum berth_status progress_init(struct progress *progress, struct berth_error *error) {
     *progress = (struct progress){.jobs = JOB_FINETUNE,
                                   .last_loss = NAN,
@@ -303,11 +209,10 @@ static enum berth_status check_settings(const struct reading *reading, struct be
         const char *then = json_text(json_member(settings, row->name));
         char now[4096];
         option_print(reading->config, row, now, sizeof now);
-        if (then == NULL || strcmp(then, now) == 0 ||
-            is_in(row->name, free_settings, sizeof free_settings / sizeof free_settings[0])) {
+        if (then == NULL || strcmp(then, now) == 0 || row->resume == OPTION_FREE) {
             continue;
         }
-        if (is_in(row->name, fixed_settings, sizeof fixed_settings / sizeof fixed_settings[0])) {
+        if (row->resume == OPTION_KEPT) {
             return error_set(
                 error, BERTH_CONFIG,
                 "%s: the run to resume had %s %s, not %s; resume with the same value or start over",

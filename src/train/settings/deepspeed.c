@@ -55,10 +55,10 @@ static void print_value(const json *value, char text[NUMBER_TEXT_SIZE]) {
     }
 }
 
-// Copies a value to its setting if it is present; otherwise `otherwise` (may be NULL), DeepSpeed's
-// default. "auto" leaves the setting unchanged.
-static enum berth_status take(struct reading *r, const char *key, const char *name,
-                              const char *otherwise, struct berth_error *error) {
+// Copies the value of a key into a setting; `otherwise` (may be NULL) is what DeepSpeed takes where
+// the key is absent. "auto" leaves the setting as it is: the run's own.
+static enum berth_status take_from(struct reading *r, const char *name, const char *key,
+                                   const char *otherwise, struct berth_error *error) {
     const json *value = deepspeed_value(r->root, key);
     if (deepspeed_is_auto(r->root, key)) {
         return BERTH_OK;
@@ -71,6 +71,12 @@ static enum berth_status take(struct reading *r, const char *key, const char *na
     return set_row(r, name, key, text, error);
 }
 
+// The same as the setting's row says.
+static enum berth_status take(struct reading *r, const char *name, struct berth_error *error) {
+    const struct option_row *row = option_find(name);
+    return take_from(r, name, row->deepspeed, row->deepspeed_default, error);
+}
+
 static int is_given(const struct reading *r, const char *name) {
     return option_is_given(&r->before, option_find(name));
 }
@@ -80,12 +86,15 @@ static int has_key(const struct reading *r, const char *key) {
     return deepspeed_value(r->root, key) != NULL || deepspeed_is_auto(r->root, key);
 }
 
-// --- batches ------------------------------------------------------------------------------------
+// --- the file's own keys ------------------------------------------------------------------------
 
-static enum berth_status take_batches(struct reading *r, struct berth_error *error) {
-    TRY(take(r, "train_batch_size", "train_batch_size", NULL, error));
-    TRY(take(r, "train_micro_batch_size_per_gpu", "per_device_train_batch_size", NULL, error));
-    TRY(take(r, "gradient_accumulation_steps", "gradient_accumulation_steps", NULL, error));
+static enum berth_status take_top_level(struct reading *r, struct berth_error *error) {
+    const char *key;
+    for (size_t i = 0; i < option_row_count; i++) {
+        if (deepspeed_lies_in(option_rows[i].deepspeed, "", &key)) {
+            TRY(take(r, option_rows[i].name, error));
+        }
+    }
     if (!has_key(r, "train_batch_size") && !has_key(r, "train_micro_batch_size_per_gpu") &&
         !is_given(r, "train_batch_size") && !is_given(r, "per_device_train_batch_size")) {
         return error_set(error, BERTH_CONFIG,
@@ -104,11 +113,14 @@ static const struct deepspeed_optimizer {
     const char *name;    // Berth's name; NULL: not available
     const char *instead; // what to use instead
     int decoupled;       // adam_w_mode is always on, whatever the file says
-    int layerwise;       // has min_coeff and max_coeff
+    const char *lacks;   // parameters of others, which do nothing here in DeepSpeed, or fail
 } optimizers[] = {
-    {.type = "Adam", .name = "adam"},
-    {.type = "AdamW", .name = "adamw", .decoupled = 1},
-    {.type = "Lamb", .name = "lamb", .layerwise = 1},
+    {.type = "Adam", .name = "adam", .lacks = "max_coeff min_coeff eps_inside_sqrt"},
+    {.type = "AdamW",
+     .name = "adamw",
+     .decoupled = 1,
+     .lacks = "max_coeff min_coeff eps_inside_sqrt"},
+    {.type = "Lamb", .name = "lamb", .lacks = "adam_w_mode"},
     {.type = "OneBitAdam", .instead = "Adam, without compressed communication"},
     {.type = "ZeroOneAdam", .instead = "Adam, without compressed communication"},
     {.type = "OneBitLamb", .instead = "Lamb, without compressed communication"},
@@ -143,48 +155,23 @@ static enum berth_status find_optimizer(const struct reading *r,
                      type != NULL ? "Adam, AdamW or Lamb" : (*found)->instead);
 }
 
-// Keys of another kind of optimizer have no effect in DeepSpeed, or fail there.
-static enum berth_status refuse_keys(const struct reading *r, const char *const *keys,
-                                     const char *type, struct berth_error *error) {
-    for (; *keys != NULL; keys++) {
-        if (deepspeed_value(r->root, *keys) != NULL) {
-            return error_set(error, BERTH_CONFIG, "%s: key \"%s\" does not belong to optimizer %s",
-                             r->path, *keys, type);
+static enum berth_status take_parameter(struct reading *r, const struct option_row *row,
+                                        const struct deepspeed_optimizer *optimizer,
+                                        struct berth_error *error) {
+    const char *lacks = optimizer->lacks;
+    char other[OPTION_NAME_SIZE];
+    while (option_next_name(&lacks, other)) {
+        if (strcmp(other, strrchr(row->deepspeed, '.') + 1) == 0) {
+            return deepspeed_value(r->root, row->deepspeed) == NULL
+                       ? BERTH_OK
+                       : error_set(error, BERTH_CONFIG,
+                                   "%s: key \"%s\" does not belong to optimizer %s", r->path,
+                                   row->deepspeed, optimizer->type);
         }
     }
-    return BERTH_OK;
-}
-
-static enum berth_status take_betas(struct reading *r, struct berth_error *error) {
-    const json *betas = deepspeed_value(r->root, "optimizer.params.betas");
-    if (deepspeed_is_auto(r->root, "optimizer.params.betas")) {
-        return BERTH_OK;
-    }
-    char first[NUMBER_TEXT_SIZE] = "0.9", second[NUMBER_TEXT_SIZE] = "0.999";
-    if (betas != NULL) {
-        print_value(json_at(betas, 0), first);
-        print_value(json_at(betas, 1), second);
-    }
-    TRY(set_row(r, "adam_beta1", "optimizer.params.betas", first, error));
-    return set_row(r, "adam_beta2", "optimizer.params.betas", second, error);
-}
-
-static enum berth_status take_lamb(struct reading *r, struct berth_error *error) {
-    static const char *const others[] = {"optimizer.params.adam_w_mode", NULL};
-    TRY(refuse_keys(r, others, "Lamb", error));
-    TRY(take(r, "optimizer.params.max_coeff", "max_coeff", "10", error));
-    TRY(take(r, "optimizer.params.min_coeff", "min_coeff", "0.01", error));
-    return take(r, "optimizer.params.eps_inside_sqrt", "eps_inside_sqrt", "false", error);
-}
-
-static enum berth_status take_adam(struct reading *r, const struct deepspeed_optimizer *optimizer,
-                                   struct berth_error *error) {
-    static const char *const others[] = {"optimizer.params.max_coeff", "optimizer.params.min_coeff",
-                                         "optimizer.params.eps_inside_sqrt", NULL};
-    TRY(refuse_keys(r, others, optimizer->type, error));
-    return optimizer->decoupled
-               ? set_row(r, "adam_w_mode", "optimizer.type", "true", error)
-               : take(r, "optimizer.params.adam_w_mode", "adam_w_mode", "true", error);
+    return optimizer->decoupled && strcmp(row->name, "adam_w_mode") == 0
+               ? set_row(r, row->name, "optimizer.type", "true", error)
+               : take(r, row->name, error);
 }
 
 static enum berth_status take_optimizer(struct reading *r, struct berth_error *error) {
@@ -197,12 +184,14 @@ static enum berth_status take_optimizer(struct reading *r, struct berth_error *e
     if (!has_key(r, "optimizer.params.lr") && !is_given(r, "learning_rate")) {
         log_note(r->log, "%s: no optimizer.params.lr: DeepSpeed's default of 0.001", r->path);
     }
-    TRY(take(r, "optimizer.params.lr", "learning_rate", "0.001", error));
-    TRY(take_betas(r, error));
-    TRY(take(r, "optimizer.params.eps", "adam_epsilon", "1e-8", error));
-    TRY(take(r, "optimizer.params.weight_decay", "weight_decay", "0", error));
-    TRY(take(r, "optimizer.params.bias_correction", "bias_correction", "true", error));
-    return optimizer->layerwise ? take_lamb(r, error) : take_adam(r, optimizer, error);
+    static const char params[] = "optimizer.params.";
+    for (size_t i = 0; i < option_row_count; i++) {
+        const char *path = option_rows[i].deepspeed;
+        if (path != NULL && strncmp(path, params, strlen(params)) == 0) {
+            TRY(take_parameter(r, &option_rows[i], optimizer, error));
+        }
+    }
+    return BERTH_OK;
 }
 
 // --- schedule -----------------------------------------------------------------------------------
@@ -278,7 +267,7 @@ static enum berth_status take_ratios(struct reading *r, struct berth_error *erro
     number_print_real(text, sizeof text,
                       ratio != NULL ? json_as_real(ratio) * r->config->learning_rate : 0);
     TRY(set_row(r, "warmup_min_lr", "scheduler.params.warmup_min_ratio", text, error));
-    return take(r, "scheduler.params.cos_min_ratio", "cos_min_ratio", "0.0001", error);
+    return take(r, "cos_min_ratio", error);
 }
 
 // The schedule's own maximum replaces the optimizer's rate.
@@ -287,8 +276,8 @@ static enum berth_status take_rates(struct reading *r, struct berth_error *error
         log_note(r->log, "%s: no scheduler.params.warmup_max_lr: DeepSpeed's default of 0.001",
                  r->path);
     }
-    TRY(take(r, "scheduler.params.warmup_max_lr", "learning_rate", "0.001", error));
-    return take(r, "scheduler.params.warmup_min_lr", "warmup_min_lr", "0", error);
+    TRY(take_from(r, "learning_rate", "scheduler.params.warmup_max_lr", "0.001", error));
+    return take(r, "warmup_min_lr", error);
 }
 
 static enum berth_status take_schedule(struct reading *r, struct berth_error *error) {
@@ -305,7 +294,7 @@ static enum berth_status take_schedule(struct reading *r, struct berth_error *er
         return BERTH_OK;
     }
     TRY(schedule->cosine ? take_ratios(r, error) : take_rates(r, error));
-    TRY(take(r, "scheduler.params.warmup_num_steps", "warmup_steps", "1000", error));
+    TRY(take(r, "warmup_steps", error));
     if (deepspeed_value(r->root, "scheduler.params.total_num_steps") != NULL) {
         log_note(
             r->log,
@@ -345,16 +334,18 @@ static enum berth_status take_dynamic_scale(struct reading *r, struct berth_erro
     TRY(set_row(r, "loss_scale", "fp16.loss_scale", "dynamic", error));
     TRY(set_row(r, "loss_scaler", "zero_optimization.stage", zero ? "zero" : "plain", error));
     TRY(take_first_scale(r, bare ? 32 : 16, error));
-    TRY(take(r, "fp16.loss_scale_window", "loss_scale_window", "1000", error));
-    TRY(take(r, "fp16.hysteresis", "hysteresis", bare ? "1" : "2", error));
-    TRY(take(r, "fp16.consecutive_hysteresis", "consecutive_hysteresis", "false", error));
-    return take(r, "fp16.min_loss_scale", "min_loss_scale", "1", error);
+    TRY(take(r, "loss_scale_window", error));
+    TRY(bare ? take_from(r, "hysteresis", "fp16.hysteresis", "1", error)
+             : take(r, "hysteresis", error));
+    TRY(take(r, "consecutive_hysteresis", error));
+    return take(r, "min_loss_scale", error);
 }
 
 static enum berth_status take_static_scale(struct reading *r, struct berth_error *error) {
     TRY(set_row(r, "loss_scale", "fp16.loss_scale", "static", error));
-    return is_given(r, "loss_scale") ? BERTH_OK
-                                     : take(r, "fp16.loss_scale", "init_loss_scale", NULL, error);
+    return is_given(r, "loss_scale")
+               ? BERTH_OK
+               : take_from(r, "init_loss_scale", "fp16.loss_scale", NULL, error);
 }
 
 static enum berth_status take_loss_scale(struct reading *r, struct berth_error *error) {
@@ -458,14 +449,10 @@ enum berth_status deepspeed_apply(struct berth_config *config, const char *path,
     enum berth_status status;
     TRY_DONE(check_names(&reading, error));
     TRY_DONE(deepspeed_check(root, path, log, error));
-    TRY_DONE(take_batches(&reading, error));
+    TRY_DONE(take_top_level(&reading, error));
     TRY_DONE(take_optimizer(&reading, error));
     TRY_DONE(take_schedule(&reading, error));
     TRY_DONE(take_precision(&reading, error));
-    // if absent, it is off in DeepSpeed's code
-    TRY_DONE(take(&reading, "gradient_clipping", "max_grad_norm", "0", error));
-    TRY_DONE(take(&reading, "steps_per_print", "logging_steps", NULL, error));
-    TRY_DONE(take(&reading, "wall_clock_breakdown", "wall_clock_breakdown", NULL, error));
     TRY_DONE(note_scalars(&reading, error));
 done:
     json_free(root);

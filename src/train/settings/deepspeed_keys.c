@@ -8,144 +8,86 @@
 
 #define ZERO "zero_optimization"
 
-const struct deepspeed_key deepspeed_keys[] = {
-    {"", "train_batch_size", KEY_INTEGER, KEY_READ},
-    {"", "train_micro_batch_size_per_gpu", KEY_INTEGER, KEY_READ},
-    {"", "gradient_accumulation_steps", KEY_INTEGER, KEY_READ},
-    {"", "steps_per_print", KEY_INTEGER, KEY_READ},
-    {"", "gradient_clipping", KEY_REAL, KEY_READ},
-    {"", "wall_clock_breakdown", KEY_BOOLEAN, KEY_READ},
-    {"", "optimizer", KEY_OBJECT, KEY_SECTION},
-    {"", "scheduler", KEY_OBJECT, KEY_SECTION},
-    {"", "fp16", KEY_OBJECT, KEY_SECTION},
-    {"", "bf16", KEY_OBJECT, KEY_SECTION},
-    {"", "bfloat16", KEY_OBJECT, KEY_SECTION},
-    {"", "tensorboard", KEY_OBJECT, KEY_SECTION},
-    {"", ZERO, KEY_OBJECT, KEY_SECTION},
-    {"", "prescale_gradients", KEY_BOOLEAN, KEY_PROCESSES},
-    {"", "gradient_predivide_factor", KEY_REAL, KEY_PROCESSES},
-    {"", "communication_data_type", KEY_TEXT, KEY_PROCESSES},
-    {"", "sparse_gradients", KEY_BOOLEAN, KEY_PROCESSES},
-    {"", "disable_allgather", KEY_BOOLEAN, KEY_PROCESSES},
-    {"", "allreduce_always_fp32", KEY_BOOLEAN, KEY_PROCESSES},
-    {"", "comms_logger", KEY_OBJECT, KEY_PROCESSES},
-    {"", "elasticity", KEY_OBJECT, KEY_PROCESSES},
-    {"", "zero_allow_untested_optimizer", KEY_BOOLEAN, KEY_PROCESSES},
-    {"", "zero_force_ds_cpu_optimizer", KEY_BOOLEAN, KEY_PROCESSES},
-    {"", "seq_parallel_communication_data_type", KEY_TEXT, KEY_PROCESSES},
-    {"", "gradient_allreduce_op", KEY_TEXT, KEY_PROCESSES},
-    {"", "dump_state", KEY_BOOLEAN, KEY_WITHOUT},
-    {"", "disable_python_gc", KEY_BOOLEAN, KEY_WITHOUT},
-    {"", "torch_autocast", KEY_OBJECT, KEY_WITHOUT},
-    {"", "dataloader_drop_last", KEY_BOOLEAN, KEY_WITHOUT},
-    {"", "log_level", KEY_TEXT, KEY_WITHOUT},
-    {"", "memory_breakdown", KEY_BOOLEAN, KEY_WITHOUT},
-    {"", "amp", KEY_OBJECT, KEY_WITHOUT},
-    {"", "activation_checkpointing", KEY_OBJECT, KEY_WITHOUT},
-    {"", "progressive_layer_drop", KEY_OBJECT, KEY_WITHOUT},
-    {"", "sparse_attention", KEY_OBJECT, KEY_WITHOUT},
-    {"", "wandb", KEY_OBJECT, KEY_WITHOUT},
-    {"", "csv_monitor", KEY_OBJECT, KEY_WITHOUT},
-    {"", "flops_profiler", KEY_OBJECT, KEY_WITHOUT},
-    {"", "autotuning", KEY_OBJECT, KEY_WITHOUT},
-    {"", "curriculum_learning", KEY_OBJECT, KEY_WITHOUT},
-    {"", "data_efficiency", KEY_OBJECT, KEY_WITHOUT},
-    {"", "checkpoint", KEY_OBJECT, KEY_WITHOUT},
-    {"", "data_types", KEY_OBJECT, KEY_WITHOUT},
-    {"", "aio", KEY_OBJECT, KEY_WITHOUT},
-
-    {"optimizer", "type", KEY_TEXT, KEY_READ},
-    {"optimizer", "params", KEY_OBJECT, KEY_SECTION},
-    {"optimizer", "legacy_fusion", KEY_BOOLEAN, KEY_WITHOUT},
-    {"optimizer.params", "lr", KEY_REAL, KEY_READ},
-    {"optimizer.params", "betas", KEY_PAIR, KEY_READ},
-    {"optimizer.params", "eps", KEY_REAL, KEY_READ},
-    {"optimizer.params", "weight_decay", KEY_REAL, KEY_READ},
-    {"optimizer.params", "bias_correction", KEY_BOOLEAN, KEY_READ},
-    {"optimizer.params", "adam_w_mode", KEY_BOOLEAN, KEY_READ},
-    {"optimizer.params", "max_coeff", KEY_REAL, KEY_READ},
-    {"optimizer.params", "min_coeff", KEY_REAL, KEY_READ},
-    {"optimizer.params", "eps_inside_sqrt", KEY_BOOLEAN, KEY_READ},
-    {"optimizer.params", "torch_adam", KEY_BOOLEAN, KEY_WITHOUT},
-    {"optimizer.params", "amsgrad", KEY_BOOLEAN, KEY_WITHOUT},
-
-    {"scheduler", "type", KEY_TEXT, KEY_READ},
-    {"scheduler", "params", KEY_OBJECT, KEY_SECTION},
-    {"scheduler.params", "warmup_min_lr", KEY_REAL, KEY_READ},
-    {"scheduler.params", "warmup_max_lr", KEY_REAL, KEY_READ},
-    {"scheduler.params", "warmup_min_ratio", KEY_REAL, KEY_READ},
-    {"scheduler.params", "cos_min_ratio", KEY_REAL, KEY_READ},
-    {"scheduler.params", "warmup_num_steps", KEY_INTEGER, KEY_READ},
-    {"scheduler.params", "warmup_type", KEY_TEXT, KEY_READ},
-    {"scheduler.params", "total_num_steps", KEY_INTEGER, KEY_READ},
-    {"scheduler.params", "last_batch_iteration", KEY_INTEGER, KEY_WITHOUT},
-
-    {"fp16", "enabled", KEY_BOOLEAN, KEY_READ},
-    {"fp16", "auto_cast", KEY_BOOLEAN, KEY_WITHOUT},
-    {"fp16", "loss_scale", KEY_REAL, KEY_READ},
-    {"fp16", "initial_scale_power", KEY_INTEGER, KEY_READ},
-    {"fp16", "loss_scale_window", KEY_INTEGER, KEY_READ},
-    {"fp16", "hysteresis", KEY_INTEGER, KEY_READ},
-    {"fp16", "consecutive_hysteresis", KEY_BOOLEAN, KEY_READ},
-    {"fp16", "min_loss_scale", KEY_REAL, KEY_READ},
-    {"fp16", "fp16_master_weights_and_grads", KEY_BOOLEAN, KEY_WITHOUT},
-    {"bf16", "enabled", KEY_BOOLEAN, KEY_READ},
-    {"bf16", "immediate_grad_update", KEY_BOOLEAN, KEY_WITHOUT},
-    {"bf16", "check_grad_overflow", KEY_BOOLEAN, KEY_WITHOUT},
-    {"bf16", "bf16_master_weights_and_grads", KEY_BOOLEAN, KEY_WITHOUT},
-    {"bf16", "bf16_optimizer_states", KEY_BOOLEAN, KEY_WITHOUT},
-    {"bfloat16", "enabled", KEY_BOOLEAN, KEY_READ},
-
-    {"tensorboard", "enabled", KEY_BOOLEAN, KEY_READ},
-    {"tensorboard", "output_path", KEY_TEXT, KEY_READ},
-    {"tensorboard", "job_name", KEY_TEXT, KEY_READ},
-
-    {ZERO, "stage", KEY_INTEGER, KEY_PROCESSES},
-    {ZERO, "allgather_partitions", KEY_BOOLEAN, KEY_PROCESSES},
-    {ZERO, "allgather_bucket_size", KEY_REAL, KEY_PROCESSES},
-    {ZERO, "overlap_comm", KEY_BOOLEAN, KEY_PROCESSES},
-    {ZERO, "reduce_scatter", KEY_BOOLEAN, KEY_PROCESSES},
-    {ZERO, "reduce_bucket_size", KEY_REAL, KEY_PROCESSES},
-    {ZERO, "contiguous_gradients", KEY_BOOLEAN, KEY_PROCESSES},
-    {ZERO, "cpu_offload", KEY_BOOLEAN, KEY_PROCESSES},
-    {ZERO, "offload_optimizer", KEY_ANY, KEY_PROCESSES},
-    {ZERO, "offload_param", KEY_ANY, KEY_PROCESSES},
-    {ZERO, "sub_group_size", KEY_REAL, KEY_PROCESSES},
-    {ZERO, "round_robin_gradients", KEY_BOOLEAN, KEY_PROCESSES},
-    {ZERO, "ignore_unused_parameters", KEY_BOOLEAN, KEY_PROCESSES},
-    {ZERO, "elastic_checkpoint", KEY_BOOLEAN, KEY_PROCESSES},
-    {ZERO, "load_from_fp32_weights", KEY_BOOLEAN, KEY_PROCESSES},
-    {ZERO, "stage3_max_live_parameters", KEY_REAL, KEY_PROCESSES},
-    {ZERO, "stage3_max_reuse_distance", KEY_REAL, KEY_PROCESSES},
-    {ZERO, "stage3_prefetch_bucket_size", KEY_REAL, KEY_PROCESSES},
-    {ZERO, "stage3_param_persistence_threshold", KEY_REAL, KEY_PROCESSES},
-    {ZERO, "stage3_module_granularity_threshold", KEY_REAL, KEY_PROCESSES},
-    {ZERO, "stage3_use_all_reduce_for_fetch_params", KEY_BOOLEAN, KEY_PROCESSES},
-    {ZERO, "stage3_allgather_sequential", KEY_BOOLEAN, KEY_PROCESSES},
-    {ZERO, "legacy_stage1", KEY_BOOLEAN, KEY_PROCESSES},
-    {ZERO, "cpu_offload_param", KEY_BOOLEAN, KEY_PROCESSES},
-    {ZERO, "cpu_offload_use_pin_memory", KEY_BOOLEAN, KEY_PROCESSES},
-    {ZERO, "model_persistence_threshold", KEY_REAL, KEY_PROCESSES},
-    {ZERO, "stage3_model_persistence_threshold", KEY_REAL, KEY_PROCESSES},
-    {ZERO, "use_multi_rank_bucket_allreduce", KEY_BOOLEAN, KEY_PROCESSES},
-    {ZERO, "zero_hpz_partition_size", KEY_REAL, KEY_PROCESSES},
-    {ZERO, "zero_quantized_weights", KEY_BOOLEAN, KEY_PROCESSES},
-    {ZERO, "zero_quantized_nontrainable_weights", KEY_BOOLEAN, KEY_PROCESSES},
-    {ZERO, "zero_quantized_gradients", KEY_BOOLEAN, KEY_PROCESSES},
-    {ZERO, "mics_shard_size", KEY_REAL, KEY_PROCESSES},
-    {ZERO, "mics_hierarchical_params_gather", KEY_BOOLEAN, KEY_PROCESSES},
-    {ZERO, "memory_efficient_linear", KEY_BOOLEAN, KEY_PROCESSES},
-    {ZERO, "pipeline_loading_checkpoint", KEY_BOOLEAN, KEY_PROCESSES},
-    {ZERO, "override_module_apply", KEY_BOOLEAN, KEY_PROCESSES},
-    {ZERO, "log_trace_cache_warnings", KEY_BOOLEAN, KEY_PROCESSES},
-    {ZERO, "stage3_gather_16bit_weights_on_model_save", KEY_BOOLEAN, KEY_PROCESSES},
-    {ZERO, "stage3_gather_fp16_weights_on_model_save", KEY_BOOLEAN, KEY_PROCESSES},
+const struct deepspeed_keys deepspeed_keys[] = {
+    {"", KEY_OBJECT, KEY_SECTION, "optimizer scheduler fp16 bf16 bfloat16 tensorboard " ZERO},
+    {"", KEY_BOOLEAN, KEY_PROCESSES,
+     "prescale_gradients sparse_gradients disable_allgather allreduce_always_fp32 "
+     "zero_allow_untested_optimizer zero_force_ds_cpu_optimizer"},
+    {"", KEY_OBJECT, KEY_PROCESSES, "comms_logger elasticity"},
+    {"", KEY_REAL, KEY_PROCESSES, "gradient_predivide_factor"},
+    {"", KEY_TEXT, KEY_PROCESSES,
+     "communication_data_type seq_parallel_communication_data_type gradient_allreduce_op"},
+    {"", KEY_BOOLEAN, KEY_WITHOUT,
+     "dump_state disable_python_gc dataloader_drop_last memory_breakdown"},
+    {"", KEY_OBJECT, KEY_WITHOUT,
+     "torch_autocast amp activation_checkpointing progressive_layer_drop sparse_attention wandb "
+     "csv_monitor flops_profiler autotuning curriculum_learning data_efficiency checkpoint "
+     "data_types aio"},
+    {"", KEY_TEXT, KEY_WITHOUT, "log_level"},
+    {"optimizer", KEY_OBJECT, KEY_SECTION, "params"},
+    {"optimizer", KEY_BOOLEAN, KEY_WITHOUT, "legacy_fusion"},
+    {"optimizer.params", KEY_PAIR, KEY_READ, "betas"},
+    {"optimizer.params", KEY_BOOLEAN, KEY_WITHOUT, "torch_adam amsgrad"},
+    {"scheduler", KEY_OBJECT, KEY_SECTION, "params"},
+    {"scheduler.params", KEY_INTEGER, KEY_READ, "total_num_steps"},
+    {"scheduler.params", KEY_REAL, KEY_READ, "warmup_max_lr warmup_min_ratio"},
+    {"scheduler.params", KEY_TEXT, KEY_READ, "warmup_type"},
+    {"scheduler.params", KEY_INTEGER, KEY_WITHOUT, "last_batch_iteration"},
+    {"fp16", KEY_BOOLEAN, KEY_READ, "enabled"},
+    {"fp16", KEY_INTEGER, KEY_READ, "initial_scale_power"},
+    {"fp16", KEY_REAL, KEY_READ, "loss_scale"},
+    {"fp16", KEY_BOOLEAN, KEY_WITHOUT, "auto_cast fp16_master_weights_and_grads"},
+    {"bf16", KEY_BOOLEAN, KEY_READ, "enabled"},
+    {"bf16", KEY_BOOLEAN, KEY_WITHOUT,
+     "immediate_grad_update check_grad_overflow bf16_master_weights_and_grads "
+     "bf16_optimizer_states"},
+    {"bfloat16", KEY_BOOLEAN, KEY_READ, "enabled"},
+    {"tensorboard", KEY_BOOLEAN, KEY_READ, "enabled"},
+    {"tensorboard", KEY_TEXT, KEY_READ, "output_path job_name"},
+    {ZERO, KEY_ANY, KEY_PROCESSES, "offload_optimizer offload_param"},
+    {ZERO, KEY_BOOLEAN, KEY_PROCESSES,
+     "allgather_partitions overlap_comm reduce_scatter contiguous_gradients cpu_offload "
+     "round_robin_gradients ignore_unused_parameters elastic_checkpoint load_from_fp32_weights "
+     "stage3_use_all_reduce_for_fetch_params stage3_allgather_sequential legacy_stage1 "
+     "cpu_offload_param cpu_offload_use_pin_memory use_multi_rank_bucket_allreduce "
+     "zero_quantized_weights zero_quantized_nontrainable_weights zero_quantized_gradients "
+     "mics_hierarchical_params_gather memory_efficient_linear pipeline_loading_checkpoint "
+     "override_module_apply log_trace_cache_warnings stage3_gather_16bit_weights_on_model_save "
+     "stage3_gather_fp16_weights_on_model_save"},
+    {ZERO, KEY_INTEGER, KEY_PROCESSES, "stage"},
+    {ZERO, KEY_REAL, KEY_PROCESSES,
+     "allgather_bucket_size reduce_bucket_size sub_group_size stage3_max_live_parameters "
+     "stage3_max_reuse_distance stage3_prefetch_bucket_size stage3_param_persistence_threshold "
+     "stage3_module_granularity_threshold model_persistence_threshold "
+     "stage3_model_persistence_threshold zero_hpz_partition_size mics_shard_size"},
 };
-const size_t deepspeed_key_count = sizeof deepspeed_keys / sizeof deepspeed_keys[0];
+const size_t deepspeed_keys_count = sizeof deepspeed_keys / sizeof *deepspeed_keys;
+
+// A key of the file.
+struct key {
+    const char *section, *name;
+    enum key_type type;
+    enum key_use use;
+};
 
 static const char *const sections[] = {
     "",     "optimizer", "optimizer.params", "scheduler",   "scheduler.params",
     "fp16", "bf16",      "bfloat16",         "tensorboard", ZERO};
+
+static int is_auto(const json *value) {
+    return json_is_text(value) && strcmp(json_text(value), "auto") == 0;
+}
+
+// The elements of an array that is "auto" are "auto".
+static const json *member(const json *value, const char *name) {
+    const size_t index = (size_t)(name[0] - '0');
+    if (index > 9) {
+        return json_is_object_value(value) ? json_member(value, name) : NULL;
+    }
+    return json_is_array_value(value) && index < json_length(value) ? json_at(value, index)
+           : is_auto(value)                                         ? value
+                                                                    : NULL;
+}
 
 // The object or value at a dotted path, including "auto".
 static const json *at(const json *root, const char *path) {
@@ -157,14 +99,10 @@ static const json *at(const json *root, const char *path) {
         }
         memcpy(part, path, length);
         part[length] = '\0';
-        root = json_is_object_value(root) ? json_member(root, part) : NULL;
+        root = member(root, part);
         path += length + (path[length] == '.');
     }
     return root;
-}
-
-static int is_auto(const json *value) {
-    return json_is_text(value) && strcmp(json_text(value), "auto") == 0;
 }
 
 int deepspeed_is_auto(const json *root, const char *path) {
@@ -172,10 +110,12 @@ int deepspeed_is_auto(const json *root, const char *path) {
 }
 
 int deepspeed_has_auto(const json *root) {
-    for (size_t i = 0; i < deepspeed_key_count; i++) {
-        const json *object = at(root, deepspeed_keys[i].section);
-        if (json_is_object_value(object) && is_auto(json_member(object, deepspeed_keys[i].name))) {
-            return 1;
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
+        struct json_walk walk = {.object = at(root, sections[i])};
+        while (json_is_object_value(walk.object) && json_walk_next(&walk)) {
+            if (is_auto(walk.value)) {
+                return 1;
+            }
         }
     }
     return 0;
@@ -186,40 +126,78 @@ const json *deepspeed_value(const json *root, const char *path) {
     return value == NULL || is_auto(value) || json_is_null_value(value) ? NULL : value;
 }
 
-static const struct deepspeed_key *find(const char *section, const char *name) {
-    for (size_t i = 0; i < deepspeed_key_count; i++) {
-        if (strcmp(deepspeed_keys[i].section, section) == 0 &&
-            strcmp(deepspeed_keys[i].name, name) == 0) {
-            return &deepspeed_keys[i];
+int deepspeed_lies_in(const char *path, const char *section, const char **name) {
+    const size_t length = strlen(section);
+    if (path == NULL || strncmp(path, section, length) != 0 ||
+        (length > 0 && path[length] != '.')) {
+        return 0;
+    }
+    *name = path + length + (length > 0);
+    return strchr(*name, '.') == NULL;
+}
+
+static int is_among(const char *name, const char *names) {
+    char other[OPTION_NAME_SIZE];
+    while (option_next_name(&names, other)) {
+        if (strcmp(name, other) == 0) {
+            return 1;
         }
     }
-    return NULL;
+    return 0;
 }
 
-static const char *nearest(const char *section, const char *name) {
-    const char *best = "";
-    unsigned least = ~0u;
-    for (size_t i = 0; i < deepspeed_key_count; i++) {
-        if (strcmp(deepspeed_keys[i].section, section) != 0) {
-            continue;
-        }
-        unsigned distance = option_distance(name, deepspeed_keys[i].name);
-        if (distance < least) {
-            least = distance;
-            best = deepspeed_keys[i].name;
+// 0 where the key is unknown.
+static int find(struct key *key) {
+    static const enum key_type types[] = {[OPTION_INTEGER] = KEY_INTEGER,
+                                          [OPTION_REAL] = KEY_REAL,
+                                          [OPTION_FLAG] = KEY_BOOLEAN,
+                                          [OPTION_TEXT] = KEY_TEXT};
+    for (size_t i = 0; i < deepspeed_keys_count; i++) {
+        const struct deepspeed_keys *keys = &deepspeed_keys[i];
+        if (strcmp(keys->section, key->section) == 0 && is_among(key->name, keys->names)) {
+            key->type = keys->type;
+            key->use = keys->use;
+            return 1;
         }
     }
-    return best;
+    for (size_t i = 0; i < option_row_count; i++) {
+        const char *name;
+        if (deepspeed_lies_in(option_rows[i].deepspeed, key->section, &name) &&
+            strcmp(name, key->name) == 0) {
+            key->type = types[option_rows[i].type];
+            key->use = KEY_READ;
+            return 1;
+        }
+    }
+    return 0;
 }
 
-static void join(char full[160], const char *section, const char *name) {
-    snprintf(full, 160, "%.64s%s%.80s", section, section[0] != '\0' ? "." : "", name);
+static void find_nearest(const struct key *key, struct option_spelling *nearest) {
+    const char *name;
+    *nearest = (struct option_spelling){.distance = ~0u};
+    for (size_t i = 0; i < deepspeed_keys_count; i++) {
+        if (strcmp(deepspeed_keys[i].section, key->section) == 0) {
+            option_nearer(key->name, deepspeed_keys[i].names, nearest);
+        }
+    }
+    for (size_t i = 0; i < option_row_count; i++) {
+        if (deepspeed_lies_in(option_rows[i].deepspeed, key->section, &name)) {
+            option_nearer(key->name, name, nearest);
+        }
+    }
 }
 
-static enum berth_status unknown(const char *path, const char *section, const char *name,
+static void join(char full[160], const struct key *key) {
+    snprintf(full, 160, "%.64s%s%.80s", key->section, key->section[0] != '\0' ? "." : "",
+             key->name);
+}
+
+static enum berth_status unknown(const char *path, const struct key *key,
                                  struct berth_error *error) {
+    struct option_spelling nearest;
     char full[160];
-    join(full, section, name);
+    join(full, key);
+    find_nearest(key, &nearest);
     if (strcmp(full, "optimizer.params.max_grad_norm") == 0) {
         return error_set(
             error, BERTH_CONFIG,
@@ -227,7 +205,7 @@ static enum berth_status unknown(const char *path, const char *section, const ch
             full);
     }
     return error_set(error, BERTH_CONFIG, "%s: unknown key \"%s\"; the nearest known one is \"%s\"",
-                     path, full, nearest(section, name));
+                     path, full, nearest.text);
 }
 
 static int is_pair(const json *value) {
@@ -255,16 +233,17 @@ static int has_type(const json *value, enum key_type type) {
     return 0;
 }
 
-static enum berth_status check_type(const char *path, const struct deepspeed_key *key,
-                                    const json *value, struct berth_error *error) {
-    static const char *const names[] = {"true or false",           "an integer", "a number", "text",
-                                        "an array of two numbers", "an object",  "a value"};
+static enum berth_status check_type(const char *path, const struct key *key, const json *value,
+                                    struct berth_error *error) {
+    static const char *const names[] = {
+        "true or false",           "an integer", "a number", "a string",
+        "an array of two numbers", "an object",  "a value"};
     if (has_type(value, key->type) || json_is_null_value(value) ||
         (is_auto(value) && key->type != KEY_OBJECT)) {
         return BERTH_OK;
     }
     char full[160];
-    join(full, key->section, key->name);
+    join(full, key);
     return error_set(error, BERTH_CONFIG, "%s: key \"%s\": expected %s", path, full,
                      names[key->type]);
 }
@@ -291,16 +270,16 @@ static enum berth_status check_section(const json *root, const char *path, const
                                        struct notes *notes, struct berth_error *error) {
     struct json_walk walk = {.object = at(root, section)};
     while (walk.object != NULL && json_walk_next(&walk)) {
-        const struct deepspeed_key *key = find(section, walk.key);
-        if (key == NULL) {
-            return unknown(path, section, walk.key, error);
+        struct key key = {.section = section, .name = walk.key};
+        if (!find(&key)) {
+            return unknown(path, &key, error);
         }
-        TRY(check_type(path, key, walk.value, error));
+        TRY(check_type(path, &key, walk.value, error));
         char full[160];
-        join(full, section, walk.key);
-        if (key->use == KEY_PROCESSES && asks(walk.value)) {
+        join(full, &key);
+        if (key.use == KEY_PROCESSES && asks(walk.value)) {
             add_note(notes->processes, full);
-        } else if (key->use == KEY_WITHOUT && asks(walk.value)) {
+        } else if (key.use == KEY_WITHOUT && asks(walk.value)) {
             add_note(notes->without, full);
         }
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keys of a DeepSpeed JSON file and their types.
+// The keys that a DeepSpeed JSON may have, and their types: those of rows of the option table
+// (core/options.h), whose value becomes the setting's, and the others.
 #ifndef BERTH_TRAIN_DEEPSPEED_KEYS_H
 #define BERTH_TRAIN_DEEPSPEED_KEYS_H
 
@@ -12,24 +13,27 @@
 enum key_type { KEY_BOOLEAN, KEY_INTEGER, KEY_REAL, KEY_TEXT, KEY_PAIR, KEY_OBJECT, KEY_ANY };
 
 enum key_use {
-    KEY_READ,      // used by deepspeed.c
+    KEY_READ,      // deepspeed.c acts on it, or it is a row's whose setting has another type
     KEY_SECTION,   // an object whose own keys are in the table
     KEY_PROCESSES, // has an effect only with several processes or another device; checked and
                    // logged
     KEY_WITHOUT    // accepted without effect; logged if it requests something
 };
 
-struct deepspeed_key {
-    const char *section; // "" or the dotted path of the object that contains it
-    const char *name;
+struct deepspeed_keys {
+    const char *section; // "" or the dotted path of the object that they lie in
     enum key_type type;
     enum key_use use;
+    const char *names; // separated by blanks
 };
 
-extern const struct deepspeed_key deepspeed_keys[];
-extern const size_t deepspeed_key_count;
+extern const struct deepspeed_keys deepspeed_keys[];
+extern const size_t deepspeed_keys_count;
 
-// The value at a dotted path; NULL if it is absent or the text "auto".
+// 1 when the dotted path is `section`, a dot and a name without dots, which *name then is.
+int deepspeed_lies_in(const char *path, const char *section, const char **name);
+
+// The value at a dotted path, in arrays by number; NULL when it is absent or the text "auto".
 const json *deepspeed_value(const json *root, const char *path);
 
 // Whether the value at a dotted path is the text "auto"; `deepspeed_has_auto`: whether any value of

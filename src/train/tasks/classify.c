@@ -59,7 +59,7 @@ static enum berth_status check_prediction(const struct berth_config *config,
 static enum berth_status settle(struct berth_config *config, enum task_use use,
                                 struct berth_error *error) {
     // As in run_glue and run_classifier, because there are few texts.
-    option_set_default(config, "num_train_epochs", "3");
+    option_take_default(config, "num_train_epochs", JOB_FINETUNE_CLASSIFY);
     TRY(check_settings(config, use, error));
     return use == TASK_TRAIN && task_predicts(config) ? check_prediction(config, error) : BERTH_OK;
 }
@@ -282,7 +282,7 @@ const struct task task_classify = {.name = "classify",
                                    .predicts_apart = 1,
                                    .head = PARAM_HEAD_CLASS,
                                    .held_out = "name a table with --validation_file",
-                                   .max_seq_length = 128, // as in run_glue and run_classifier
+                                   .defaults = JOB_FINETUNE_CLASSIFY,
                                    .settle = settle,
                                    .validates = validates,
                                    .open = open_set,

@@ -30,10 +30,10 @@ static int is_chosen(const struct berth_config *config, const char *name) {
 
 static enum berth_status settle_training(struct berth_config *config, struct berth_error *error) {
     TRY(recipe_apply(config, error));
-    if (!is_chosen(config, "max_steps") && !is_chosen(config, "num_train_epochs")) {
-        option_set_default(config, "max_steps", "1000");
-    }
-    option_job_defaults(config, JOB_PRETRAIN);
+    const int epochs_decide =
+        is_chosen(config, "num_train_epochs") && !is_chosen(config, "max_steps");
+    option_take_defaults(config, JOB_PRETRAIN);
+    config->max_steps = epochs_decide ? 0 : config->max_steps;
     return task_need(config->input_dir, "input_dir", "", error);
 }
 
@@ -42,7 +42,7 @@ static enum berth_status settle(struct berth_config *config, enum task_use use,
     if (use == TASK_TRAIN) {
         return settle_training(config, error);
     }
-    option_job_defaults(config, JOB_EVALUATE_PRETRAIN);
+    option_take_defaults(config, JOB_EVALUATE_PRETRAIN);
     return config->input_dir != NULL || config->eval_dir != NULL
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
@@ -243,6 +243,7 @@ static enum berth_status write_results(const struct task_set *set,
 const struct task task_pretrain = {.name = "pretrain",
                                    .title = "pretrain",
                                    .jobs = JOB_PRETRAIN,
+                                   .defaults = JOB_PRETRAIN,
                                    .head = PARAM_HEAD_PRETRAINING,
                                    .held_out = "no file of input_dir has \"test\" in its name; "
                                                "name shards with --eval_dir",

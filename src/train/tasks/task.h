@@ -65,11 +65,11 @@ struct task {
     const char *name;  // second word of the verbs: "squad"
     const char *title; // title of the run's summary: "finetune squad"
     unsigned jobs;     // jobs whose settings training has (core/options.h)
+    unsigned defaults; // whose defaults these settings have
     enum param_head head;
-    const char *held_out;   // what an evaluation during training requires: "name ... with --..."
-    int predicts_apart;     // do_predict runs as a separate job after training, with the written
-                            // model
-    int64_t max_seq_length; // default of max_seq_length; 0: the option's default
+    const char *held_out; // what an evaluation during training requires: "name ... with --..."
+    int predicts_apart;   // do_predict runs as a separate job after training, with the written
+                          // model
     // Sets the task's own defaults and checks that required settings are present.
     enum berth_status (*settle)(struct berth_config *config, enum task_use use,
                                 struct berth_error *error);

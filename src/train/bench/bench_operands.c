@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/bench/bench_operands.h"
+
+#include "core/error.h"
+#include "core/memory.h"
+
+// --- the batch ----------------------------------------------------------------------------------
+
+// Sequences of one length with the same masked positions and words from the whole vocabulary.
+struct made {
+    const struct bench_geometry *g;
+    int32_t *ids;        // [rows]
+    int8_t *type_ids;    // [length]
+    uint16_t *positions; // [masked]
+    int32_t masked;      // of a sequence
+};
+
+static struct packer_sequence get(const void *data, size_t index) {
+    const struct made *made = data;
+    const int64_t first = (int64_t)index * made->g->length, left = made->g->rows - first;
+    const int64_t length = left < made->g->length ? left : made->g->length;
+    return (struct packer_sequence){.ids = made->ids + first,
+                                    .type_ids = made->type_ids,
+                                    .length = (int32_t)length,
+                                    .masked_positions = made->positions,
+                                    .masked_labels = made->ids + first,
+                                    .masked_count = length == made->g->length ? made->masked : 0};
+}
+
+static enum berth_status fill_made(struct made *made, struct berth_error *error) {
+    const int64_t rows = made->g->rows, length = made->g->length;
+    made->masked = (int32_t)(length * 15 / 100);
+    made->ids = memory_array((size_t)rows, sizeof *made->ids);
+    made->type_ids = memory_array_zeroed((size_t)length, sizeof *made->type_ids);
+    made->positions = memory_array((size_t)made->masked, sizeof *made->positions);
+    if (made->ids == NULL || made->type_ids == NULL || made->positions == NULL) {
+        return error_no_memory(error, (size_t)rows * sizeof *made->ids, "the benchmark's batch");
+    }
+    for (int64_t row = 0; row < rows; row++) {
+        made->ids[row] = (int32_t)(row * 7919 % made->g->vocabulary);
+    }
+    for (int32_t i = 0; i < made->masked; i++) {
+        made->positions[i] = (uint16_t)(i * length / made->masked);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status pack(struct bench_operands *b, const struct made *made,
+                              struct berth_error *error) {
+    const size_t count = (size_t)((b->g->rows + b->g->length - 1) / b->g->length);
+    const struct packer_source source = {.get = get, .data = made, .count = count};
+    uint32_t *order = memory_array(count, sizeof *order);
+    if (order == NULL) {
+        return error_no_memory(error, count * sizeof *order, "the benchmark's batch");
+    }
+    for (size_t i = 0; i < count; i++) {
+        order[i] = (uint32_t)i;
+    }
+    const struct batch_extent extent = packer_extent(&source, order, count);
+    enum berth_status status;
+    TRY_DONE(packer_init(&b->packer, &extent, b->dev->wants_word_rows, error));
+    TRY_DONE(device_batch_init(&b->device_batch, b->dev, &extent, error));
+    packer_fill(&b->packer, &source, order, count, 0);
+    b->batch = *device_batch_upload(&b->device_batch, &b->packer.batch);
+done:
+    memory_free(order);
+    return status;
+}
+
+static enum berth_status make_batch(struct bench_operands *b, struct berth_error *error) {
+    struct made made = {.g = b->g};
+    enum berth_status status = fill_made(&made, error);
+    if (status == BERTH_OK) {
+        status = pack(b, &made, error);
+    }
+    memory_free(made.ids);
+    memory_free(made.type_ids);
+    memory_free(made.positions);
+    return status;
+}
+
+// --- the operands -------------------------------------------------------------------------------
+
+enum { PATTERN = 4096 }; // numbers that repeat in every operand
+
+static size_t operand_bytes(const struct op_call *call, int operand) {
+    const struct mat shape = op_shape(call, operand);
+    return (size_t)(shape.rows * shape.cols) * op_element_bytes(call, operand);
+}
+
+// Also measures, where the arena has no memory yet.
+static void carve(struct bench_operands *b, struct op_call *call) {
+    b->memory.used = 0;
+    b->pattern = arena_take(&b->memory, PATTERN * sizeof *b->pattern);
+    for (int i = 0; i < OP_OPERANDS; i++) {
+        if (op_has(call, i) && op_memory_of(call, i) == i) {
+            call->operands[i] = op_shape(call, i);
+            call->operands[i].data = arena_take(&b->memory, operand_bytes(call, i));
+        }
+    }
+    for (int i = 0; i < OP_OPERANDS; i++) {
+        if (op_has(call, i) && op_memory_of(call, i) != i) {
+            call->operands[i] = call->operands[op_memory_of(call, i)];
+        }
+    }
+}
+
+static void call_init(const struct bench_operands *b, const struct op *op, const struct op_use *use,
+                      struct op_call *call) {
+    op_call_init(call, op, use, &b->geometry, &b->batch);
+    call->threshold = rng_dropout_threshold(0.1);
+}
+
+static void draw(float numbers[PATTERN], const struct op_operand *o) {
+    uint64_t index = 0;
+    for (int i = 0; i < PATTERN; i++) {
+        const double x = (double)rng_draw(5, 3, &index) / 2147483648.0 - 1.0;
+        numbers[i] = (float)(o->shift + (o->size == 0 ? 1 : o->size) * x);
+    }
+}
+
+static void fill_numbers(struct bench_operands *b, const struct op_operand *o, struct mat m) {
+    const int64_t count = m.rows * m.cols;
+    float numbers[PATTERN];
+    draw(numbers, o);
+    b->dev->upload(b->dev, b->pattern, numbers, sizeof numbers);
+    for (int64_t i = 0; i < count; i += PATTERN) {
+        const int64_t piece = count - i < PATTERN ? count - i : PATTERN;
+        const struct mat all = mat_of(m.data, 1, count, m.dtype);
+        b->dev->convert(b->dev, mat_columns(all, i, piece), b->pattern);
+    }
+}
+
+// Other elements than those of matrices.
+static enum berth_status fill_elements(struct bench_operands *b, const struct op_call *call,
+                                       int operand, struct berth_error *error) {
+    const struct op_operand *o = &call->op->operands[operand];
+    const size_t bytes = operand_bytes(call, operand);
+    void *host = memory_array_zeroed(1, bytes);
+    if (host == NULL) {
+        return error_no_memory(error, bytes, "the benchmark's operands");
+    }
+    for (size_t i = 0; o->type == OP_F64 && i < bytes / sizeof(double); i++) {
+        ((double *)host)[i] = o->shift;
+    }
+    if (o->set != NULL) {
+        o->set(call, host);
+    }
+    b->dev->upload(b->dev, call->operands[operand].data, host, bytes);
+    memory_free(host);
+    return BERTH_OK;
+}
+
+enum berth_status bench_operands_make(struct bench_operands *b, const struct op *op,
+                                      const struct op_use *use, struct op_call *call,
+                                      struct berth_error *error) {
+    call_init(b, op, use, call);
+    carve(b, call);
+    for (int i = 0; i < OP_OPERANDS; i++) {
+        const struct op_operand *o = &op->operands[i];
+        if (mat_is_empty(call->operands[i])) {
+            continue;
+        }
+        if (o->type <= OP_COMPUTE) {
+            fill_numbers(b, o, call->operands[i]);
+        } else {
+            TRY(fill_elements(b, call, i, error));
+        }
+    }
+    return BERTH_OK;
+}
+
+// --- opening ------------------------------------------------------------------------------------
+
+static size_t largest_bytes(struct bench_operands *b) {
+    size_t most = 0;
+    for (int i = 0; i < op_count; i++) {
+        for (const struct op_use *use = op_table[i].uses; use->name != NULL; use++) {
+            struct op_call call;
+            call_init(b, &op_table[i], use, &call);
+            carve(b, &call);
+            most = b->memory.used > most ? b->memory.used : most;
+        }
+    }
+    return most;
+}
+
+static enum berth_status make_memory(struct bench_operands *b, struct berth_error *error) {
+    b->memory.size = largest_bytes(b);
+    b->memory.base = b->dev->memory_new(b->dev, b->memory.size);
+    return b->memory.base != NULL
+               ? BERTH_OK
+               : error_no_memory(error, b->memory.size, "the benchmark's operands");
+}
+
+enum berth_status bench_operands_open(struct bench_operands *b, struct device *dev,
+                                      const struct bench_geometry *g, struct berth_error *error) {
+    *b = (struct bench_operands){.dev = dev, .g = g};
+    TRY(make_batch(b, error));
+    b->range = (struct device_range){
+        .count = 4 * g->hidden * g->hidden + 2 * g->hidden * g->intermediate, .weight_decay = 0.01};
+    b->geometry = (struct op_geometry){.hidden = g->hidden,
+                                       .intermediate = g->intermediate,
+                                       .heads = g->heads,
+                                       .vocabulary = g->vocabulary,
+                                       .masked = b->batch.masked_count,
+                                       .sequence_rows = batch_round(b->batch.sequence_count),
+                                       .masked_rows = batch_round(b->batch.masked_count),
+                                       .table = b->range.count,
+                                       .ranges = &b->range,
+                                       .range_count = 1,
+                                       .compute = g->compute};
+    const struct device_shape shape = {
+        .batch = {b->batch.row_count, b->batch.sequence_count, b->batch.masked_count, g->length},
+        .hidden = g->hidden,
+        .intermediate = g->intermediate,
+        .heads = g->heads,
+        .vocabulary = g->vocabulary,
+        .decoder_rows = b->geometry.masked_rows,
+        .compute = g->compute,
+        .training = 1};
+    TRY(make_memory(b, error));
+    return b->dev->reserve(b->dev, &shape, error);
+}
+
+void bench_operands_close(struct bench_operands *b) {
+    if (b->memory.base != NULL) {
+        b->dev->memory_free(b->dev, b->memory.base, b->memory.size);
+    }
+    device_batch_done(&b->device_batch);
+    packer_done(&b->packer);
+}

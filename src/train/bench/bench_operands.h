@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the operations of op_table.h are measured on: an ordinary batch, and memory that holds the
+// operands of one operation at a time.
+#ifndef BERTH_TRAIN_BENCH_OPERANDS_H
+#define BERTH_TRAIN_BENCH_OPERANDS_H
+
+#include "core/arena.h"
+#include "core/device_batch.h"
+#include "data/batches/packer.h"
+#include "train/bench/bench_ops.h"
+#include "train/bench/op_table.h"
+
+struct bench_operands {
+    struct device *dev;
+    const struct bench_geometry *g;
+    struct op_geometry geometry;
+    struct device_range range; // all elements of a layer's matrices
+    struct packer packer;
+    struct device_batch device_batch;
+    struct batch batch;  // on the device; 15 % of the tokens are masked
+    struct arena memory; // of the device
+    float *pattern;      // in it, before the operands
+};
+
+// Whatever comes back, bench_operands_close frees it. Errors: memory, the device's.
+enum berth_status bench_operands_open(struct bench_operands *b, struct device *dev,
+                                      const struct bench_geometry *geometry,
+                                      struct berth_error *error);
+void bench_operands_close(struct bench_operands *b);
+
+// A call of the operation on random numbers; its operands are good until the next one.
+enum berth_status bench_operands_make(struct bench_operands *b, const struct op *op,
+                                      const struct op_use *use, struct op_call *call,
+                                      struct berth_error *error);
+
+#endif

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of a device's operations (core/device.h): for each one its operands, a call, what it
+// costs at least, and where a model uses it. `berth bench ops` times the rows; the tests compare
+// them with float64 and with finite differences. Operands lie where the caller puts them.
+#ifndef BERTH_TRAIN_BENCH_OP_TABLE_H
+#define BERTH_TRAIN_BENCH_OP_TABLE_H
+
+#include "core/device.h"
+
+// What the shapes of operands are made of; the letters are those of core/device.h.
+enum op_size {
+    OP_NONE,
+    OP_ONE,
+    OP_TWO,
+    OP_THREE,
+    OP_ROWS,   // R
+    OP_HIDDEN, // H
+    OP_QKV,    // 3H
+    OP_WIDE,   // I
+    OP_HEADS,  // A
+    OP_LENGTH, // of the longest sequence
+    OP_VOCABULARY,
+    OP_SEQUENCE_ROWS, // C of S sequences
+    OP_MASKED_ROWS,   // C of the masked tokens
+    OP_CLASSES,
+    OP_TABLE, // elements of the flat buffers
+    OP_MOMENTS,
+    OP_RANGES,
+    OP_BLOCKS, // of the ranges
+    OP_TENSORS,
+    OP_TENSOR_BOUNDS, // tensors + 1
+    OP_T,             // rows, columns and inner size as the use says
+    OP_N,
+    OP_K,
+    OP_COUNT, // rows of OP_T that are no slack
+    OP_SIZES
+};
+
+struct op_geometry {
+    int64_t hidden, intermediate, heads, vocabulary;
+    int64_t masked;                    // tokens
+    int64_t sequence_rows;             // at least the sequences of the batch
+    int64_t masked_rows;               // at least `masked`
+    int64_t table;                     // elements of the flat buffers
+    const struct device_range *ranges; // of the flat buffers; host memory
+    int64_t range_count;
+    enum dtype compute;
+};
+
+// What becomes of an operand. Slack rows of an input hold anything finite, of a gradient zeros; of
+// an output anything finite or, where it says ZERO, zeros.
+enum op_role {
+    OP_IN = 1,
+    OP_OUT = 2,
+    OP_ADD = OP_IN | OP_OUT,
+    OP_ZERO = 4,
+    OP_GRADIENT = OP_IN | OP_ZERO,
+    OP_OUT_ZERO = OP_OUT | OP_ZERO,
+    OP_ADD_ZERO = OP_ADD | OP_ZERO,
+    OP_KEPT = 8,                    // neither read nor written, or
+    OP_OUT_KEPT = OP_OUT | OP_KEPT, // written in part
+    OP_SCRATCH = 16                 // overwritten
+};
+
+enum op_type { OP_F32, OP_COMPUTE, OP_F64, OP_INT32, OP_INT64, OP_BYTE, OP_RANGE };
+
+#define OP_OPERANDS 11
+#define OP_USES 6
+#define OP_VARIANT(v) (1u << (v))
+
+struct op_call;
+
+struct op_operand {
+    const char *name; // dNAME is the gradient of NAME; NULL: no operand
+    enum op_role role;
+    enum op_type type;
+    enum op_size rows, cols;
+    double size, shift;   // numbers are in [shift - size, shift + size]; size 0 counts as 1
+    enum op_size reached; // so many rows are read or written; OP_NONE: all
+    unsigned dense;       // no gaps between rows
+    unsigned copy;        // 1: only where the compute dtype is not f32
+    unsigned only;        // the variants that have it; 0: all
+    unsigned f32;         // the variants in which it is f32 instead of the compute dtype
+    unsigned shared;      // the variants in which it is the memory of operand `with`, where
+    int with;             // the dtypes are equal
+    void (*set)(const struct op_call *call, void *host); // the elements of all other types
+};
+
+// An operation in a model.
+struct op_use {
+    const char *name; // of the measurement
+    enum op_size t, n, k;
+    int variant;
+};
+
+struct op {
+    const char *name;
+    void (*call)(struct device *dev, const struct op_call *call);
+    struct op_operand operands[OP_OPERANDS];
+    int variants; // ways to call it; 0: one
+    int flops;    // so often the product of these sizes
+    enum op_size flop_sizes[3];
+    struct op_use uses[OP_USES]; // the first without a name ends them
+};
+
+extern const struct op op_table[];
+extern const int op_count;
+
+// One operation as it is called.
+struct op_call {
+    const struct op *op;
+    int variant;
+    const struct op_geometry *geometry;
+    struct batch batch; // of the device
+    int64_t sizes[OP_SIZES];
+    struct mat operands[OP_OPERANDS]; // of the device; empty: not there
+    uint32_t threshold;               // of dropout
+    enum activation activation;
+    float scale;            // of losses
+    struct adamw_args adam; // numbers of an update; the buffers are operands
+    double min_coeff, max_coeff;
+};
+
+// Everything but the operands, with the numbers of an ordinary update.
+void op_call_init(struct op_call *call, const struct op *op, const struct op_use *use,
+                  const struct op_geometry *geometry, const struct batch *batch);
+
+struct dropout op_dropout(const struct op_call *call, enum rng_site site);
+int op_has(const struct op_call *call, int operand);
+// The number of the operand whose memory it shares, or its own.
+int op_memory_of(const struct op_call *call, int operand);
+// Its shape without gaps and without data; the dtype only of OP_F32 and OP_COMPUTE.
+struct mat op_shape(const struct op_call *call, int operand);
+size_t op_element_bytes(const struct op_call *call, int operand);
+// The rows of that size that are no slack.
+int64_t op_real_rows(const struct op_call *call, enum op_size rows);
+
+int op_is_product(const struct op *op);
+// What a call must at least compute, and move when nothing is in a cache.
+double op_flops(const struct op_call *call);
+double op_bytes(const struct op_call *call);
+
+#endif

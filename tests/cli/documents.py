@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that what README.md and doc/*.md name exists: files, verbs and their options, tests, variables, inner rooms.
+
+    documents.py BERTH BUILD_FOLDER SOURCE_FOLDER
+
+Exits 1 and names each one that does not. Whether the commands work is checked by the tests that run them
+(run_commands_of of lib.sh).
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+FOLDERS = "bench|cli|demo|dev|doc|examples|fuzz|include|src|tests"
+ROOMS = "api|comm|core|cpu|data|format|metrics|model|net|report|text|train"
+PATH = re.compile(rf"(?<![\w./<-])(?:(?:{FOLDERS})/[\w./*-]*\w|(?:{ROOMS})/[\w/*]+\.[ch]\b)")
+FILE = re.compile(r"`([\w*-]+\.(?:c|h|py|sh))`")
+PLACEHOLDER = re.compile(r"\b[A-Z]+\b|(?<=_)[A-Z]+\b")
+OPTION = re.compile(r"(?<![\w-])--([a-z][\w-]*)")
+COMMAND = re.compile(r"(?<![\w/-])berth ([a-z][^|;&<>`\n]*)")
+# Files that other programs write or that the text calls elsewhere.
+FOREIGN_FILES = {"zero_to_fp32.py", "run_classifier.py", "evaluate-v2.0.py"}
+FOREIGN_OPTIONS = {  # cmake, ctest, WikiExtractor
+    "build", "preset", "test_dir", "output_on_failure", "no_templates"}
+
+
+def run(*words: str) -> str:
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+
+def normal(option: str) -> str:
+    return option.replace("-", "_").rstrip("_")
+
+
+def options_in(text: str) -> set:
+    return {normal(name) for name in OPTION.findall(text)}
+
+
+class Program:
+    """The verbs and the options that each accepts: from the help, and the original scripts' that legacy.c lists."""
+
+    def __init__(self, berth: str, legacy: str):
+        usage = run(berth, "--help")
+        self.verbs = {name.strip(): options_in(run(berth, *name.split(), "--help", "all")) | {"help", "version"}
+                      for name in re.findall(r"^  ([a-z]+(?: [a-z]+)?)  +\w", usage, re.M)}
+        self.legacy = set(re.findall(r'{\.name = "(\w+)"', legacy))
+        self.options = self.legacy.union(*self.verbs.values())
+
+    def verb_of(self, words: list) -> str:
+        pair = " ".join(words[:2])
+        return pair if pair in self.verbs else words[0]
+
+    def accepts(self, option: str, verbs: list) -> bool:
+        known = self.legacy.union(*(self.verbs[verb] for verb in verbs)) if verbs else self.options
+        return option in known or option.removeprefix("no_") in known
+
+
+def code_of(text: str) -> str:
+    """Code blocks, with continued lines joined, and code spans, a line each."""
+    blocks = re.findall(r"^ *```(?:sh|console)?\n(.*?)^ *```", text, re.M | re.S)
+    blocks += re.findall(r"(?:^    .*\n)+", text, re.M)
+    return "\n".join(re.sub(r"\\\n\s*", "", block) for block in blocks) + "\n" + \
+        "\n".join(span.replace("\n", " ") for span in re.findall(r"`([^`]+)`", re.sub(r"^ *```.*$", "", text, flags=re.M)))
+
+
+def missing_files(text: str, root: pathlib.Path, names: set):
+    for path in sorted(set(PATH.findall(text))):
+        pattern = PLACEHOLDER.sub("*", path)
+        if not any(root.glob(pattern)) and not any(root.glob("src/" + pattern)):
+            yield f"no file {path}"
+    for name in sorted(set(FILE.findall(text)) - FOREIGN_FILES):
+        if not any(pathlib.PurePath(known).match(PLACEHOLDER.sub("*", name)) for known in names):
+            yield f"no file is called {name}"
+
+
+def wrong_commands(text: str, program: Program, elsewhere: set):
+    code = code_of(text)
+    for command in COMMAND.findall(code):
+        verb = program.verb_of(command.split())
+        verbs = [name for name in program.verbs if name == verb or name.startswith(verb + " ")]
+        if not verbs:
+            yield f"no verb: berth {command.strip()}"
+            continue
+        for option in sorted(options_in(command)):
+            if not program.accepts(option, verbs):
+                yield f"berth {verb} has no --{option}"
+    for option in sorted(options_in(text)):
+        if not program.accepts(option, []) and option not in elsewhere:
+            yield f"no --{option} anywhere"
+
+
+def missing_tests(text: str, tests: set):
+    """Names in a column called "test" of a table."""
+    column = None
+    for line in text.split("\n"):
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not line.startswith("|"):
+            column = None
+        elif "test" in cells:
+            column = cells.index("test")
+        elif column is not None and column < len(cells):
+            for name in re.findall(r"`([a-z]\w*)`", cells[column]):
+                if name not in tests and not any(name.endswith("_") and test.startswith(name) for test in tests):
+                    yield f"no test {name}"
+
+
+def main(berth: str, build: str, source: str) -> int:
+    root = pathlib.Path(source)
+    program = Program(berth, (root / "cli/legacy.c").read_text(encoding="utf-8"))
+    names = {path.name for folder in FOLDERS.split("|") for path in (root / folder).rglob("*")}
+    tests = set(re.findall(r"Test +#\d+: (\S+)", run("ctest", "--test-dir", build, "-N")))
+    tests |= {path.stem for path in (root / "fuzz").glob("fuzz_*.c")}
+    sources = "\n".join(path.read_text(encoding="utf-8", errors="replace")
+                        for pattern in ("src/**/*.[ch]", "cli/*.c", "tests/**/*.*[chy]", "dev/**/*", "bench/*", "run-*",
+                                        "examples/*", "CMakeLists.txt")
+                        for path in root.glob(pattern) if path.is_file())
+    elsewhere = FOREIGN_OPTIONS | options_in(sources)
+    problems = []
+    for page in [root / "README.md", *sorted(root.glob("doc/*.md"))]:
+        text = page.read_text(encoding="utf-8")
+        wrong = [*missing_files(text, root, names), *wrong_commands(text, program, elsewhere),
+                 *missing_tests(text, tests)]
+        wrong += [f"no variable {name}" for name in sorted(set(re.findall(r"\bBERTH_[A-Z_]+\b", text)))
+                  if name not in sources]
+        wrong += [f"unfinished: {mark}" for mark in re.findall(r"@@\w+@@|TODO", text)]
+        problems += [f"{page.name}: {problem}" for problem in wrong]
+    design = (root / "doc/design.md").read_text(encoding="utf-8")
+    described = set(re.findall(r"^\| `((?:data|format|train)/\w+)` \|", design, re.M))
+    folders = {f"{path.parent.name}/{path.name}" for room in ("data", "format", "train")
+               for path in (root / "src" / room).iterdir() if any(path.glob("*.c"))}
+    problems += [f"design.md: inner room {name}: described and in src/ must agree" for name in described ^ folders]
+    for problem in problems:
+        print(problem)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
