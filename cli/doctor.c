@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth doctor: what this machine and this build offer. Looks inside the library: it opens the
-// device to see what it would choose, and tries every instruction set.
+// berth doctor: shows what this machine and this build offer. Uses library internals: it opens the
+// device to see its choices, and tries every instruction set.
 #include "cli.h"
 #include "core/json_line.h"
 #include "core/launcher.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// CMake says how the program was built and with which libraries.
+// Build facts, defined by CMake.
 #ifndef BERTH_BUILD_TYPE
 #define BERTH_BUILD_TYPE "unknown"
 #endif
@@ -26,7 +26,7 @@ static const struct option_row options[] = {
     {CLI_FLAG("json"), .help = "print one JSON object"},
 };
 
-// One fact at a time, for people or as a member of an object.
+// Prints one fact at a time, for people or as a member of an object.
 struct facts {
     int json;
     struct json_line line;
@@ -92,7 +92,7 @@ static void put_processor(struct facts *facts) {
     char model[256] = "unknown", flags[8192] = "", found[256] = "";
     find_proc_line("/proc/cpuinfo", "model name", model, sizeof model);
     if (!find_proc_line("/proc/cpuinfo", "flags", flags, sizeof flags)) {
-        find_proc_line("/proc/cpuinfo", "Features", flags, sizeof flags); // ARM's word
+        find_proc_line("/proc/cpuinfo", "Features", flags, sizeof flags); // the key on ARM
     }
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         size_t used = strlen(found);
@@ -105,7 +105,7 @@ static void put_processor(struct facts *facts) {
     put_integer(facts, "processors_online", sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-// The instruction sets that open here: "generic avx2 avx512".
+// The instruction sets that this machine supports: "generic avx2 avx512".
 static void put_instructions(struct facts *facts) {
     static const char *const sets[] = {"generic", "avx2", "avx512", "avx512bf16"};
     char usable[128] = "";

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# One of several processes: what writes stops at once with 78 and says how to go on; what does not
-# write, and one process alone, run. By the variables of every launcher, and by mpirun of Open MPI
-# and torchrun where they are installed.
+# Tests the program as one of several processes: a verb that writes stops immediately with 78 and says what to
+# do instead; a verb that does not write, and a single process, run. Uses the variables of every launcher, and
+# mpirun of Open MPI and torchrun if they are installed.
 . "$(dirname "$0")/lib.sh"
 unset "${!SLURM_@}" "${!OMPI_@}" "${!PMI_@}" "${!PMIX_@}" "${!MV2_@}" WORLD_SIZE RANK LOCAL_RANK
 make_model "$work/model"

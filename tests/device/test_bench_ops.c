@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The measurements of single operations run every operation of the contract, on the device's
-// memory, and hand out what goes wrong.
+// Tests that the benchmarks of single operations run every operation of the interface, on the
+// device's memory, and report errors.
 #include "core/harness.h"
 #include "core/memory.h"
 #include "guarded_device.h"
@@ -56,7 +56,7 @@ static void products_only(void **state) {
     dev->close(dev);
 }
 
-// Every allocation fails once; the guarded device's close ends the program where a block is left.
+// Every allocation fails once; the guarded device's close aborts if a block was not freed.
 static void no_memory(void **state) {
     static struct bench_lines lines;
     enum berth_status status = BERTH_NO_MEMORY;

@@ -91,7 +91,7 @@ static void pair_reduce_wait(struct comm *comm) {
     mine->range_count = 0;
 }
 
-// Each owns everything: there is nothing to collect.
+// Each rank owns everything, so there is nothing to gather.
 static void pair_gather_begin(struct comm *comm, const struct comm_range *range) {
 }
 

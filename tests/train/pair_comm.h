@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A communicator of two ranks that are threads of one process, for tests of what is built on
-// core/comm.h: they meet at barriers and read each other's memory. Each rank owns all elements.
+// A communicator of two ranks that are threads of one process, for tests of code that uses
+// core/comm.h. They meet at barriers and read each other's memory. Each rank owns all elements.
 #ifndef BERTH_TESTS_TRAIN_PAIR_COMM_H
 #define BERTH_TESTS_TRAIN_PAIR_COMM_H
 
@@ -13,7 +13,7 @@ enum { PAIR_RANGES = 64 };
 struct pair_rank {
     struct comm comm;
     struct pair *pair;
-    // What the rank brings to the operation under way.
+    // The rank's argument to the current operation.
     void *values;
     size_t count;
     enum berth_status status;

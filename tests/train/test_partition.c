@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimizer state in parts (train/optimizer/partition.h): parts cover the table, two ranks with a
-// part each update as one process with the whole does, to the bit, and a file of moments is the
-// same whoever wrote it and is read by any number of ranks.
+// Tests optimizer state in parts (train/optimizer/partition.h): the parts cover the table, two
+// ranks with one part each update exactly like one process, and a file of moments is the same
+// whoever wrote it and can be read by any number of ranks.
 #include "core/harness.h"
 #include "core/memory.h"
 #include "core/options.h"
@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A square matrix is one block of sums, so there are places to cut; the others are not whole
-// blocks, so blocks of tensors and of the buffer do not begin together everywhere.
+// A square matrix is one block of sums, so cuts are possible; the others are not whole blocks, so
+// blocks of tensors and of the buffer do not start together everywhere.
 static const struct bert_config shape = {.vocab_size = 900,
                                          .hidden_size = 256,
                                          .num_hidden_layers = 2,
@@ -72,7 +72,7 @@ static void test_parts_cover_the_table(void **state) {
 // --- updates ------------------------------------------------------------------------------------
 
 struct rank {
-    struct device *device; // its own, for it has a thread of its own
+    struct device *device; // its own, because it runs in a thread of its own
     struct state state;
     struct optimizer optimizer;
     struct optimizer_plan plan;

@@ -6,7 +6,7 @@
 
 // --- the batch ----------------------------------------------------------------------------------
 
-// Sequences of one length over the same masked positions, with words from all over the vocabulary.
+// Sequences of one length with the same masked positions and words from the whole vocabulary.
 struct made {
     const struct bench_geometry *g;
     int32_t *ids;        // [rows]

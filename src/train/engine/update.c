@@ -34,13 +34,13 @@ void updater_done(struct updater *updater) {
     *updater = (struct updater){0};
 }
 
-// One update on its way.
+// The state of one update.
 struct run {
     const struct updater *updater;
     struct engine *engine;
     const struct update_args *args;
     struct bert_dropout dropout;
-    // What the means divide by: the update's sequences and masked tokens, over all ranks; 0: those
+    // The divisors of the means: the update's sequences and masked tokens over all ranks; 0: those
     // of each micro-batch, whose means are averaged over `micro_batches`, else 1.
     double sequences, masked, micro_batches;
 };
@@ -48,11 +48,11 @@ struct run {
 // A micro-batch: order[first .. first + count) of the part.
 struct micro {
     size_t first, count;
-    // What the loss of a sequence and that of a masked token count in the update's.
+    // The weight of a sequence's loss and of a masked token's loss in the update's loss.
     double sequence_weight, masked_weight;
 };
 
-// --- what the means divide by -------------------------------------------------------------------
+// --- divisors of the means -----------------------------------------------------------------------
 
 static int64_t count_masked(const struct update_args *args) {
     return packer_extent(args->source, args->order, args->count).masked;
@@ -62,7 +62,7 @@ static size_t cut_at(const struct update_args *args, size_t done) {
     return batching_cut(args->batching, args->source, args->order + done, args->count - done);
 }
 
-// A mean of means needs the number of micro-batches before the first of them runs.
+// A mean of means needs the number of micro-batches before the first one runs.
 static size_t count_micro(const struct update_args *args) {
     size_t micro_batches = 0;
     for (size_t done = 0; done < args->count; micro_batches++) {
@@ -145,7 +145,7 @@ static void add_losses(struct engine *engine, const struct micro *micro) {
     }
 }
 
-// The gradient's elements of this range are final on this rank.
+// The gradient's elements in this range are final on this rank.
 static void reduce(void *context, int64_t first, int64_t count) {
     const struct engine *engine = context;
     const struct comm_range range = {.name = "gradients",
@@ -176,7 +176,7 @@ static void run_micro(const struct run *run, const struct micro *micro,
     result->needed_flops += 3 * engine_forward_flops(engine);
 }
 
-// 0 when it was left at once.
+// Returns 0 if it left early.
 static int run_backward(const struct run *run, struct update_result *result) {
     const struct update_args *args = run->args;
     struct engine *engine = run->engine;
@@ -195,7 +195,7 @@ static int run_backward(const struct run *run, struct update_result *result) {
     return 1;
 }
 
-// --- the answer and the step --------------------------------------------------------------------
+// --- waiting and the step ------------------------------------------------------------------------
 
 // The only place where an update waits for the device and for the other ranks.
 static enum berth_status ask(const struct run *run, struct update_result *result,
@@ -216,7 +216,7 @@ static enum berth_status ask(const struct run *run, struct update_result *result
     return comm->agree(comm, device->status(device, error), &result->stop, error);
 }
 
-// Every rank gets the weights that the others have updated.
+// Distributes each rank's updated weights to all ranks.
 static void gather(const struct engine *engine) {
     const struct state *state = engine->state;
     for (size_t i = 0; i < param_range_count(state->table); i++) {
@@ -269,7 +269,7 @@ void update_discard(struct updater *updater) {
                         (size_t)state->table->total * sizeof *state->gradients);
 }
 
-// --- not finite ---------------------------------------------------------------------------------
+// --- finding numbers that are not finite ---------------------------------------------------------
 
 static int is_finite(const float *values, const struct param *param) {
     const float *own = values + param->offset;
@@ -281,7 +281,8 @@ static int is_finite(const float *values, const struct param *param) {
     return 1;
 }
 
-// How late the backward pass reaches a parameter: head and final norm first, the embeddings last.
+// The order in which the backward pass reaches a parameter: head and final norm first, the
+// embeddings last.
 static int64_t backward_rank(const struct param *param, int64_t layers) {
     int layer;
     if (sscanf(param->name, "bert.encoder.layer.%d.", &layer) == 1) {
@@ -310,7 +311,7 @@ static const struct param *first_bad(const struct engine *engine, const float *v
     return first;
 }
 
-// The sentence to write.
+// The sentence being written.
 struct sentence {
     char *text;
     size_t size;
@@ -342,7 +343,7 @@ static void name_place(const struct engine *engine, int64_t place, int64_t micro
              name, micro_batch + 1);
 }
 
-// Computes the micro-batches again until an output is not finite.
+// Recomputes the micro-batches until an output is not finite.
 static int blame_forward(const struct updater *updater, const struct update_args *args,
                          const struct sentence *out) {
     struct engine *engine = updater->engine;

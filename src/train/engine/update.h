@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// One update: forward and backward over its micro-batches, the norm, then the optimizer's step.
+// One update: forward and backward over its micro-batches, the gradient norm, then the optimizer's
+// step.
 //
 //   loss of an update = sum of its sequences' losses / their count   (loss_average "update")
 //                     = mean over micro-batches of their means       (loss_average "micro")
-// and, of the pre-training head, the same of its masked tokens' losses added to it.
+// For the pre-training head, the same for its masked tokens' losses is added.
 //
-// A rank computes a part of the update's sequences and knows the part's place; dropout, divisors
-// and sums follow from the place, so the parts of several ranks are the same update as all
-// sequences on one. The device and the other ranks are waited for once, after the last micro-batch:
-// that one answer holds norm, loss, overflow, status and whether to stop.
+// A rank computes a part of the update's sequences and knows the part's position. Dropout, divisors
+// and sums depend on the position, so the parts of several ranks give the same update as all
+// sequences on one rank. The update waits for the device and the other ranks only once, after the
+// last micro-batch: the answer contains norm, loss, overflow, status and whether to stop.
 #ifndef BERTH_TRAIN_UPDATE_H
 #define BERTH_TRAIN_UPDATE_H
 
@@ -18,7 +19,7 @@
 
 #include <stdint.h>
 
-// What is the same for all updates of a run.
+// Rules that apply to all updates of a run.
 struct update_rules {
     struct optimizer optimizer;
     int micro_average; // loss_average "micro"
@@ -28,15 +29,15 @@ struct update_rules {
 struct update_rules update_rules_of(const struct berth_config *config,
                                     const struct bert_config *shape);
 
-// What makes updates on an engine: the rules and the optimizer's plan for them.
+// Runs updates on an engine: the rules, and the optimizer's plan for them.
 struct updater {
     struct engine *engine;
     struct update_rules rules;
     struct optimizer_plan plan;
 };
 
-// Borrows the engine, whose state has gradients and moments. The updater must not move.
-// updater_done frees, also after a failure.
+// Borrows the engine, whose state has gradients and moments. The updater must not be moved. Call
+// updater_done even on failure.
 enum berth_status updater_init(struct updater *updater, struct engine *engine,
                                const struct update_rules *rules, struct berth_error *error);
 void updater_done(struct updater *updater);
@@ -46,39 +47,41 @@ struct update_args {
     const struct packer_source *source;
     const uint32_t *order; // the sequences of this rank's part
     size_t count;
-    int64_t first;   // place of the first of them among the update's
-    int64_t total;   // sequences of the update, over all ranks
-    int64_t step;    // from 0; keys the dropout
-    int64_t skipped; // of those before: their corrections of the moments' bias do not count
+    int64_t first;   // index of the first of them in the update
+    int64_t total;   // sequences of the update on all ranks
+    int64_t step;    // from 0; seeds the dropout
+    int64_t skipped; // number of skipped updates before this one, which bias correction does not
+                     // count
     double learning_rate;
-    double loss_scale; // the loss's gradient is multiplied with it, the optimizer divides; 0: 1
-    const volatile int *stop; // may be NULL; 2 leaves between two micro-batches
+    double loss_scale; // multiplies the loss's gradient and is divided out by the optimizer; 0
+                       // means 1
+    const volatile int *stop; // may be NULL; 2: leave between two micro-batches
 };
 
 struct update_result {
     double loss;
     double masked_loss;     // the masked tokens' part of the loss
-    double grad_norm;       // before clipping, unscaled; not finite: nothing was changed
-    int64_t tokens, masked; // of this rank's part, as are the next two
+    double grad_norm;       // before clipping, unscaled; if it is not finite, nothing was changed
+    int64_t tokens, masked; // of this rank's part, like the next two
     double needed_flops;
     int64_t micro_batches;
     double forward_seconds, backward_seconds, step_seconds;
-    int stop; // the ranks' largest *stop, asked for once
-    int left; // 1: left at once, between two micro-batches; the weights are those before the update
+    int stop; // maximum of *stop over the ranks, read once
+    int left; // 1: left early, between two micro-batches; the weights are unchanged
 };
 
-// A gradient or loss that is not finite is not an error here: the weights stay as they were and the
-// caller decides (update_blame names the place). Errors are the device's and the ranks'.
+// A gradient or loss that is not finite is not an error: the weights stay unchanged and the caller
+// decides (update_blame finds the cause). Errors are those of the device and the ranks.
 enum berth_status update_run(struct updater *updater, const struct update_args *args,
                              struct update_result *result, struct berth_error *error);
 
-// Clears the gradients of an update that was not finite, before another one is tried.
+// Clears the gradients of an update that was not finite, before another one is run.
 void update_discard(struct updater *updater);
 
-// Where numbers stopped being finite in the update that was just run with `args` and not discarded:
-// the first weight that is not, else the part of the model whose output was the first that is not
-// in the forward pass, which is computed again, else the first gradient in the order of the
-// backward pass (head, last layer, ...). Writes a sentence into text[size].
+// Finds where numbers stopped being finite in the update that was just run with `args` and not
+// discarded. That is the first weight that is not finite; else the first part of the model with
+// such an output in the forward pass, which is recomputed; else the first gradient in the order of
+// the backward pass (head, last layer, ...). Writes a sentence to text[size].
 enum berth_status update_blame(struct updater *updater, const struct update_args *args, char *text,
                                size_t size, struct berth_error *error);
 

@@ -25,7 +25,7 @@ static size_t moment_bytes(const struct state *state) {
     return (size_t)state->partition.elements * sizeof(float);
 }
 
-// What training needs beside the weights.
+// Allocates what training needs in addition to the weights.
 static enum berth_status take_training(struct state *state, int rank, int size,
                                        struct berth_error *error) {
     const size_t all = state_measure(state->table, state->compute, 1).gradients;
